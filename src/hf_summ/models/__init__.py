@@ -1,0 +1,48 @@
+"""The architectures, registered with transformers' Auto classes, and their pipeline."""
+
+import transformers.pipelines
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoProcessor
+
+from .configuration_gdlf import GdlfConfig
+from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
+from .pipeline_summarization import SummarizationPipeline
+from .processing_gdlf import GdlfProcessor
+
+__all__ = [
+    "LORA_TARGET_MODULES",
+    "GdlfConfig",
+    "GdlfForConditionalGeneration",
+    "GdlfModel",
+    "GdlfProcessor",
+    "SummarizationPipeline",
+]
+
+_ARCHITECTURES = ((GdlfConfig, GdlfModel, GdlfForConditionalGeneration, GdlfProcessor),)
+
+# architecture -> modules that PEFT's LoRA adapts when its config names none: attention's queries and values, as for BART,
+# and what predicts a convolution's kernels, which is to it what queries are to attention
+LORA_TARGET_MODULES: dict[str, list[str]] = {"gdlf": ["q_proj", "v_proj", "kernel_projection"]}
+
+try:
+    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+except ImportError:
+    pass
+else:
+    TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.update(LORA_TARGET_MODULES)
+
+for _config, _model, _head, _processor in _ARCHITECTURES:
+    AutoConfig.register(_config.model_type, _config, exist_ok=True)
+    AutoModel.register(_config, _model, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(_config, _head, exist_ok=True)
+    AutoProcessor.register(_config, _processor, exist_ok=True)
+    # a saved checkpoint brings its code along, for those who have not installed the package
+    _config.register_for_auto_class()
+    _model.register_for_auto_class("AutoModel")
+    _head.register_for_auto_class("AutoModelForSeq2SeqLM")
+    _processor.register_for_auto_class()
+
+# transformers 5 looks for removed tasks before it looks for registered ones
+transformers.pipelines.REMOVED_TASKS.pop("summarization", None)
+transformers.pipelines.PIPELINE_REGISTRY.register_pipeline(
+    "summarization", pipeline_class=SummarizationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+)

@@ -1,0 +1,76 @@
+"""Decoder state that is not keys and values, in a cache that beam search reorders with everything else."""
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
+
+
+class DecoderStateLayer(CacheLayerMixin):
+    """One layer's named tensors, each with the decoder's rows first: a convolution's window, recurrent states, coverage.
+
+    The decoder reads `states`, writes to it, and calls `advance` with the number of positions it has consumed.
+    """
+
+    is_compileable = False
+    is_croppable = False
+    is_sliding = False
+    supports_early_init = False
+
+    def __init__(self):
+        super().__init__()
+        self.states: dict[str, torch.Tensor] = {}
+        self.seen_positions = 0
+
+    def advance(self, positions: int) -> None:
+        """Count `positions` more decoder positions as consumed."""
+        self.seen_positions += positions
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states, value_states):
+        raise NotImplementedError("this cache layer holds named states, not keys and values")
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        raise NotImplementedError("this cache layer holds named states, not keys and values")
+
+    def get_seq_length(self) -> int:
+        return self.seen_positions
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.seen_positions + query_length, 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+    # the name that get_max_length had up to transformers 5.17
+    get_max_cache_shape = get_max_length
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        self.states = {name: state.index_select(0, beam_idx.to(state.device)) for name, state in self.states.items()}
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self.states = {name: state.repeat_interleave(repeats, dim=0) for name, state in self.states.items()}
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        self.states = {name: state[indices, ...] for name, state in self.states.items()}
+
+    def reset(self) -> None:
+        self.states = {}
+        self.seen_positions = 0
+        self.is_initialized = False
+
+    def crop(self, *args, **kwargs) -> None:
+        raise NotImplementedError("a recurrent state cannot be rolled back, so assisted decoding is not possible")
+
+
+class SharedSourceCache(EncoderDecoderCache):
+    """Decoder state for each row, cross-attention keys and values once for each document.
+
+    All beams of a document read the same source, so its keys and values are neither repeated nor reordered.
+    """
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        self.self_attention_cache.reorder_cache(beam_idx)
+
+
+def make_decoder_cache(num_layers: int) -> SharedSourceCache:
+    """An empty cache for a decoder of `num_layers` layers that keep named states."""
+    return SharedSourceCache(Cache(layers=[DecoderStateLayer() for _ in range(num_layers)]), DynamicCache())

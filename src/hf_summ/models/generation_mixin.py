@@ -1,0 +1,100 @@
+"""What the architectures add to transformers' `generate()`."""
+
+from typing import Any
+
+import torch
+from transformers import LogitsProcessorList
+from transformers.generation import GenerationMixin
+
+from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, word_table
+
+GENERATION_KEYS = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty")
+
+
+class GnmtLengthPenalty(float):
+    """The exponent α of the GNMT length penalty, ((5 + n) / 6)^α (Wu et al. 2016, equation 14).
+
+    Beam search divides a hypothesis' score by `length ** length_penalty`; with this number as the exponent that power
+    is the penalty.
+    """
+
+    def __rpow__(self, length):
+        return ((5.0 + length) / 6.0) ** float(self)
+
+
+class SummarizationGenerationMixin(GenerationMixin):
+    """Plain `generate()` with these generation-config keys more, and each document's source kept once.
+
+    - `no_repeat_word_ngram_size`: no n words twice (the papers' trigram blocking counts words); needs `tokenizer=`.
+    - `min_new_words`: no end before that many words; needs `tokenizer=`.
+    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α in place of `length_penalty`'s n^p.
+    """
+
+    @classmethod
+    def _supports_default_dynamic_cache(cls) -> bool:
+        # the decoder makes its own cache at the first step: its state is not keys and values
+        return False
+
+    def generate(self, *args, tokenizer=None, **kwargs):
+        """transformers' `generate`; `tokenizer` (or a processor) is needed by the keys that count words."""
+        self._word_tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+        if tokenizer is not None:
+            kwargs["tokenizer"] = self._word_tokenizer
+        try:
+            return super().generate(*args, **kwargs)
+        finally:
+            del self._word_tokenizer
+
+    def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
+        # only the decoder's rows are repeated: its layers read the number of beams off the shapes
+        if expand_size == 1:
+            return input_ids, model_kwargs
+        for name, value in model_kwargs.items():
+            if name.startswith("decoder_") and isinstance(value, torch.Tensor):
+                model_kwargs[name] = value.repeat_interleave(expand_size, dim=0)
+        return input_ids.repeat_interleave(expand_size, dim=0), model_kwargs
+
+    def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
+        given = {key: kwargs.pop(key) for key in GENERATION_KEYS if key in kwargs}
+        config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
+        for key in GENERATION_KEYS:
+            setattr(config, key, given.get(key, getattr(config, key, None)))
+            _check_not_negative(key, getattr(config, key))
+        if config.gnmt_length_penalty is not None:
+            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty)
+        return config, model_kwargs
+
+    def _get_logits_processor(
+        self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs
+    ):
+        # joined to the caller's own, so that they come before the warpers of sampling: a token that is forbidden after
+        # top-p would leave nothing to choose from
+        processors = LogitsProcessorList(logits_processor or [])
+        processors += self._word_processors(generation_config, input_ids_seq_length, device)
+        return super()._get_logits_processor(
+            generation_config, input_ids_seq_length, *args, logits_processor=processors, device=device, **kwargs
+        )
+
+    def _word_processors(self, generation_config, prompt_length: int, device) -> list:
+        min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
+        if not min_new_words and not ngram_size:
+            return []
+        tokenizer = getattr(self, "_word_tokenizer", None)
+        if tokenizer is None:
+            raise ValueError(
+                "`no_repeat_word_ngram_size` and `min_new_words` count words, which only the tokenizer knows: call "
+                "`model.generate(..., tokenizer=processor)`, or set both to 0"
+            )
+        table = word_table(tokenizer, self.config.vocab_size, device)
+        processors = []
+        if min_new_words:
+            eos_token_ids = generation_config._eos_token_tensor.tolist()
+            processors.append(MinNewWordsLogitsProcessor(min_new_words, table, prompt_length, eos_token_ids))
+        if ngram_size:
+            processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
+        return processors
+
+
+def _check_not_negative(key: str, value) -> None:
+    if value is not None and value < 0:
+        raise ValueError(f"`{key}` is {value}, but must not be negative")

@@ -1,0 +1,210 @@
+"""Decoding limits that count words, as the papers do, where transformers' own count subwords."""
+
+import json
+import unicodedata
+import zlib
+from weakref import WeakKeyDictionary
+
+import torch
+from transformers import LogitsProcessor
+
+# odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
+_BASE = 0x2545F4914F6CDD1D
+_BASE_INVERSE = pow(_BASE, -1, 2**64)
+_LETTER, _DIGIT, _OTHER, _SPECIAL = range(4)
+
+
+class WordTable:
+    """What each token does to the words of a text: whether it opens one, and the hash of its characters.
+
+    A word is what the tokenizer's pre-tokenizer makes one: it opens at a space, and where letters, digits and other
+    characters meet (WordPiece: where its tokens say so). Hashes are polynomials of the characters, so that equal words have equal hashes however they are
+    cut into tokens.
+
+    Args:
+        tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
+        vocab_size: the number of scores that the model gives.
+
+    Raises:
+        ValueError: the tokenizer does not mark where words begin.
+    """
+
+    def __init__(self, tokenizer, vocab_size: int, device: torch.device):
+        marker, marked_opens, kinds_matter = _word_marker(tokenizer)
+        special = set(tokenizer.all_special_ids)
+        tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
+        opens, kinds, texts = [], [], []
+        for index, token in enumerate(tokens):
+            marked = token.startswith(marker)
+            text = token[len(marker) :] if marked else token
+            opens.append(index in special or marked == marked_opens)
+            kinds.append(_SPECIAL if index in special else _kind(text) if kinds_matter else _LETTER)
+            # a special token is no word: its number, which no character has, keeps it apart from all of them
+            texts.append([0x110000 + index] if index in special else [ord(character) for character in text])
+        missing = vocab_size - len(tokens)
+        self.opens = torch.tensor(opens + [True] * missing, device=device)
+        self.kinds = torch.tensor(kinds + [_SPECIAL] * missing, device=device)
+        self.lengths = torch.tensor([len(text) for text in texts] + [0] * missing, device=device)
+        hashes = [_polynomial(text) for text in texts] + [_wrap(-1 - index) for index in range(missing)]
+        self.hashes = torch.tensor(hashes, dtype=torch.int64, device=device)
+        # tokens of the same text are banned together: scores are looked up by group
+        self.group_hashes, self.groups = torch.unique(self.hashes, return_inverse=True)
+
+    def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
+        """(R, L) token ids -> (R, L), true where a token opens a word; a special token opens one of its own."""
+        kinds = self.kinds[tokens]
+        opened = self.opens[tokens]
+        opened[:, 0] = True
+        opened[:, 1:] |= kinds[:, 1:] != kinds[:, :-1]
+        return opened
+
+
+_tables: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
+    """The tokenizer's `WordTable`, made once: it takes a look at every token."""
+    tables = _tables.setdefault(tokenizer, {})
+    key = (len(tokenizer), vocab_size, str(device))
+    if key not in tables:
+        tables[key] = WordTable(tokenizer, vocab_size, device)
+    return tables[key]
+
+
+class MinNewWordsLogitsProcessor(LogitsProcessor):
+    """Forbids the end of the text until `min_new_words` words are there.
+
+    The word that is being written counts only when the next one opens, so the end is free once that many have opened:
+    a text may end with its last word.
+    """
+
+    def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):
+        self.min_new_words = min_new_words
+        self.table = table
+        self.prompt_length = prompt_length
+        self.eos_token_ids = eos_token_ids
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        opened = self.table.words_opened(input_ids) & (self.table.kinds[input_ids] != _SPECIAL)
+        too_short = opened[:, self.prompt_length :].sum(-1) < self.min_new_words
+        scores = scores.clone()
+        scores[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
+        return scores
+
+
+class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
+    """Forbids a token after which the last `ngram_size` words stand in the text already.
+
+    The word that is being written counts as it stands: `the red ca` repeats `the red ca`, not `the red cat`. So no
+    finished text holds the same n words twice (Paulus et al. 2018, for n = 3), however its words are cut into tokens.
+    """
+
+    def __init__(self, ngram_size: int, table: WordTable, prompt_length: int):
+        self.ngram_size = ngram_size
+        self.table = table
+        self.prompt_length = prompt_length
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        tokens = input_ids[:, self.prompt_length :]
+        if tokens.shape[1] < self.ngram_size:
+            return scores
+        words, lengths, counts = self._words(tokens)
+        banned = torch.zeros(scores.shape[0], len(self.table.group_hashes), dtype=torch.bool, device=scores.device)
+        last_kinds = self.table.kinds[tokens[:, -1]]
+        # a token that opens a word: the last n - 1 words are complete, and it is the n-th as it stands
+        rows, wanted, _ = self._continuations(words, lengths, counts, complete=counts)
+        self._ban(banned, rows, wanted)
+        opening = banned
+        # a token that goes on with the last word: the n - 1 words before that one, and the two parts together
+        banned = torch.zeros_like(banned)
+        rows, wanted, wanted_lengths = self._continuations(words, lengths, counts, complete=counts - 1)
+        last = counts[rows] - 1
+        begun, begun_lengths = words[rows, last], lengths[rows, last]
+        longer = wanted_lengths > begun_lengths
+        rest = (wanted - begun) * _powers(_BASE_INVERSE, int(lengths.max()) + 1, tokens.device)[begun_lengths]
+        self._ban(banned, rows[longer], rest[longer])
+        opens = self.table.opens[None] | (self.table.kinds[None] != last_kinds[:, None])
+        repeats = torch.where(opens, opening[:, self.table.groups], banned[:, self.table.groups])
+        return scores.masked_fill(repeats, -torch.inf)
+
+    def _words(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Hash and length of each word, (R, W), zero behind a row's last; and the number of words, (R,)."""
+        opened = self.table.words_opened(tokens)
+        index = opened.cumsum(-1) - 1
+        lengths = self.table.lengths[tokens]
+        before = lengths.cumsum(-1) - lengths
+        starts = torch.zeros_like(before).scatter_reduce(1, index, before, "amin", include_self=False)
+        offsets = before - starts.gather(1, index)
+        powers = _powers(_BASE, int(offsets.max()) + 1, tokens.device)
+        parts = self.table.hashes[tokens] * powers[offsets]
+        words = torch.zeros_like(parts).scatter_add(1, index, parts)
+        return words, torch.zeros_like(lengths).scatter_add(1, index, lengths), index[:, -1] + 1
+
+    def _continuations(self, words, lengths, counts, complete):
+        """The words that followed, earlier in the text, the n - 1 words before position `complete` (R,).
+
+        Returns their rows, hashes and lengths, each (M,).
+        """
+        size = self.ngram_size
+        positions = torch.arange(words.shape[1], device=words.device)
+        offsets = torch.arange(size - 1, device=words.device) - (size - 1)
+        context = words.gather(1, (complete[:, None] + offsets).clamp(min=0))
+        # an earlier n-gram ends at `end`, before the word that would repeat it
+        matches = (positions[None] >= size - 1) & (positions[None] < complete[:, None])
+        for offset in range(size - 1):
+            earlier = words.roll(size - 1 - offset, dims=1)
+            matches = matches & (earlier == context[:, offset : offset + 1])
+        matches = matches & (complete[:, None] >= size - 1)
+        rows, ends = matches.nonzero(as_tuple=True)
+        return rows, words[rows, ends], lengths[rows, ends]
+
+    def _ban(self, banned: torch.Tensor, rows: torch.Tensor, hashes: torch.Tensor) -> None:
+        known = self.table.group_hashes
+        places = torch.searchsorted(known, hashes).clamp(max=len(known) - 1)
+        found = known[places] == hashes
+        banned[rows[found], places[found]] = True
+
+
+def _powers(base: int, count: int, device: torch.device) -> torch.Tensor:
+    """base^0 to base^(count - 1), modulo 2^64."""
+    factors = torch.full((count,), _wrap(base), dtype=torch.int64, device=device)
+    factors[0] = 1
+    return factors.cumprod(0)
+
+
+def _wrap(number: int) -> int:
+    number %= 2**64
+    return number - 2**64 if number >= 2**63 else number
+
+
+def _polynomial(codes: list[int]) -> int:
+    value, power = 0, 1
+    for code in codes:
+        # scattered codes: neighbouring code points would make short words collide
+        value += zlib.crc32(code.to_bytes(4, "little")) * power
+        power = power * _BASE % 2**64
+    return _wrap(value)
+
+
+def _kind(text: str) -> int:
+    character = text[:1]
+    if character.isdigit():
+        return _DIGIT
+    # byte-level alphabets write the bytes of other scripts as letters and signs of Latin-1: all of them are letters
+    return _LETTER if character.isalpha() or unicodedata.category(character or "x")[0] in "LM" else _OTHER
+
+
+def _word_marker(tokenizer) -> tuple[str, bool, bool]:
+    """The prefix that shows words, whether it marks their first token, and whether kinds of characters part words too."""
+    description = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
+    kinds = {part.get("type") for part in description.get("decoders", [description])}
+    if "ByteLevel" in kinds:
+        return "Ġ", True, True
+    if "WordPiece" in kinds:
+        return "##", False, False
+    if kinds & {"Metaspace", "Replace"}:
+        return "▁", True, True
+    raise ValueError(
+        f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words begin, so words cannot be "
+        "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
+    )

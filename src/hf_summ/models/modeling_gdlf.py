@@ -1,0 +1,407 @@
+"""GDLF: gated dynamic convolutions with deep layer fusion (Kwon et al. 2021), and its baseline DynamicConv."""
+
+import math
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.masking_utils import create_bidirectional_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqModelOutput,
+)
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_gdlf import GdlfConfig
+from .functional_loss import smoothed_cross_entropy
+from .generation_cache import make_decoder_cache
+from .generation_mixin import SummarizationGenerationMixin
+from .modeling_base import SummarizationOutput, SummarizationPreTrainedModel
+from .modules_cross_attention import CrossAttention
+from .modules_dynamic_convolution import DynamicConvolution
+from .modules_gating import GATINGS, MemoryCell, OutputGate
+from .modules_layer_fusion import DeepLayerFusion, HierarchicalAggregation
+from .modules_positions import SinusoidalPositions
+
+
+class GdlfConvolution(nn.Module):
+    """Gate, dynamic convolution and memory cell: a layer's first sub-layer (equations 5 to 10)."""
+
+    def __init__(self, config: GdlfConfig, kernel_size: int, causal: bool):
+        super().__init__()
+        output_gate, memory_cell = GATINGS[config.gating]
+        self.gate = OutputGate(config.d_model, output_gate)
+        self.convolution = DynamicConvolution(
+            config.d_model,
+            kernel_size,
+            config.num_heads,
+            causal,
+            kernel_dropout=config.kernel_dropout,
+            implementation=config.conv_implementation,
+        )
+        self.memory_cell = MemoryCell(config.d_model, memory_cell) if memory_cell else None
+
+    def forward(self, hidden_states, memory=None, padding_mask=None, states=None):
+        """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the new memory or None."""
+        gated = self.gate(hidden_states)
+        if padding_mask is not None:
+            gated = gated * padding_mask
+        outputs = self.convolution(gated, states)
+        if self.memory_cell is None:
+            return outputs, None
+        memory = self.memory_cell(hidden_states, gated, memory)
+        return outputs + memory, memory
+
+
+class GdlfFeedForward(nn.Module):
+    """W2 max(0, x W1 + b1) + b2."""
+
+    def __init__(self, config: GdlfConfig):
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.ffn_dim)
+        self.outer = nn.Linear(config.ffn_dim, config.d_model)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        return self.outer(nn.functional.relu(self.inner(hidden_states)))
+
+
+class GdlfEncoderLayer(GradientCheckpointingLayer):
+    """s = LN(h + convolution and memory), h' = LN(s + FFN(s)); dropout on what is added."""
+
+    def __init__(self, config: GdlfConfig, layer_index: int):
+        super().__init__()
+        self.convolution = GdlfConvolution(config, config.encoder_kernel_sizes[layer_index], causal=False)
+        self.convolution_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = GdlfFeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, hidden_states, memory=None, padding_mask=None):
+        """Hidden states and memory, both (B, S, C) -> the same, of this layer."""
+        outputs, memory = self.convolution(hidden_states, memory, padding_mask)
+        hidden_states = self.convolution_norm(hidden_states + self.dropout(outputs))
+        outputs = self.feed_forward(hidden_states)
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), memory
+
+
+class GdlfDecoderLayer(GradientCheckpointingLayer):
+    """As the encoder's, but causal, and with attention to the source between convolution and feed-forward network."""
+
+    def __init__(self, config: GdlfConfig, layer_index: int):
+        super().__init__()
+        self.layer_index = layer_index
+        self.convolution = GdlfConvolution(config, config.decoder_kernel_sizes[layer_index], causal=True)
+        self.convolution_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention = CrossAttention(
+            config, config.d_model, config.num_heads, config.attention_dropout, layer_index
+        )
+        self.cross_attention_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = GdlfFeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, hidden_states, memory, source, source_mask=None, padding_mask=None, past_key_values=None, **kwargs
+    ):
+        """Hidden states and memory, both (R, T, C), of R = B · beams rows; source (B, S, C) -> the first two, anew."""
+        states = None
+        if past_key_values is not None:
+            states = past_key_values.self_attention_cache.layers[self.layer_index].states
+        outputs, memory = self.convolution(hidden_states, memory, padding_mask, states)
+        hidden_states = self.convolution_norm(hidden_states + self.dropout(outputs))
+        outputs, _ = self.cross_attention(
+            hidden_states, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
+        )
+        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(outputs))
+        outputs = self.feed_forward(hidden_states)
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), memory
+
+
+class GdlfPreTrainedModel(SummarizationPreTrainedModel):
+    """Initialisation and what transformers asks of GDLF's models."""
+
+    config_class = GdlfConfig
+    _no_split_modules = ["GdlfEncoderLayer", "GdlfDecoderLayer"]
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        else:
+            super()._init_weights(module)
+
+
+class GdlfEncoder(GdlfPreTrainedModel):
+    """Words and their tags to one representation a position, fused from all layers."""
+
+    _can_record_outputs = {"hidden_states": GdlfEncoderLayer}
+
+    def __init__(self, config: GdlfConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.positions = SinusoidalPositions(config.d_model)
+        if config.tags != "none":
+            self.embed_tags = nn.Embedding(config.tag_vocab_size, config.d_model)
+            self.tag_projection = nn.Linear(2 * config.d_model, config.d_model, bias=False)
+            self.tag_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(GdlfEncoderLayer(config, index) for index in range(config.encoder_layers))
+        self.fusion = None
+        if config.layer_fusion == "fusion":
+            self.fusion = DeepLayerFusion(config.d_model, config.fusion_dim)
+        elif config.layer_fusion == "hierarchical":
+            self.fusion = HierarchicalAggregation(config.d_model, config.encoder_layers)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    # hidden_states[-1] is the last layer's output, which the fused one does not replace
+    @merge_with_config_defaults
+    @capture_outputs(tie_last_hidden_states=False)
+    def forward(self, input_ids=None, attention_mask=None, tag_ids=None, inputs_embeds=None, **kwargs):
+        """`input_ids`, `attention_mask` and `tag_ids` (B, S) -> last_hidden_state (B, S, C), fused."""
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        hidden_states = self.dropout(self._embed(inputs_embeds, tag_ids))
+        padding_mask = None if attention_mask is None else attention_mask[..., None].to(hidden_states.dtype)
+        memory, layers = None, []
+        for layer in self.layers:
+            hidden_states, memory = layer(hidden_states, memory, padding_mask)
+            layers.append(hidden_states)
+        if self.fusion is not None:
+            hidden_states = self.fusion(layers)
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+    def _embed(self, words: torch.Tensor, tag_ids: torch.Tensor | None) -> torch.Tensor:
+        positions = self.positions(0, words.shape[1], words.device, words.dtype)
+        if self.config.tags == "none":
+            return math.sqrt(self.config.d_model) * words + positions
+        if tag_ids is None:
+            raise ValueError(
+                f"this model was built with `tags={self.config.tags}` and needs `tag_ids` beside `input_ids`: use its "
+                "processor (`AutoProcessor`), or build it with `tags=none`"
+            )
+        tagged = torch.cat((words, self.embed_tags(tag_ids)), dim=-1)
+        return self.tag_norm(self.tag_projection(tagged)) + positions
+
+
+class GdlfDecoder(GdlfPreTrainedModel):
+    """The summary so far to one representation a position, attending to the fused source."""
+
+    _can_record_outputs = {
+        "hidden_states": GdlfDecoderLayer,
+        "cross_attentions": OutputRecorder(CrossAttention, index=1, layer_name="cross_attention"),
+    }
+
+    def __init__(self, config: GdlfConfig):
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.positions = SinusoidalPositions(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(GdlfDecoderLayer(config, index) for index in range(config.decoder_layers))
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        encoder_hidden_states=None,
+        encoder_attention_mask=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        use_cache=None,
+        **kwargs,
+    ):
+        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C)."""
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        if use_cache and past_key_values is None:
+            past_key_values = make_decoder_cache(len(self.layers))
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        rows, length, width = inputs_embeds.shape
+        hidden_states = math.sqrt(width) * inputs_embeds
+        hidden_states = hidden_states + self.positions(seen, length, hidden_states.device, hidden_states.dtype)
+        hidden_states = self.dropout(hidden_states)
+        padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
+        source_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=hidden_states.view(encoder_hidden_states.shape[0], -1, width),
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        memory = None
+        for layer in self.layers:
+            hidden_states, memory = layer(
+                hidden_states,
+                memory,
+                encoder_hidden_states,
+                source_mask=source_mask,
+                padding_mask=padding_mask,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        if past_key_values is not None:
+            for layer_state in past_key_values.self_attention_cache.layers:
+                layer_state.advance(length)
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states, past_key_values=past_key_values
+        )
+
+
+class GdlfModel(GdlfPreTrainedModel):
+    """Encoder and decoder, which share their embedding."""
+
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: GdlfConfig):
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.encoder = GdlfEncoder(config)
+        self.decoder = GdlfDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.shared
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        tag_ids=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        decoder_inputs_embeds=None,
+        use_cache=None,
+        **kwargs,
+    ):
+        """Source (B, S), with `tag_ids` alike, and summary so far (R, T) -> last_hidden_state (R, T, C)."""
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                tag_ids=tag_ids,
+                inputs_embeds=inputs_embeds,
+                **kwargs,
+            )
+        elif isinstance(encoder_outputs, (tuple, list)):
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+        )
+
+
+class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationGenerationMixin):
+    """GDLF with its output layer, which shares the embedding's matrix."""
+
+    _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+
+    def __init__(self, config: GdlfConfig):
+        super().__init__(config)
+        self.model = GdlfModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        tag_ids=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        decoder_inputs_embeds=None,
+        labels=None,
+        use_cache=None,
+        num_items_in_batch=None,
+        **kwargs,
+    ):
+        """Source and summary so far to scores of the next subword, and to the loss where labels are given.
+
+        Args:
+            input_ids, attention_mask, tag_ids: (B, S); tag_ids only for a model with tags.
+            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
+            encoder_outputs: the encoder's, to go on from.
+            labels: (B, T), not shifted, -100 where nothing is to be predicted.
+            num_items_in_batch: target tokens that the loss is divided by; else those of `labels`.
+
+        Returns:
+            SummarizationOutput: logits (R, T, V); loss and loss_parts when labels are given.
+        """
+        if labels is not None:
+            use_cache = False
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            tag_ids=tag_ids,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)
+        loss = loss_parts = None
+        if labels is not None:
+            loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
+            loss_parts = {"nll": nll}
+        return SummarizationOutput(
+            loss=loss,
+            loss_parts=loss_parts,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+        )
+
+
+__all__ = ["GdlfForConditionalGeneration", "GdlfModel", "GdlfPreTrainedModel"]

@@ -1,0 +1,116 @@
+"""`pipeline("summarization")`, which transformers 5 no longer has: for these architectures and any other seq2seq model."""
+
+import inspect
+import types
+
+from huggingface_hub.utils import tqdm
+from transformers import Pipeline
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+
+class SummarizationPipeline(Pipeline):
+    """Texts to summaries.
+
+    Call it with a text, a list of texts, or a generator of texts (which it reads as it goes):
+
+    - `truncation` (True): cut a text to what the model reads, and say how much was cut; False: refuse such a text.
+    - `batch_size` (1): texts in one call of `generate`.
+    - `show_progress` (False): a bar over a list or generator.
+    - `return_tensors`, `return_text`: token ids, texts (the default) or both.
+    - anything else goes to `generate`.
+
+    Returns:
+        `[{"summary_text": …}]`, one a text and a returned sequence; for a generator, an iterator over them.
+    """
+
+    # a checkpoint without a processor has its tokenizer instead
+    _load_processor = None
+    _load_tokenizer = True
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_video_processor = False
+    _pipeline_calls_generate = True
+
+    def _sanitize_parameters(
+        self, truncation=None, return_tensors=None, return_text=None, clean_up_tokenization_spaces=None, **generate
+    ):
+        preprocess = {} if truncation is None else {"truncation": truncation}
+        postprocess = {
+            name: value
+            for name, value in (
+                ("return_tensors", return_tensors),
+                ("return_text", return_text),
+                ("clean_up_tokenization_spaces", clean_up_tokenization_spaces),
+            )
+            if value is not None
+        }
+        return preprocess, generate, postprocess
+
+    def __call__(self, documents, *args, show_progress: bool = False, **kwargs):
+        """Summaries of `documents`; see the class."""
+        if isinstance(documents, str):
+            return self._flat([super().__call__(documents, *args, **kwargs)])
+        if isinstance(documents, (list, tuple)):
+            texts = (document for document in documents)
+            results = super().__call__(texts, *args, **kwargs) if documents else ()
+            return self._flat(tqdm(results, total=len(documents), desc="summarizing", disable=not show_progress))
+        if isinstance(documents, types.GeneratorType):
+            results = super().__call__(documents, *args, **kwargs)
+            bar = tqdm(results, desc="summarizing", disable=not show_progress)
+            return (result for results in bar for result in results)
+        return super().__call__(documents, *args, **kwargs)
+
+    @staticmethod
+    def _flat(results) -> list[dict]:
+        return [summary for summaries in results for summary in summaries]
+
+    @property
+    def _reader(self):
+        return self.processor if self.processor is not None else self.tokenizer
+
+    def preprocess(self, document, truncation=True):
+        if not isinstance(document, str):
+            raise TypeError(f"a document must be a string, but got {type(document).__name__}: {document!r:.80}")
+        limit = self._source_limit()
+        length = len(self.tokenizer(document, verbose=False)["input_ids"])
+        if limit is not None and length > limit:
+            message = f"the document has {length} tokens, of which the model reads {limit}"
+            if not truncation:
+                raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
+            logger.warning(f"{message}: the last {length - limit} ({1 - limit / length:.0%}) were cut")
+        return self._reader(document, return_tensors="pt", truncation=True, max_length=limit)
+
+    def _source_limit(self) -> int | None:
+        limits = [
+            getattr(self.processor, "max_source_length", None),
+            getattr(self.model.config, "max_position_embeddings", None),
+            self.tokenizer.model_max_length,
+        ]
+        known = [limit for limit in limits if limit is not None and limit < 10**9]
+        return min(known, default=None)
+
+    def _forward(self, inputs, **generate_kwargs):
+        # an adapter's own forward takes anything, and would hand it on to a model that does not
+        model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        accepted = inspect.signature(model.forward).parameters
+        inputs = {name: value for name, value in inputs.items() if name in accepted}
+        documents = inputs["input_ids"].shape[0]
+        generate_kwargs = self._prepare_generate_kwargs(generate_kwargs)
+        generate_kwargs.setdefault("tokenizer", self.tokenizer)
+        output_ids = self.model.generate(**inputs, **generate_kwargs)
+        return {"output_ids": output_ids.view(documents, -1, output_ids.shape[-1])}
+
+    def postprocess(self, outputs, return_tensors=False, return_text=True, clean_up_tokenization_spaces=None):
+        sequences = outputs["output_ids"][0]
+        texts = self.tokenizer.batch_decode(
+            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
+        )
+        records = []
+        for token_ids, text in zip(sequences, texts, strict=True):
+            record = {"summary_token_ids": token_ids} if return_tensors else {}
+            if return_text:
+                record["summary_text"] = text.strip()
+            records.append(record)
+        return records

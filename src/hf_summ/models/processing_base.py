@@ -1,0 +1,133 @@
+"""What the processors of all architectures share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from transformers import BatchFeature, ProcessorMixin
+
+from .text_padding import pad_features, source_padding_values
+
+
+class SummarizationProcessor(ProcessorMixin):
+    """Texts to the model's inputs, and its outputs to texts.
+
+    An architecture's own processor names its settings as parameters of `__init__` and adds to `source_features` what
+    its model reads beside subwords.
+
+    Args:
+        tokenizer: a fast tokenizer with padding, beginning, end and unknown tokens.
+        max_source_length: subwords that a document is cut to, its end token included.
+        max_target_length: the same for a summary.
+    """
+
+    def __init__(self, tokenizer, max_source_length=500, max_target_length=150, chat_template=None):
+        for name, value in (("max_source_length", max_source_length), ("max_target_length", max_target_length)):
+            if value < 2:
+                raise ValueError(f"`{name}` is {value}, but at least 2 are needed: a subword and the end token")
+        self.max_source_length = max_source_length
+        self.max_target_length = max_target_length
+        super().__init__(tokenizer, chat_template=chat_template)
+
+    @property
+    def model_input_names(self) -> list[str]:
+        return ["input_ids", "attention_mask"]
+
+    @property
+    def pad_token_id(self) -> int:
+        return self.tokenizer.pad_token_id
+
+    @property
+    def eos_token_id(self) -> int:
+        return self.tokenizer.eos_token_id
+
+    @property
+    def padding_values(self) -> dict[str, int]:
+        """Field -> what `pad` fills it up with."""
+        return source_padding_values(self.pad_token_id)
+
+    def __call__(
+        self,
+        text: str | Sequence[str] | None = None,
+        text_target: str | Sequence[str] | None = None,
+        truncation: bool = True,
+        max_length: int | None = None,
+        max_target_length: int | None = None,
+        padding: bool | str | None = None,
+        pad_to_multiple_of: int | None = None,
+        return_tensors: str | None = None,
+        show_progress: bool = False,
+    ) -> BatchFeature:
+        """Documents, summaries or both to model inputs.
+
+        Args:
+            text: a document or several.
+            text_target: a summary or several; gives `labels`.
+            truncation: cut documents to `max_length` and summaries to `max_target_length`.
+            max_length, max_target_length: in subwords; by default the processor's own.
+            padding: as in `pad`; by default rows are padded when tensors are asked for.
+            return_tensors: `pt`, or None for lists (flat ones for a single text).
+            show_progress: a bar for what takes long.
+
+        Raises:
+            TypeError: a text is not a string.
+            ValueError: neither text nor text_target is given.
+        """
+        if text is None and text_target is None:
+            raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
+        features: dict[str, Any] = {}
+        if text is not None:
+            length = (max_length or self.max_source_length) if truncation else None
+            features.update(self.source_features(_texts(text, "text"), length, show_progress))
+        if text_target is not None:
+            length = (max_target_length or self.max_target_length) if truncation else None
+            labels = self.tokenizer(_texts(text_target, "text_target"), add_special_tokens=False)["input_ids"]
+            features["labels"] = [self._end(row, length) for row in labels]
+        single = isinstance(text if text is not None else text_target, str)
+        if padding is None:
+            padding = return_tensors is not None
+        if padding:
+            fixed = (max_length or self.max_source_length) if padding == "max_length" else None
+            features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
+        if single and return_tensors is None:
+            features = {name: rows[0] for name, rows in features.items()}
+        return BatchFeature(features, tensor_type=return_tensors)
+
+    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
+        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords with the end token."""
+        encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)
+        input_ids = [self._end(row, length) for row in encoded["input_ids"]]
+        return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
+
+    def pad(
+        self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
+    ) -> BatchFeature:
+        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100."""
+        return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
+
+    def align(self, config) -> None:
+        """Fit a fresh config to this processor: vocabulary and special tokens."""
+        config.vocab_size = len(self.tokenizer)
+        config.pad_token_id = self.tokenizer.pad_token_id
+        config.bos_token_id = self.tokenizer.bos_token_id
+        config.eos_token_id = self.tokenizer.eos_token_id
+        config.decoder_start_token_id = self.tokenizer.bos_token_id
+
+    def batch_decode(self, *args, **kwargs) -> list[str]:
+        """Token ids to texts; the tokenizer's `batch_decode`."""
+        return self.tokenizer.batch_decode(*args, **kwargs)
+
+    def decode(self, *args, **kwargs) -> str:
+        """Token ids to a text; the tokenizer's `decode`."""
+        return self.tokenizer.decode(*args, **kwargs)
+
+    def _end(self, row: list[int], length: int | None) -> list[int]:
+        return row[: None if length is None else length - 1] + [self.eos_token_id]
+
+
+def _texts(text: str | Sequence[str], name: str) -> list[str]:
+    texts = [text] if isinstance(text, str) else list(text)
+    for row, value in enumerate(texts):
+        if not isinstance(value, str):
+            raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
+    # a lone surrogate is no character, and no tokenizer can read it
+    return [value.encode("utf-8", "replace").decode("utf-8") for value in texts]

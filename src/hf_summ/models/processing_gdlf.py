@@ -1,0 +1,86 @@
+"""Processor of GDLF: subwords, and a tag for each of them."""
+
+from huggingface_hub.utils import tqdm
+
+from .processing_base import SummarizationProcessor
+from .text_tagging import (
+    PADDING_TAG_ID,
+    SUBWORD_POSITIONS,
+    default_tag_vocabulary,
+    subword_tag_ids,
+    tag_words,
+)
+
+# characters behind the cut that the tagger still sees: a word's tag depends on the few words after it
+_CONTEXT = 200
+
+
+class GdlfProcessor(SummarizationProcessor):
+    """Documents to `input_ids`, `attention_mask` and, with tags, `tag_ids`; summaries to `labels`.
+
+    Args:
+        tokenizer: a fast tokenizer with padding, beginning, end and unknown tokens.
+        tags: `pos`, `ner`, `pos+ner` or `none`.
+        tagger: name of a spaCy pipeline.
+        tag_vocabulary: the words' tags in the order of their ids; by default those of spaCy's English pipelines.
+        max_source_length: subwords that a document is cut to, its end token included.
+        max_target_length: the same for a summary.
+    """
+
+    def __init__(
+        self,
+        tokenizer,
+        tags="pos",
+        tagger="en_core_web_sm",
+        tag_vocabulary=None,
+        max_source_length=500,
+        max_target_length=150,
+        chat_template=None,
+    ):
+        self.tags = tags
+        self.tagger = tagger
+        self.tag_vocabulary = tag_vocabulary
+        super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
+
+    @property
+    def model_input_names(self) -> list[str]:
+        return super().model_input_names + ([] if self.tags == "none" else ["tag_ids"])
+
+    @property
+    def padding_values(self) -> dict[str, int]:
+        return {**super().padding_values, "tag_ids": PADDING_TAG_ID}
+
+    @property
+    def word_tags(self) -> list[str]:
+        """The words' tags in the order of their ids."""
+        if self.tags == "none":
+            return []
+        return default_tag_vocabulary(self.tags) if self.tag_vocabulary is None else list(self.tag_vocabulary)
+
+    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
+        """As the base's, and rows of `tag_ids`."""
+        features = super().source_features(texts, length, show_progress)
+        if self.tags == "none":
+            return features
+        offsets = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+        offsets = [places[: len(row) - 1] for places, row in zip(offsets, features["input_ids"], strict=True)]
+        read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
+        ids = {tag: number for number, tag in enumerate(self.word_tags)}
+        tagged = tqdm(
+            tag_words(read, self.tagger, self.tags), desc="tagging", total=len(read), disable=not show_progress
+        )
+        features["tag_ids"] = [
+            [*subword_tag_ids(places, words, ids), PADDING_TAG_ID]
+            for places, words in zip(offsets, tagged, strict=True)
+        ]
+        return features
+
+    def align(self, config) -> None:
+        """Fit a fresh config to this processor, and this processor to the config's `tags`."""
+        super().align(config)
+        if config.tags != self.tags:
+            self.tags, self.tag_vocabulary = config.tags, None
+        config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
+
+
+__all__ = ["GdlfProcessor"]

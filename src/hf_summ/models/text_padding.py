@@ -1,0 +1,67 @@
+"""Padding of token-aligned fields."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from transformers import BatchFeature
+
+from .functional_loss import IGNORED_LABEL
+
+
+def pad_features(
+    features: Sequence[Mapping[str, Any]] | Mapping[str, Sequence],
+    padding_values: Mapping[str, int],
+    padding: bool | str = True,
+    max_length: int | None = None,
+    pad_to_multiple_of: int | None = None,
+    return_tensors: str | None = "pt",
+) -> BatchFeature:
+    """Rows of different lengths to one length, on the right.
+
+    Args:
+        features: one mapping a row, or one mapping of lists; fields that `padding_values` does not name are left out.
+        padding_values: field -> what it is padded with. `labels` are padded to their own longest row.
+        padding: True or `longest`, `max_length` (of the source), False.
+        max_length: the length for `max_length`.
+        pad_to_multiple_of: round lengths up to a multiple of this.
+        return_tensors: `pt`, or None for lists.
+
+    Raises:
+        ValueError: `padding="max_length"` without a length, or a row longer than it.
+    """
+    if not isinstance(features, Mapping):
+        features = {name: [row[name] for row in features] for name in features[0]}
+    if padding == "max_length" and max_length is None:
+        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+    fields = {name: features[name] for name in features if name in padding_values}
+    padded = {}
+    for name, rows in fields.items():
+        rows = [row.tolist() if isinstance(row, torch.Tensor) else list(row) for row in rows]
+        if padding:
+            fixed = max_length if padding == "max_length" and name != "labels" else None
+            rows = _pad_rows(name, rows, padding_values[name], fixed, pad_to_multiple_of)
+        padded[name] = rows
+    return BatchFeature(padded, tensor_type=return_tensors)
+
+
+def source_padding_values(pad_token_id: int) -> dict[str, int]:
+    """What the fields of every architecture are padded with."""
+    return {
+        "input_ids": pad_token_id,
+        "attention_mask": 0,
+        "labels": IGNORED_LABEL,
+        "decoder_input_ids": pad_token_id,
+    }
+
+
+def _pad_rows(name: str, rows: list[list], value: int, length: int | None, multiple: int | None) -> list[list]:
+    longest = max(map(len, rows), default=0)
+    if length is not None and longest > length:
+        raise ValueError(
+            f"`{name}` has a row of {longest}, longer than the `max_length` of {length}: truncate it first"
+        )
+    length = longest if length is None else length
+    if multiple:
+        length = -(-length // multiple) * multiple
+    return [row + [value] * (length - len(row)) for row in rows]

@@ -1,0 +1,56 @@
+"""What every test runs under: one thread, no network, a cache of its own, fixed seeds."""
+
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+
+# libraries read these at import, which for test modules comes after this file
+CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
+os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
+
+import numpy as np
+import pytest
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from tests.hub import LocalHub
+
+torch.set_num_threads(1)
+
+SENTENCES = [
+    "Mayor Ana Lopez opened the new bridge over the river on Monday.",
+    "The bridge cost 12 million euros and took three years to build.",
+    "Residents of the old town had asked for it since the flood of 2009.",
+    "Engineers said that the crossing carries 4,000 cars an hour.",
+    "Critics called the price too high, and the council promised a report.",
+]
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(CACHE, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    """The same random numbers for every test, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def local_hub() -> Iterator[LocalHub]:
+    """A Hub of the test's own; fails a test that asked it for something it does not serve."""
+    with LocalHub() as hub:
+        yield hub
+    assert not hub.unknown_requests
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level BPE of 400 tokens that knows `SENTENCES`; shared by the session, so never change it."""
+    from hf_summ.data import fit_vocabulary
+
+    return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)

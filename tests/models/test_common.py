@@ -1,0 +1,261 @@
+"""What every architecture passes: saving, decoding, training and adapting as transformers' users expect."""
+
+import json
+
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoProcessor,
+    GenerationConfig,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+)
+
+from hf_summ.data import SummarizationCollator
+from tests.conftest import SENTENCES
+from tests.models.architectures import ARCHITECTURES, Architecture
+
+DECODINGS = {
+    "greedy": {"num_beams": 1},
+    "sampling": {"do_sample": True, "num_beams": 1, "top_k": 0},
+    "several samples": {"do_sample": True, "num_return_sequences": 3},
+    "beams": {"num_beams": 4},
+    "several beams": {"num_beams": 4, "num_return_sequences": 3},
+    "sampled beams": {"num_beams": 3, "do_sample": True},
+    "blocked beams": {"num_beams": 4, "no_repeat_ngram_size": 2, "length_penalty": 2.0},
+    "GNMT penalty": {"num_beams": 4, "gnmt_length_penalty": 0.9, "early_stopping": "never"},
+    "decoder prompt": {"num_beams": 3, "decoder_input_ids": torch.tensor([[1, 7, 9]] * 3)},
+}
+
+
+@pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
+def architecture(request) -> Architecture:
+    return request.param
+
+
+def generate(model, inputs, seed=0, **settings):
+    torch.manual_seed(seed)
+    return model.generate(**inputs, **{"max_new_tokens": 9, "min_new_tokens": 3, **settings})
+
+
+def assert_same_texts(first: torch.Tensor, second: torch.Tensor) -> None:
+    """Equal but for padding: a row that ended earlier is padded with the end token by beams, and with pad alone."""
+    for one, other in zip(first.tolist(), second.tolist(), strict=True):
+        longest = max(len(one), len(other))
+        one, other = (row + [0] * (longest - len(row)) for row in (one, other))
+        ends = [row.index(2) + 1 if 2 in row else longest for row in (one, other)]
+        assert one[: ends[0]] == other[: ends[1]]
+
+
+def test_saved_and_loaded_model_computes_the_same(architecture, tmp_path):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    model.generation_config = GenerationConfig.from_dict(
+        {**model.generation_config.to_dict(), "num_beams": 3, "no_repeat_word_ngram_size": 3, "min_new_words": 2}
+    )
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=torch.float64)
+    assert type(loaded) is architecture.head_class
+    expected, actual = model(**inputs, labels=labels), loaded(**inputs, labels=labels)
+    torch.testing.assert_close(actual.logits, expected.logits, rtol=0, atol=0)
+    torch.testing.assert_close(actual.loss, expected.loss, rtol=0, atol=0)
+    assert loaded.generation_config.no_repeat_word_ngram_size == 3
+    assert loaded.generation_config.min_new_words == 2
+    assert loaded.config.to_dict() == {**model.config.to_dict(), "_name_or_path": str(tmp_path)}
+    assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in tmp_path.iterdir())
+
+
+def test_keys_set_on_a_fresh_model_survive_saving(architecture, tmp_path):
+    model = architecture.model()
+    model.generation_config.gnmt_length_penalty = 0.9
+    model.save_pretrained(tmp_path)
+    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config.gnmt_length_penalty == 0.9
+
+
+def test_installed_package_hides_the_pipeline_entry_of_a_saved_config(architecture, tmp_path):
+    architecture.config().save_pretrained(tmp_path)
+    assert "summarization" in json.loads((tmp_path / "config.json").read_text())["custom_pipelines"]
+    assert not hasattr(AutoConfig.from_pretrained(tmp_path), "custom_pipelines")
+
+
+@pytest.mark.parametrize("decoding", DECODINGS)
+def test_cached_decoding_equals_uncached(architecture, decoding):
+    model, inputs = architecture.model(), architecture.inputs()
+    cached = generate(model, inputs, use_cache=True, **DECODINGS[decoding])
+    uncached = generate(model, inputs, use_cache=False, **DECODINGS[decoding])
+    torch.testing.assert_close(cached, uncached, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("decoding", ["greedy", "beams", "several beams", "blocked beams", "GNMT penalty"])
+def test_batched_decoding_equals_each_document_alone(architecture, decoding):
+    model, inputs = architecture.model(), architecture.inputs()
+    settings = DECODINGS[decoding]
+    together = generate(model, inputs, **settings)
+    sequences = settings.get("num_return_sequences", 1)
+    for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+        alone = generate(model, {name: value[row : row + 1, :length] for name, value in inputs.items()}, **settings)
+        assert_same_texts(together[row * sequences : (row + 1) * sequences], alone)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_teacher_forced_scores_equal_those_of_generate(architecture, num_beams):
+    model, inputs = architecture.model(), architecture.inputs()
+    outputs = generate(
+        model, inputs, num_beams=num_beams, min_new_tokens=9, return_dict_in_generate=True, output_scores=True
+    )
+    beams = outputs.get("beam_indices")
+    transitions = model.compute_transition_scores(outputs.sequences, outputs.scores, beams, normalize_logits=True)
+    forced = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits
+    forced[:, :, 2] = -torch.inf  # min_new_tokens keeps the end out
+    scores = forced.log_softmax(-1).gather(-1, outputs.sequences[:, 1:, None])[..., 0]
+    torch.testing.assert_close(transitions.double(), scores.double(), rtol=1e-5, atol=1e-5)
+
+
+def test_source_is_kept_once_a_document(architecture):
+    model, inputs = architecture.model(), architecture.inputs()
+    outputs = generate(model, inputs, num_beams=4, return_dict_in_generate=True)
+    keys = outputs.past_key_values.cross_attention_cache.layers[0].keys
+    assert keys.shape[0] == inputs["input_ids"].shape[0]
+
+
+def test_recorded_cross_attention_has_a_row_a_beam(architecture):
+    model, inputs = architecture.model(), architecture.inputs()
+    model.set_attn_implementation("eager")
+    outputs = generate(model, inputs, num_beams=2, return_dict_in_generate=True, output_attentions=True)
+    weights = outputs.cross_attentions[1][0]
+    assert weights.shape == (6, 4, 1, 11)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(6, 4, 1, dtype=weights.dtype))
+
+
+def test_padding_changes_nothing(architecture):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    wider = {name: torch.nn.functional.pad(value, (0, 5)) for name, value in inputs.items()}
+    expected, actual = model(**inputs, labels=labels), model(**wider, labels=labels)
+    torch.testing.assert_close(actual.logits, expected.logits)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_gradient_checkpointing_gives_the_same_gradients(architecture, use_reentrant):
+    inputs, labels = architecture.inputs(), architecture.labels()
+    gradients = []
+    for checkpointing in (False, True):
+        model = architecture.model().train()
+        if checkpointing:
+            model.gradient_checkpointing_enable({"use_reentrant": use_reentrant})
+        model(**inputs, labels=labels).loss.backward()
+        gradients.append({name: value.grad for name, value in model.named_parameters()})
+    for name, expected in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], expected, msg=lambda message, name=name: f"{name}: {message}")
+
+
+def test_accumulated_gradients_equal_one_large_batch(architecture):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    tokens = (labels != -100).sum()
+    model(**inputs, labels=labels).loss.backward()
+    whole = {name: value.grad.clone() for name, value in model.named_parameters()}
+    model.zero_grad()
+    for row in range(3):
+        part = {name: value[row : row + 1] for name, value in inputs.items()}
+        model(**part, labels=labels[row : row + 1], num_items_in_batch=tokens).loss.backward()
+    for name, value in model.named_parameters():
+        torch.testing.assert_close(value.grad, whole[name], msg=lambda message, name=name: f"{name}: {message}")
+
+
+def test_every_parameter_learns(architecture):
+    model = architecture.model()
+    model(**architecture.inputs(), labels=architecture.labels()).loss.backward()
+    unused = [name for name, value in model.named_parameters() if value.grad is None or not value.grad.any()]
+    assert not unused
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_close(architecture, dtype):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    expected = model(**inputs, labels=labels).loss
+    half = model.to(dtype)
+    loss = half(**inputs, labels=labels).loss
+    torch.testing.assert_close(loss.double(), expected, rtol=0.05, atol=0.05)
+    assert generate(half, inputs, num_beams=2).shape[0] == 3
+
+
+def test_label_outside_the_vocabulary_is_named(architecture):
+    with pytest.raises(ValueError, match="label 40 is outside the vocabulary of 40"):
+        architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), 40))
+
+
+def test_word_limits_ask_for_the_tokenizer(architecture):
+    with pytest.raises(ValueError, match="tokenizer=processor"):
+        generate(architecture.model(), architecture.inputs(), no_repeat_word_ngram_size=3)
+
+
+@pytest.mark.parametrize("key", ["no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty"])
+def test_negative_generation_keys_are_refused(architecture, key):
+    with pytest.raises(ValueError, match=f"`{key}` is -1"):
+        generate(architecture.model(), architecture.inputs(), **{key: -1})
+
+
+def test_misspelt_generation_key_is_refused(architecture):
+    with pytest.raises(ValueError, match="no_repeat_words"):
+        generate(architecture.model(), architecture.inputs(), no_repeat_words=3)
+
+
+def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
+    processor = architecture.processor(tiny_tokenizer, max_source_length=24, max_target_length=12)
+    config = architecture.config()
+    processor.align(config)
+    model = architecture.head_class(config)
+    encoded = processor(text=SENTENCES, text_target=[sentence[:20] for sentence in SENTENCES])
+    rows = [{name: encoded[name][row] for name in encoded} for row in range(len(SENTENCES))]
+    arguments = Seq2SeqTrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=2,
+        per_device_train_batch_size=2,
+        save_steps=2,
+        predict_with_generate=True,
+        generation_max_length=8,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = Seq2SeqTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=rows,
+        eval_dataset=rows,
+        data_collator=SummarizationCollator(processor, model),
+        processing_class=processor,
+    )
+    trainer.train()
+    assert trainer.predict(rows).predictions.shape[0] == len(rows)
+    checkpoint = tmp_path / "checkpoint-2"
+    assert type(AutoProcessor.from_pretrained(checkpoint)) is architecture.processor_class
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(checkpoint)
+    for name, parameter in loaded.named_parameters():
+        torch.testing.assert_close(parameter, dict(model.named_parameters())[name].cpu(), rtol=0, atol=0)
+
+
+def test_lora_with_default_target_modules(architecture, tmp_path):
+    from peft import AutoPeftModelForSeq2SeqLM, LoraConfig, get_peft_model
+
+    from hf_summ.models import LORA_TARGET_MODULES
+
+    base = architecture.model().float()
+    base.save_pretrained(tmp_path / "base")
+    base = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "base")
+    assert tuple(LORA_TARGET_MODULES[architecture.name]) == architecture.lora_modules
+    # no target modules: they are known for each architecture
+    adapted = get_peft_model(base, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, init_lora_weights=False))
+    inputs = architecture.inputs()
+    adapted.eval()
+    expected = generate(adapted, inputs, num_beams=3)
+    torch.testing.assert_close(expected, generate(adapted, inputs, num_beams=3, use_cache=False))
+    loss = adapted(**inputs, labels=architecture.labels()).loss
+    loss.backward()
+    trained = [name for name, value in adapted.named_parameters() if value.requires_grad]
+    assert trained
+    assert all("lora_" in name for name in trained)
+    adapted.save_pretrained(tmp_path / "adapter")
+    loaded = AutoPeftModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter").eval()
+    torch.testing.assert_close(generate(loaded, inputs, num_beams=3), expected)
+    torch.testing.assert_close(generate(loaded.merge_and_unload(), inputs, num_beams=3), expected)

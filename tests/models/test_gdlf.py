@@ -1,0 +1,255 @@
+"""GDLF against a naive reading of the paper's equations."""
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import gelu, layer_norm
+
+from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration
+from hf_summ.models.functional_loss import smoothed_cross_entropy
+from tests.models.architectures import GDLF
+from tests.models.test_dynamic_convolution import naive_convolution
+
+GATINGS = ["none", "relu", "gtu", "glu", "gcnn", "gate_without_update", "gate"]
+
+
+class NaiveGdlf:
+    """The paper's equations over a model's named weights: no cache, no batch tricks, one document at a time."""
+
+    def __init__(self, model):
+        self.config = model.config
+        self.weights = dict(model.named_parameters())
+
+    def linear(self, name, x):
+        outputs = x @ self.weights[f"{name}.weight"].T
+        bias = self.weights.get(f"{name}.bias")
+        return outputs if bias is None else outputs + bias
+
+    def norm(self, name, x):
+        return layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def sinusoid(self, length):
+        width = self.config.d_model
+        table = torch.zeros(length, width, dtype=torch.float64)
+        for position in range(length):
+            for pair in range(width // 2):
+                angle = position / 10000 ** (2 * pair / width)
+                table[position, 2 * pair], table[position, 2 * pair + 1] = math.sin(angle), math.cos(angle)
+        return table
+
+    def convolution(self, name, h, memory, kernel, causal):
+        gating, width = self.config.gating, self.config.d_model
+        if gating in ("none", "relu"):
+            o = h if gating == "none" else h.clamp(min=0)
+        else:
+            projected = self.linear(f"{name}.gate.projection", h)
+            values, gates = projected[:, :width], projected[:, width:].sigmoid()
+            o = (values.tanh() if gating in ("gtu", "gcnn") else values) * gates
+        taps = self.linear(f"{name}.convolution.kernel_projection", o)
+        taps = taps.view(1, len(h), self.config.num_heads, kernel).softmax(-1)
+        left = kernel - 1 if causal else (kernel - 1) // 2
+        dc = self.linear(f"{name}.convolution.output_projection", naive_convolution(o[None], taps, left)[0])
+        if gating == "gate":
+            f, candidate, update = self.linear(f"{name}.memory_cell.projection", o).split(width, dim=-1)
+            memory = f.sigmoid() * memory + candidate.tanh() * update.sigmoid()
+        elif gating in ("gate_without_update", "gcnn"):
+            read = o if gating == "gate_without_update" else h
+            f = self.linear(f"{name}.memory_cell.projection", read).sigmoid()
+            memory = f * memory + (1 - f) * read
+        return dc + memory, memory
+
+    def feed_forward(self, name, s):
+        return self.linear(f"{name}.outer", self.linear(f"{name}.inner", s).clamp(min=0))
+
+    def attention(self, name, h, source):
+        heads, width = self.config.num_heads, self.config.d_model
+        q, k, v = (
+            self.linear(f"{name}.{kind}_proj", x).view(len(x), heads, width // heads)
+            for kind, x in (("q", h), ("k", source), ("v", source))
+        )
+        contexts = []
+        for head in range(heads):
+            weights = (q[:, head] @ k[:, head].T / math.sqrt(width // heads)).softmax(-1)
+            contexts.append(weights @ v[:, head])
+        return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1))
+
+    def encode(self, input_ids, tag_ids):
+        words = self.weights["model.shared.weight"][input_ids]
+        if self.config.tags == "none":
+            h = math.sqrt(self.config.d_model) * words
+        else:
+            tagged = torch.cat((words, self.weights["model.encoder.embed_tags.weight"][tag_ids]), dim=-1)
+            h = self.norm("model.encoder.tag_norm", self.linear("model.encoder.tag_projection", tagged))
+        h = h + self.sinusoid(len(h))
+        memory, layers = torch.zeros_like(h), []
+        for index, kernel in enumerate(self.config.encoder_kernel_sizes):
+            name = f"model.encoder.layers.{index}"
+            outputs, memory = self.convolution(f"{name}.convolution", h, memory, kernel, causal=False)
+            s = self.norm(f"{name}.convolution_norm", h + outputs)
+            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+            layers.append(h)
+        return self.fuse(layers)
+
+    def fuse(self, layers):
+        name = "model.encoder.fusion"
+        if self.config.layer_fusion == "none":
+            return layers[-1]
+        if self.config.layer_fusion == "fusion":
+            total = torch.stack(layers).sum(0)
+            return self.norm(
+                f"{name}.layer_norm", self.linear(f"{name}.outer", gelu(self.linear(f"{name}.inner", total)))
+            )
+
+        def aggregate(node, *inputs):
+            inner = self.linear(f"{name}.nodes.{node}.inner", torch.cat(inputs, dim=-1)).sigmoid()
+            outputs = self.linear(f"{name}.nodes.{node}.outer", inner)
+            return self.norm(f"{name}.nodes.{node}.layer_norm", outputs + torch.stack(inputs).sum(0))
+
+        h1, h2, h3 = layers
+        return aggregate(1, aggregate(0, h1, h2), h3)
+
+    def decode(self, decoder_input_ids, source):
+        h = math.sqrt(self.config.d_model) * self.weights["model.shared.weight"][decoder_input_ids]
+        h = h + self.sinusoid(len(h))
+        memory = torch.zeros_like(h)
+        for index, kernel in enumerate(self.config.decoder_kernel_sizes):
+            name = f"model.decoder.layers.{index}"
+            outputs, memory = self.convolution(f"{name}.convolution", h, memory, kernel, causal=True)
+            s = self.norm(f"{name}.convolution_norm", h + outputs)
+            attended = self.attention(f"{name}.cross_attention", s, source)
+            s = self.norm(f"{name}.cross_attention_norm", s + attended)
+            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+        return h @ self.weights["model.shared.weight"].T
+
+    def loss(self, inputs, labels):
+        total, tokens = 0.0, 0
+        for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+            wanted = labels[row][labels[row] != -100]
+            source = self.encode(inputs["input_ids"][row, :length], inputs["tag_ids"][row, :length])
+            start = torch.tensor([self.config.decoder_start_token_id])
+            log_p = self.decode(torch.cat((start, wanted[:-1])), source).log_softmax(-1)
+            nll = -log_p[torch.arange(len(wanted)), wanted]
+            smoothing = self.config.label_smoothing
+            total = total + ((1 - smoothing) * nll - smoothing * log_p.mean(-1)).sum()
+            tokens += len(wanted)
+        return total / tokens
+
+
+VARIANTS = (
+    [{"gating": gating} for gating in GATINGS]
+    + [{"layer_fusion": fusion} for fusion in ("none", "hierarchical")]
+    + [{"tags": "none"}, {"tags": "none", "gating": "glu", "layer_fusion": "none"}, {"label_smoothing": 0.0}]
+)
+
+
+@pytest.mark.parametrize("overrides", VARIANTS, ids=str)
+def test_loss_and_gradients_equal_the_naive_reading(overrides):
+    model = GDLF.model(**overrides)
+    inputs, labels = GDLF.inputs(), GDLF.labels()
+    loss = model(**inputs, labels=labels).loss
+    naive = NaiveGdlf(model).loss(inputs, labels)
+    torch.testing.assert_close(loss.double(), naive, rtol=1e-6, atol=1e-6)
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    expected = torch.autograd.grad(naive, parameters, allow_unused=True)
+    actual = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for name, one, other in zip(names, actual, expected, strict=True):
+        # the model takes its softmax in float32
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")
+
+
+# the rows of Tables 4 and 5: overrides of the paper's model, parameters in millions
+PARAMETERS = {
+    "DC": ({"tags": "none", "gating": "glu", "layer_fusion": "none"}, 19.2),
+    "DC+POS": ({"gating": "glu", "layer_fusion": "none"}, 19.3),
+    "DC+GATE": ({"tags": "none", "layer_fusion": "none"}, 21.8),
+    "DC+LF": ({"tags": "none", "gating": "glu"}, 23.1),
+    "DC+POS+GATE": ({"layer_fusion": "none"}, 22.0),
+    "DC+POS+LF": ({"gating": "glu"}, 23.3),
+    "DC+GATE+LF": ({"tags": "none"}, 25.8),
+    "GDLF": ({}, 25.9),
+    "DC+HAGG": ({"tags": "none", "gating": "glu", "layer_fusion": "hierarchical"}, 28.6),
+    "GDHAGG": ({"layer_fusion": "hierarchical"}, 31.4),
+}
+
+
+@pytest.mark.parametrize("row", PARAMETERS)
+def test_parameter_counts_are_the_papers(row):
+    overrides, published = PARAMETERS[row]
+    with torch.device("meta"):
+        # 45 parts of speech of the Penn Treebank, four places in a word each
+        model = GdlfForConditionalGeneration(GdlfConfig(**{"tag_vocab_size": 180, **overrides}))
+    assert sum(parameter.numel() for parameter in model.parameters()) / 1e6 == pytest.approx(published, abs=0.2)
+
+
+def test_missing_tags_are_named():
+    inputs = GDLF.inputs()
+    del inputs["tag_ids"]
+    with pytest.raises(ValueError, match="needs `tag_ids`"):
+        GDLF.model()(**inputs, labels=GDLF.labels())
+
+
+def test_model_without_tags_ignores_them():
+    model, inputs, labels = GDLF.model(tags="none"), GDLF.inputs(), GDLF.labels()
+    with_tags = model(**inputs, labels=labels).loss
+    del inputs["tag_ids"]
+    torch.testing.assert_close(model(**inputs, labels=labels).loss, with_tags, rtol=0, atol=0)
+
+
+def test_compiled_convolution_gives_the_same_loss():
+    inputs, labels = GDLF.inputs(), GDLF.labels()
+    expected = GDLF.model()(**inputs, labels=labels).loss
+    compiled = GDLF.model(conv_implementation="compiled")(**inputs, labels=labels).loss
+    torch.testing.assert_close(compiled, expected)
+
+
+def test_long_document_needs_no_position_limit():
+    model = GDLF.model()
+    length = 3000
+    inputs = {"input_ids": torch.full((1, length), 5), "tag_ids": torch.full((1, length), 1)}
+    assert model.generate(**inputs, max_new_tokens=3).shape == (1, 4)
+
+
+def test_eager_and_sdpa_attention_agree():
+    model, inputs, labels = GDLF.model(), GDLF.inputs(), GDLF.labels()
+    expected = model(**inputs, labels=labels).logits
+    model.set_attn_implementation("eager")
+    torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"encoder_kernel_sizes": [3, 7]}, "has 2 kernel sizes .* `encoder_layers` is 7"),
+        ({"decoder_layers": 2}, "has 6 kernel sizes .* `decoder_layers` is 2"),
+        ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "must be odd and positive, got 4"),
+        ({"num_heads": 7}, r"`d_model` \(256\) must be a multiple of `num_heads` \(7\)"),
+        ({"gating": "lstm"}, "`gating` is 'lstm'; known are none, relu"),
+        ({"layer_fusion": "sum"}, "`layer_fusion` is 'sum'"),
+        ({"tags": "POS"}, "`tags` is 'POS'"),
+        ({"conv_implementation": "cuda"}, "`conv_implementation` is 'cuda'"),
+        ({"dropout": 1.5}, "`dropout` is 1.5"),
+        ({"d_model": "wide"}, "d_model"),
+    ],
+)
+def test_config_that_cannot_be_built_says_why(overrides, message):
+    with pytest.raises(Exception, match=message):
+        GdlfConfig(**overrides)
+
+
+def test_loss_is_that_of_torch():
+    logits, labels = torch.randn(3, 5, 11), torch.randint(0, 11, (3, 5))
+    labels[1, 3:] = -100
+    for smoothing in (0.0, 0.1):
+        expected = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1), labels.flatten(), ignore_index=-100, label_smoothing=smoothing
+        )
+        loss, nll = smoothed_cross_entropy(logits, labels, smoothing)
+        torch.testing.assert_close(loss, expected)
+        plain = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=-100)
+        torch.testing.assert_close(nll, plain)
+
+
+def test_loss_of_a_batch_without_targets_is_zero():
+    loss, _ = smoothed_cross_entropy(torch.randn(2, 3, 5), torch.full((2, 3), -100), 0.1)
+    assert loss.item() == 0.0
