@@ -19,8 +19,8 @@ __all__ = [
 
 _ARCHITECTURES = ((GdlfConfig, GdlfModel, GdlfForConditionalGeneration, GdlfProcessor),)
 
-# architecture -> modules that PEFT's LoRA adapts when its config names none: attention's queries and values, as for BART,
-# and what predicts a convolution's kernels, which is to it what queries are to attention
+# architecture -> modules that PEFT's LoRA adapts when its config names none: attention's queries and values, as for
+# BART, and what predicts a convolution's kernels, which is to it what queries are to attention
 LORA_TARGET_MODULES: dict[str, list[str]] = {"gdlf": ["q_proj", "v_proj", "kernel_projection"]}
 
 try:

@@ -8,7 +8,7 @@ from .configuration_base import SummarizationConfig
 from .modules_gating import GATINGS
 
 _LAYER_FUSIONS = ("none", "fusion", "hierarchical")
-_TAGS = ("none", "pos", "ner", "pos+ner")
+TAGS = ("none", "pos", "ner", "pos+ner")
 _IMPLEMENTATIONS = ("chunked", "compiled")
 
 
@@ -95,7 +95,7 @@ class GdlfConfig(SummarizationConfig):
         for key, known in (
             ("gating", GATINGS),
             ("layer_fusion", _LAYER_FUSIONS),
-            ("tags", _TAGS),
+            ("tags", TAGS),
             ("conv_implementation", _IMPLEMENTATIONS),
         ):
             if getattr(self, key) not in known:

@@ -1,4 +1,4 @@
-"""Dynamic convolution (Wu et al. 2018, equation 5): every position has its own kernel, shared by the channels of a head."""
+"""Dynamic convolution (Wu et al. 2018, equation 5): each position has its own kernel, shared by a head's channels."""
 
 import torch
 from torch import nn

@@ -21,12 +21,8 @@ def smoothed_cross_entropy(
 
     Returns:
         the loss, and the negative log-likelihood without smoothing, normalised alike and detached; float32 scalars.
-
-    Raises:
-        ValueError: a label is outside the vocabulary.
     """
     wanted = labels != IGNORED_LABEL
-    _check_labels(labels, logits.shape[-1])
     logits = logits.float()
     log_partition = logits.logsumexp(-1)
     nll = log_partition - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
@@ -45,7 +41,8 @@ def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) ->
     return shifted.masked_fill(shifted == IGNORED_LABEL, pad_token_id)
 
 
-def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
+def check_labels(labels: torch.Tensor, vocab_size: int) -> None:
+    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
     # on an accelerator this look would wait for it at every step, and its own assertion stops the run anyway
     if labels.device.type != "cpu" or labels.numel() == 0:
         return

@@ -5,7 +5,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, Encod
 
 
 class DecoderStateLayer(CacheLayerMixin):
-    """One layer's named tensors, each with the decoder's rows first: a convolution's window, recurrent states, coverage.
+    """A layer's named tensors, with the decoder's rows first: a convolution's window, a recurrent state, coverage.
 
     The decoder reads `states`, writes to it, and calls `advance` with the number of positions it has consumed.
     """

@@ -75,7 +75,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             generation_config, input_ids_seq_length, *args, logits_processor=processors, device=device, **kwargs
         )
 
-    def _word_processors(self, generation_config, prompt_length: int, device) -> list:
+    def _word_processors(self, generation_config, prompt_length, device) -> list:
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []

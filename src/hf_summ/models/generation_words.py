@@ -1,7 +1,6 @@
 """Decoding limits that count words, as the papers do, where transformers' own count subwords."""
 
 import json
-import unicodedata
 import zlib
 from weakref import WeakKeyDictionary
 
@@ -11,15 +10,15 @@ from transformers import LogitsProcessor
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
-_LETTER, _DIGIT, _OTHER, _SPECIAL = range(4)
+_LETTER, _DIGIT, _OTHER, _SPACE, _SPECIAL = range(5)
 
 
 class WordTable:
     """What each token does to the words of a text: whether it opens one, and the hash of its characters.
 
     A word is what the tokenizer's pre-tokenizer makes one: it opens at a space, and where letters, digits and other
-    characters meet (WordPiece: where its tokens say so). Hashes are polynomials of the characters, so that equal words have equal hashes however they are
-    cut into tokens.
+    characters meet (WordPiece: where its tokens say so). Hashes are polynomials of the characters, so that equal words
+    have equal hashes however they are cut into tokens.
 
     Args:
         tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
@@ -52,11 +51,19 @@ class WordTable:
 
     def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
         """(R, L) token ids -> (R, L), true where a token opens a word; a special token opens one of its own."""
-        kinds = self.kinds[tokens]
         opened = self.opens[tokens]
         opened[:, 0] = True
-        opened[:, 1:] |= kinds[:, 1:] != kinds[:, :-1]
+        opened[:, 1:] |= self._parts(self.kinds[tokens[:, :-1]], self.kinds[tokens[:, 1:]])
         return opened
+
+    def opens_after(self, last_tokens: torch.Tensor) -> torch.Tensor:
+        """(R,) token ids -> (R, V), true where a token would open a word behind them."""
+        return self.opens[None] | self._parts(self.kinds[last_tokens][:, None], self.kinds[None])
+
+    @staticmethod
+    def _parts(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        # a space that is a token of its own opens the word that the next token only continues
+        return (before != after) & (before != _SPACE)
 
 
 _tables: WeakKeyDictionary = WeakKeyDictionary()
@@ -84,7 +91,7 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
         self.prompt_length = prompt_length
         self.eos_token_ids = eos_token_ids
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         opened = self.table.words_opened(input_ids) & (self.table.kinds[input_ids] != _SPECIAL)
         too_short = opened[:, self.prompt_length :].sum(-1) < self.min_new_words
         scores = scores.clone()
@@ -104,13 +111,12 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         self.table = table
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         tokens = input_ids[:, self.prompt_length :]
         if tokens.shape[1] < self.ngram_size:
             return scores
         words, lengths, counts = self._words(tokens)
         banned = torch.zeros(scores.shape[0], len(self.table.group_hashes), dtype=torch.bool, device=scores.device)
-        last_kinds = self.table.kinds[tokens[:, -1]]
         # a token that opens a word: the last n - 1 words are complete, and it is the n-th as it stands
         rows, wanted, _ = self._continuations(words, lengths, counts, complete=counts)
         self._ban(banned, rows, wanted)
@@ -123,7 +129,7 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         longer = wanted_lengths > begun_lengths
         rest = (wanted - begun) * _powers(_BASE_INVERSE, int(lengths.max()) + 1, tokens.device)[begun_lengths]
         self._ban(banned, rows[longer], rest[longer])
-        opens = self.table.opens[None] | (self.table.kinds[None] != last_kinds[:, None])
+        opens = self.table.opens_after(tokens[:, -1])
         repeats = torch.where(opens, opening[:, self.table.groups], banned[:, self.table.groups])
         return scores.masked_fill(repeats, -torch.inf)
 
@@ -187,15 +193,16 @@ def _polynomial(codes: list[int]) -> int:
 
 
 def _kind(text: str) -> int:
-    character = text[:1]
-    if character.isdigit():
+    if not text:
+        return _SPACE
+    if text[0].isdigit():
         return _DIGIT
     # byte-level alphabets write the bytes of other scripts as letters and signs of Latin-1: all of them are letters
-    return _LETTER if character.isalpha() or unicodedata.category(character or "x")[0] in "LM" else _OTHER
+    return _LETTER if text[0].isalpha() or ord(text[0]) > 0xA0 else _OTHER
 
 
 def _word_marker(tokenizer) -> tuple[str, bool, bool]:
-    """The prefix that shows words, whether it marks their first token, and whether kinds of characters part words too."""
+    """A prefix of tokens, whether it marks a word's first token, and whether kinds of characters part words too."""
     description = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
     kinds = {part.get("type") for part in description.get("decoders", [description])}
     if "ByteLevel" in kinds:

@@ -17,7 +17,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GdlfConfig
-from .functional_loss import smoothed_cross_entropy
+from .functional_loss import check_labels, smoothed_cross_entropy
 from .generation_cache import make_decoder_cache
 from .generation_mixin import SummarizationGenerationMixin
 from .modeling_base import SummarizationOutput, SummarizationPreTrainedModel
@@ -369,8 +369,12 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationGenerationM
 
         Returns:
             SummarizationOutput: logits (R, T, V); loss and loss_parts when labels are given.
+
+        Raises:
+            ValueError: a label is outside the vocabulary, or `tag_ids` are missing.
         """
         if labels is not None:
+            check_labels(labels, self.config.vocab_size)
             use_cache = False
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)

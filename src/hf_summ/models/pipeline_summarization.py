@@ -1,4 +1,4 @@
-"""`pipeline("summarization")`, which transformers 5 no longer has: for these architectures and any other seq2seq model."""
+"""`pipeline("summarization")`, which transformers 5 no longer has, for every seq2seq model."""
 
 import inspect
 import types

@@ -121,7 +121,7 @@ class SummarizationProcessor(ProcessorMixin):
         return self.tokenizer.decode(*args, **kwargs)
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
-        return row[: None if length is None else length - 1] + [self.eos_token_id]
+        return [*row[: None if length is None else length - 1], self.eos_token_id]
 
 
 def _texts(text: str | Sequence[str], name: str) -> list[str]:

@@ -58,9 +58,7 @@ def source_padding_values(pad_token_id: int) -> dict[str, int]:
 def _pad_rows(name: str, rows: list[list], value: int, length: int | None, multiple: int | None) -> list[list]:
     longest = max(map(len, rows), default=0)
     if length is not None and longest > length:
-        raise ValueError(
-            f"`{name}` has a row of {longest}, longer than the `max_length` of {length}: truncate it first"
-        )
+        raise ValueError(f"`{name}` has a row of {longest}, beyond the `max_length` of {length}: truncate it first")
     length = longest if length is None else length
     if multiple:
         length = -(-length // multiple) * multiple

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 # the labels of spaCy's English pipelines: the Penn Treebank's parts of speech with spaCy's own few, and OntoNotes'
 # entity classes
 PARTS_OF_SPEECH = (
-    "$ '' , -LRB- -RRB- . : ADD AFX CC CD DT EX FW HYPH IN JJ JJR JJS LS MD NFP NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR "
-    "RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB XX _SP ``"
+    "$ '' , -LRB- -RRB- . : ADD AFX CC CD DT EX FW HYPH IN JJ JJR JJS LS MD NFP NN NNP NNPS NNS PDT POS PRP PRP$ RB "
+    "RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB XX _SP ``"
 ).split()
 ENTITY_CLASSES = (
     "CARDINAL DATE EVENT FAC GPE LANGUAGE LAW LOC MONEY NORP ORDINAL ORG PERCENT PERSON PRODUCT QUANTITY TIME "
@@ -73,9 +73,7 @@ def load_tagger(tagger: str, tags: str):
     available = spacy.util.load_model(name, exclude=["parser", "lemmatizer"]).pipe_names
     missing = [pipe for pipe in wanted if pipe not in available and pipe != "tok2vec"]
     if missing:
-        raise ValueError(
-            f"the spaCy pipeline {name!r} has no {missing[0]!r}, which `tags={tags}` needs: choose another"
-        )
+        raise ValueError(f"the spaCy pipeline {name!r} has no {missing[0]!r}, which `tags={tags}` needs")
     pipeline = spacy.load(name, exclude=[pipe for pipe in available if pipe not in wanted] + ["parser", "lemmatizer"])
     # the limit guards the parser's memory, and no parser runs here
     pipeline.max_length = 2**31
@@ -126,7 +124,7 @@ def subword_tag_ids(
 def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
     if tag not in tag_ids:
         raise ValueError(
-            f"the tagger gave the tag {tag!r}, which the processor's `tag_vocabulary` does not hold: load the model with "
-            "the tagger that it was trained with, or make a processor for this one (`hf-summ vocabulary --tagger`)"
+            f"the tagger gave the tag {tag!r}, which the processor's `tag_vocabulary` does not hold: load the model "
+            "with the tagger that it was trained with, or make a processor for this one (`hf-summ vocabulary --tagger`)"
         )
     return 1 + len(SUBWORD_POSITIONS) * tag_ids[tag] + SUBWORD_POSITIONS.index(position)

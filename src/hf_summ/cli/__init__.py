@@ -1,0 +1,27 @@
+"""`hf-summ`: the package's command line, one command a file."""
+
+import argparse
+import sys
+
+from hf_summ import __version__
+from hf_summ.cli import average, summarize, vocabulary
+
+__all__ = ["main"]
+
+_COMMANDS = (summarize, vocabulary, average)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run `hf-summ COMMAND ...`; 0 when it went well, 2 when something given to it cannot work."""
+    parser = argparse.ArgumentParser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
+    parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add_parser(commands)
+    arguments = parser.parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"hf-summ: error: {error}", file=sys.stderr)
+        return 2
+    return 0

@@ -1,0 +1,106 @@
+"""`hf-summ summarize`: summaries of files or of standard input."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_STANDARD_INPUT = "-"
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser(
+        "summarize",
+        help="summarize text files",
+        description="Summarizes each file as one document; `-` or no file at all reads standard input.",
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="text files; - for standard input")
+    parser.add_argument("--model", required=True, help="checkpoint folder, or name of a Hub repository")
+    parser.add_argument("--revision", help="branch, tag or commit of the repository")
+    parser.add_argument("--output", help="file to write to instead of standard output")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="text (the default) or jsonl")
+    parser.add_argument("--encoding", default="utf-8", help="of the files (utf-8)")
+    parser.add_argument("--batch_size", type=int, default=8, help="documents at a time (8)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ...; by default the best there is")
+    parser.add_argument("--num_beams", type=int, help="beam size; by default the checkpoint's")
+    parser.add_argument("--max_new_tokens", type=int, help="longest summary in subwords; by default the checkpoint's")
+    parser.add_argument("--min_new_words", type=int, help="shortest summary in words; by default the checkpoint's")
+    parser.add_argument("--length_penalty", type=float, help="above 0 favours longer ones; by default the checkpoint's")
+    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the checkpoint")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Summarize the files.
+
+    Raises:
+        ValueError: a file is not text in the given encoding, or a number is too small.
+        OSError: a file, or the model, is not there.
+    """
+    from transformers import pipeline
+
+    import hf_summ  # noqa: F401 registers architectures and pipeline
+
+    if arguments.batch_size < 1:
+        raise ValueError(f"--batch_size is {arguments.batch_size}, but at least 1 is needed")
+    files = arguments.files or [_STANDARD_INPUT]
+    documents = [_read(file, arguments.encoding) for file in files]
+    summarizer = pipeline(
+        "summarization",
+        model=arguments.model,
+        revision=arguments.revision,
+        device=arguments.device,
+        trust_remote_code=arguments.trust_remote_code or None,
+    )
+    keys = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty")
+    settings = {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
+    written = [index for index, document in enumerate(documents) if document.strip()]
+    for index in sorted(set(range(len(documents))) - set(written)):
+        print(f"hf-summ: {_name(files[index])} is blank: its summary is empty", file=sys.stderr)
+    summaries = [""] * len(documents)
+    results = summarizer(
+        [documents[index] for index in written],
+        batch_size=min(arguments.batch_size, max(len(written), 1)),
+        show_progress=len(written) > 1,
+        **settings,
+    )
+    for index, result in zip(written, results, strict=True):
+        summaries[index] = result["summary_text"]
+    _write("".join(_lines(files, summaries, arguments.format)), arguments.output)
+
+
+def _read(file: str, encoding: str) -> str:
+    try:
+        if file == _STANDARD_INPUT:
+            return sys.stdin.buffer.read().decode(encoding)
+        return Path(file).read_bytes().decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{_name(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
+        ) from error
+    except LookupError as error:
+        raise ValueError(f"--encoding {encoding!r} is not known") from error
+
+
+def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
+    for file, summary in zip(files, summaries, strict=True):
+        if output_format == "jsonl":
+            yield json.dumps({"file": file, "summary": summary}, ensure_ascii=False) + "\n"
+        else:
+            heading = f"{file}: " if len(files) > 1 else ""
+            yield f"{heading}{summary}\n"
+
+
+def _write(text: str, output: str | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    from hf_summ.training.files import write_atomically
+
+    write_atomically(Path(output), text)
+
+
+def _name(file: str) -> str:
+    return "standard input" if file == _STANDARD_INPUT else file

@@ -1,0 +1,67 @@
+"""`hf-summ vocabulary`: a subword vocabulary fitted on a corpus, and the processor made of it."""
+
+import argparse
+from collections.abc import Iterator
+
+from hf_summ.models.configuration_gdlf import TAGS
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser(
+        "vocabulary",
+        help="fit a subword vocabulary on your corpus and write a processor folder",
+        description="Fits a byte-level BPE on the documents and summaries of the files, and writes a processor folder, "
+        "which is what `--tokenizer_name` of the training recipe takes.",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="corpus files: json, jsonl, csv, X.source; also .gz")
+    parser.add_argument("--output", required=True, help="folder to write the processor to")
+    parser.add_argument("--vocab_size", type=int, default=30000, help="subwords (30000)")
+    parser.add_argument("--min_frequency", type=int, default=2, help="how often a merged pair must occur (2)")
+    parser.add_argument("--lowercase", action="store_true", help="read text in lower case (tags see it as it is)")
+    parser.add_argument("--tags", choices=TAGS, default="pos", help="tags of words (pos)")
+    parser.add_argument("--tagger", default="en_core_web_sm", help="spaCy pipeline that tags (en_core_web_sm)")
+    parser.add_argument("--max_source_length", type=int, default=500, help="subwords of a document (500)")
+    parser.add_argument("--max_target_length", type=int, default=150, help="subwords of a summary (150)")
+    parser.add_argument("--text_column", help="column of the documents; guessed when it has a usual name")
+    parser.add_argument("--summary_column", help="column of the summaries; guessed when it has a usual name")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Fit the vocabulary and write the processor."""
+    from hf_summ.data import fit_vocabulary
+    from hf_summ.models import GdlfProcessor
+    from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
+
+    tag_vocabulary = None
+    if arguments.tags != "none":
+        # also the moment to find out that the tagger is not installed
+        tag_vocabulary = tag_vocabulary_of(arguments.tagger, arguments.tags)
+        if tag_vocabulary == default_tag_vocabulary(arguments.tags):
+            tag_vocabulary = None
+    tokenizer = fit_vocabulary(
+        _texts(arguments), arguments.vocab_size, lowercase=arguments.lowercase, min_frequency=arguments.min_frequency
+    )
+    processor = GdlfProcessor(
+        tokenizer,
+        tags=arguments.tags,
+        tagger=arguments.tagger,
+        tag_vocabulary=tag_vocabulary,
+        max_source_length=arguments.max_source_length,
+        max_target_length=arguments.max_target_length,
+    )
+    processor.save_pretrained(arguments.output)
+    print(f"{arguments.output}: {len(tokenizer)} subwords, {1 + 4 * len(processor.word_tags)} tags")
+
+
+def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+    from hf_summ.data import load_corpus
+
+    for file in arguments.files:
+        corpus = load_corpus(
+            train_file=file, text_column=arguments.text_column, summary_column=arguments.summary_column
+        )
+        for row in corpus["train"]:
+            yield row["document"]
+            yield row["summary"]

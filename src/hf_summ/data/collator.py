@@ -1,0 +1,92 @@
+"""Batches of processed examples."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from transformers import PreTrainedTokenizerBase, ProcessorMixin
+
+from hf_summ.models.functional_loss import IGNORED_LABEL
+
+
+class SummarizationCollator:
+    """Processed rows to a batch of tensors, padded on the right: labels with -100, other fields as the processor says.
+
+    Args:
+        processor: a processor of this package, whose `pad` does the work, or a bare tokenizer.
+        model: its `prepare_decoder_input_ids_from_labels`, when there is one, adds `decoder_input_ids`.
+        pad_to_multiple_of: rounds lengths up to a multiple of this.
+        pad_to_max_length: pads to the full lengths below instead of the batch's longest row, so that all shapes are equal.
+        max_source_length, max_target_length: the full lengths; by default the processor's own.
+
+    Raises:
+        ValueError: `pad_to_max_length` without lengths to pad to.
+    """
+
+    def __init__(
+        self,
+        processor: ProcessorMixin | PreTrainedTokenizerBase,
+        model: nn.Module | None = None,
+        pad_to_multiple_of: int | None = None,
+        pad_to_max_length: bool = False,
+        max_source_length: int | None = None,
+        max_target_length: int | None = None,
+    ):
+        self.processor = processor
+        self.model = model
+        self.pad_to_multiple_of = pad_to_multiple_of
+        self.pad_to_max_length = pad_to_max_length
+        self.max_source_length = max_source_length or getattr(processor, "max_source_length", None)
+        self.max_target_length = max_target_length or getattr(processor, "max_target_length", None)
+        if pad_to_max_length and not (self.max_source_length and self.max_target_length):
+            raise ValueError(
+                f"pad_to_max_length needs max_source_length ({self.max_source_length}) and max_target_length "
+                f"({self.max_target_length}): a bare tokenizer names neither, so give both"
+            )
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Rows to a batch; decoder inputs are made when the rows have labels and the model makes them.
+
+        Raises:
+            ValueError: `pad_to_max_length`, and a row is longer than the full length.
+        """
+        if isinstance(self.processor, PreTrainedTokenizerBase):
+            batch = self._pad_with_tokenizer(self.processor, features)
+        else:
+            batch = dict(self.processor.pad(features, **self._source_padding(), return_tensors="pt"))
+        if "labels" not in batch:
+            return batch
+        if self.pad_to_max_length:
+            batch["labels"] = self._pad_to_full_length(batch["labels"])
+        prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        if prepare is not None:
+            batch["decoder_input_ids"] = prepare(labels=batch["labels"])
+        return batch
+
+    def _source_padding(self) -> dict[str, Any]:
+        kind = {"padding": "max_length", "max_length": self.max_source_length} if self.pad_to_max_length else {}
+        return {"padding": True, **kind, "pad_to_multiple_of": self.pad_to_multiple_of}
+
+    def _pad_with_tokenizer(
+        self, tokenizer: PreTrainedTokenizerBase, features: Sequence[Mapping[str, Any]]
+    ) -> dict[str, torch.Tensor]:
+        sources = [{name: row[name] for name in tokenizer.model_input_names if name in row} for row in features]
+        batch = dict(tokenizer.pad(sources, **self._source_padding(), padding_side="right", return_tensors="pt"))
+        if "labels" in features[0]:
+            rows = [torch.as_tensor(row["labels"]) for row in features]
+            labels = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=IGNORED_LABEL)
+            missing = -labels.shape[1] % (self.pad_to_multiple_of or 1)
+            batch["labels"] = functional.pad(labels, (0, missing), value=IGNORED_LABEL)
+        return batch
+
+    def _pad_to_full_length(self, labels: torch.Tensor) -> torch.Tensor:
+        multiple = self.pad_to_multiple_of or 1
+        missing = -(-self.max_target_length // multiple) * multiple - labels.shape[1]
+        if missing < 0:
+            raise ValueError(
+                f"labels have a row of {labels.shape[1]}, longer than the max_target_length of "
+                f"{self.max_target_length}: truncate it first"
+            )
+        return functional.pad(labels, (0, missing), value=IGNORED_LABEL)

@@ -1,0 +1,78 @@
+"""Vocabularies fitted on the user's own corpus."""
+
+from collections.abc import Iterable, Iterator
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+# their order is their ids
+SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+
+
+def fit_vocabulary(
+    documents_and_summaries: Iterable[str],
+    vocab_size: int = 30000,
+    lowercase: bool = False,
+    min_frequency: int = 2,
+    show_progress: bool = True,
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
+
+    Every byte has a token, so nothing is unknown. Texts are brought to NFC, stripped and, if wanted, lowercased; the
+    first word is encoded as any other. A text ends in `</s>`; one that contains `</s>` or another special token is
+    read as plain characters. Offsets point into the original text and leave out the space before a word. The same
+    texts always give the same vocabulary.
+
+    Args:
+        vocab_size: tokens at most, special ones included; a small corpus gives fewer.
+        min_frequency: how often a pair must occur to be merged.
+
+    Raises:
+        ValueError: the corpus holds no text, or `vocab_size` has no room for the special tokens and 256 bytes.
+    """
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    smallest = len(SPECIAL_TOKENS) + len(alphabet)
+    if vocab_size < smallest:
+        raise ValueError(
+            f"vocab_size is {vocab_size}, but the {len(SPECIAL_TOKENS)} special tokens and the {len(alphabet)} bytes "
+            f"alone are {smallest}: give more, such as 30000"
+        )
+    tokenizer = Tokenizer(models.BPE())
+    steps = [normalizers.NFC(), normalizers.Strip(), *([normalizers.Lowercase()] if lowercase else [])]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    # the space that was added before the first word goes again
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=list(SPECIAL_TOKENS.values()),
+        initial_alphabet=alphabet,
+        show_progress=show_progress,
+    )
+    tokenizer.train_from_iterator(_texts(documents_and_summaries), trainer)
+    end = SPECIAL_TOKENS["eos_token"]
+    tokenizer.post_processor = processors.Sequence(
+        [
+            processors.ByteLevel(trim_offsets=True),
+            processors.TemplateProcessing(
+                single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]
+            ),
+        ]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        **SPECIAL_TOKENS,
+        clean_up_tokenization_spaces=False,
+        split_special_tokens=True,
+    )
+
+
+def _texts(texts: Iterable[str]) -> Iterator[str]:
+    empty = True
+    for text in texts:
+        empty = empty and not text.strip()
+        # a lone surrogate is no character, and no tokenizer can read it
+        yield text.encode("utf-8", "replace").decode("utf-8")
+    if empty:
+        raise ValueError("there is no text to fit a vocabulary on: the corpus is empty or blank")

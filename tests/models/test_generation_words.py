@@ -1,0 +1,145 @@
+"""Word-counting limits against the definition applied to strings, one candidate token at a time."""
+
+import re
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from hf_summ.models.generation_words import (
+    MinNewWordsLogitsProcessor,
+    NoRepeatWordNGramLogitsProcessor,
+    word_table,
+)
+
+SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
+# pieces that make the same words in several ways, of several kinds of characters
+PIECES = ["a", "b", "ab", "ba", "1", "12", ",", "."]
+
+
+def byte_level_tokenizer():
+    vocabulary = SPECIAL + PIECES + [f"Ġ{piece}" for piece in PIECES]
+    return _tokenizer(vocabulary, decoders.ByteLevel())
+
+
+def word_piece_tokenizer():
+    vocabulary = SPECIAL + PIECES + [f"##{piece}" for piece in PIECES]
+    return _tokenizer(vocabulary, decoders.WordPiece())
+
+
+def _tokenizer(vocabulary, decoder):
+    tokenizer = Tokenizer(models.WordLevel({token: index for index, token in enumerate(vocabulary)}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.decoder = decoder
+    names = dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=True))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+def byte_level_words(tokens):
+    """The words that token strings spell: parted at spaces, and where kinds of characters meet."""
+    words = []
+    for token in tokens:
+        if words and not token.startswith("Ġ") and _kind(words[-1]) == _kind(token):
+            words[-1] += token
+        else:
+            words.append(token.removeprefix("Ġ"))
+    return words
+
+
+def _kind(text):
+    return "letter" if text[0].isalpha() else "digit" if text[0].isdigit() else "other"
+
+
+def word_piece_words(tokens):
+    words = []
+    for token in tokens:
+        if words and token.startswith("##"):
+            words[-1] += token[2:]
+        else:
+            words.append(token.removeprefix("##"))
+    return words
+
+
+def repeats(words, size):
+    last = words[-size:]
+    return len(words) > size and any(words[place : place + size] == last for place in range(len(words) - size))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("make", "spell"), [(byte_level_tokenizer, byte_level_words), (word_piece_tokenizer, word_piece_words)]
+)
+def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
+    tokenizer = make()
+    vocab_size = len(tokenizer) + 2
+    table = word_table(tokenizer, vocab_size, torch.device("cpu"))
+    processor = NoRepeatWordNGramLogitsProcessor(size, table, prompt_length=1)
+    ordinary = list(range(len(SPECIAL), len(tokenizer)))
+    forbidden = 0
+    for length, motif in ((1, 1), (4, 4), (9, 9), (20, 20), (40, 6), (40, 7)):
+        # texts that go round have words to repeat
+        drawn = torch.randint(len(ordinary), (12, motif)).repeat(1, length // motif + 1)[:, :length]
+        choices = torch.tensor(ordinary)[drawn]
+        input_ids = torch.cat((torch.ones(12, 1, dtype=torch.long), choices), dim=1)
+        banned = processor(input_ids, torch.zeros(12, vocab_size)).isinf()
+        for row in range(12):
+            tokens = tokenizer.convert_ids_to_tokens(choices[row])
+            expected = [repeats(spell([*tokens, tokenizer.convert_ids_to_tokens(token)]), size) for token in ordinary]
+            assert banned[row, ordinary].tolist() == expected, tokens
+            assert not banned[row, : len(SPECIAL)].any()
+            assert not banned[row, len(tokenizer) :].any()
+            forbidden += sum(expected)
+    assert forbidden
+
+
+def test_finished_texts_hold_no_word_trigram_twice():
+    tokenizer = byte_level_tokenizer()
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    processor = NoRepeatWordNGramLogitsProcessor(3, table, prompt_length=1)
+    # few words that mostly go on: without the limit, trigrams repeat at once
+    input_ids = torch.ones(8, 1, dtype=torch.long)
+    for _ in range(40):
+        scores = torch.randn(8, len(tokenizer))
+        scores[:, : len(SPECIAL)] = -torch.inf
+        scores = processor(input_ids, scores)
+        input_ids = torch.cat((input_ids, scores.softmax(-1).multinomial(1)), dim=1)
+    for row in input_ids[:, 1:]:
+        words = byte_level_words(tokenizer.convert_ids_to_tokens(row))
+        trigrams = list(zip(words, words[1:], words[2:], strict=False))
+        assert len(set(trigrams)) == len(trigrams)
+
+
+@pytest.mark.parametrize("least", [1, 3])
+def test_end_waits_for_the_words(least):
+    tokenizer = byte_level_tokenizer()
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    processor = MinNewWordsLogitsProcessor(least, table, prompt_length=1, eos_token_ids=[2])
+    tokens = ["Ġa", "b", "Ġa", ",", "1", "2", "Ġb"]
+    tokens = [token if token in tokenizer.get_vocab() else "12" for token in tokens]
+    for length in range(len(tokens) + 1):
+        ids = [1, *tokenizer.convert_tokens_to_ids(tokens[:length])]
+        scores = processor(torch.tensor([ids]), torch.zeros(1, len(tokenizer)))
+        assert scores[0, 2].isinf() == (len(byte_level_words(tokens[:length])) < least)
+        assert not scores[0, 3:].isinf().any()
+
+
+def test_prompt_does_not_count():
+    tokenizer = byte_level_tokenizer()
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    prompt = torch.tensor([[1, *tokenizer.convert_tokens_to_ids(["Ġa", "Ġb", "Ġa"])]])
+    assert MinNewWordsLogitsProcessor(1, table, 4, [2])(prompt, torch.zeros(1, len(tokenizer)))[0, 2].isinf()
+    assert not NoRepeatWordNGramLogitsProcessor(1, table, 4)(prompt, torch.zeros(1, len(tokenizer))).isinf().any()
+
+
+def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
+    text = "The bridge, opened in 2009, cost 12.5 million euros."
+    ids = torch.tensor([tiny_tokenizer(text, add_special_tokens=False)["input_ids"]])
+    table = word_table(tiny_tokenizer, len(tiny_tokenizer), torch.device("cpu"))
+    assert table.words_opened(ids).sum() == len(re.findall(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9]+", text))
+
+
+def test_tokenizer_without_word_marks_is_refused():
+    tokenizer = _tokenizer([*SPECIAL, "a"], decoders.Fuse())
+    with pytest.raises(ValueError, match="does not show where words begin"):
+        word_table(tokenizer, 5, torch.device("cpu"))

@@ -1,0 +1,89 @@
+"""Checkpoints on the Hub: pushed and loaded by name with the package, and loaded from the folder alone without it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import SENTENCES
+from tests.models.architectures import ARCHITECTURES
+from tests.models.test_pipeline import build
+
+# transformers reads the Hub's address at import, so whatever talks to the Hub of a test is a process of its own
+PUSH = """
+import sys
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+import hf_summ
+for name in sys.argv[2:]:
+    folder = f"{sys.argv[1]}/{name}"
+    AutoModelForSeq2SeqLM.from_pretrained(folder).push_to_hub(f"org/{name}")
+    AutoProcessor.from_pretrained(folder).push_to_hub(f"org/{name}")
+"""
+
+LOAD = """
+import json, sys
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
+if sys.argv[1] == "installed":
+    import hf_summ
+    trust = {}
+else:
+    # as if the package were not there
+    sys.modules["hf_summ"] = None
+    trust = {"trust_remote_code": True}
+documents = json.loads(sys.argv[2])
+for name in sys.argv[3:]:
+    processor = AutoProcessor.from_pretrained(f"org/{name}", **trust)
+    model = AutoModelForSeq2SeqLM.from_pretrained(f"org/{name}", **trust)
+    ids = model.generate(**processor(documents, return_tensors="pt"), num_beams=2, tokenizer=processor)
+    texts = [text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)]
+    records = pipeline("summarization", model=f"org/{name}", **trust)(documents, num_beams=2)
+    # a checkpoint that is saved again is as whole as the one it came from
+    model.save_pretrained(f"{sys.argv[1]}-{name}")
+    processor.save_pretrained(f"{sys.argv[1]}-{name}")
+    again = pipeline("summarization", model=f"{sys.argv[1]}-{name}", **trust)(documents, num_beams=2)
+    assert again == records, (again, records)
+    print("RESULT", json.dumps([type(model).__module__.split(".")[0], texts, [r["summary_text"] for r in records]]))
+"""
+
+
+def run(program: str, *arguments: str, environment: dict[str, str], folder: Path) -> list:
+    completed = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert completed.returncode == 0, completed.stderr[-4000:]
+    lines = completed.stdout.splitlines()
+    return [json.loads(line.removeprefix("RESULT ")) for line in lines if line.startswith("RESULT ")]
+
+
+def test_hub_round_trip_with_and_without_the_package(local_hub, tiny_tokenizer, tmp_path):
+    names = [architecture.name for architecture in ARCHITECTURES]
+    expected = []
+    for architecture in ARCHITECTURES:
+        model, processor = build(architecture, tiny_tokenizer)
+        model.save_pretrained(tmp_path / architecture.name)
+        processor.save_pretrained(tmp_path / architecture.name)
+        inputs = processor(SENTENCES, return_tensors="pt")
+        ids = model.generate(**inputs, num_beams=2, tokenizer=processor)
+        expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
+    environment = local_hub.environment(tmp_path / "home")
+    run(PUSH, str(tmp_path), *names, environment=environment, folder=tmp_path)
+    for name in names:
+        files = local_hub.files(f"org/{name}")
+        assert "model.safetensors" in files
+        assert "pipeline_summarization.py" in files
+        # what another architecture alone needs stays behind
+        assert not any(other in path for other in names if other != name for path in files)
+        assert not any(path.endswith((".bin", ".pt", ".pkl")) for path in files)
+    for installed in ("installed", "alone"):
+        home = local_hub.environment(tmp_path / f"home-{installed}")
+        results = run(LOAD, installed, json.dumps(SENTENCES), *names, environment=home, folder=tmp_path)
+        assert len(results) == len(names)
+        for (module, texts, records), summaries in zip(results, expected, strict=True):
+            assert module == ("hf_summ" if installed == "installed" else "transformers_modules")
+            assert texts == records == summaries

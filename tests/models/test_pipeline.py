@@ -1,0 +1,149 @@
+"""`pipeline("summarization")` for these architectures and for transformers' own."""
+
+import logging
+
+import pytest
+import torch
+from transformers import BartConfig, BartForConditionalGeneration, pipeline
+
+from hf_summ.models import SummarizationPipeline
+from tests.conftest import SENTENCES
+from tests.models.architectures import ARCHITECTURES, Architecture
+
+
+def build(architecture: Architecture, tokenizer, **processor_settings):
+    """A tiny model of the tokenizer's vocabulary, and its processor."""
+    processor = architecture.processor(tokenizer, **processor_settings)
+    config = architecture.config()
+    processor.align(config)
+    torch.manual_seed(0)
+    model = architecture.head_class(config).eval()
+    model.generation_config.max_new_tokens = 8
+    model.generation_config.no_repeat_word_ngram_size = 3
+    model.generation_config.min_new_words = 2
+    return model, processor
+
+
+@pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
+def folder(request, tiny_tokenizer, tmp_path):
+    """A saved checkpoint of an architecture."""
+    model, processor = build(request.param, tiny_tokenizer)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def bart_folder(tiny_tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bart")
+    torch.manual_seed(0)
+    config = BartConfig(
+        vocab_size=len(tiny_tokenizer),
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=64,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        forced_eos_token_id=None,
+    )
+    model = BartForConditionalGeneration(config)
+    model.generation_config.max_new_tokens = 8
+    model.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_text_a_list_and_a_generator(folder):
+    summarizer = pipeline("summarization", model=str(folder))
+    assert isinstance(summarizer, SummarizationPipeline)
+    alone = [summarizer(sentence)[0]["summary_text"] for sentence in SENTENCES]
+    assert all(alone)
+    assert [record["summary_text"] for record in summarizer(SENTENCES)] == alone
+    streamed = summarizer(sentence for sentence in SENTENCES)
+    assert next(streamed)["summary_text"] == alone[0]
+    assert [record["summary_text"] for record in streamed] == alone[1:]
+    assert summarizer([]) == []
+
+
+def test_batches_change_nothing(folder):
+    summarizer = pipeline("summarization", model=str(folder))
+    assert summarizer(SENTENCES, batch_size=3) == summarizer(SENTENCES)
+    assert summarizer(SENTENCES, batch_size=2, num_beams=3) == summarizer(SENTENCES, num_beams=3)
+
+
+def test_progress_is_shown_when_asked_for(folder, capsys):
+    summarizer = pipeline("summarization", model=str(folder))
+    quiet = summarizer(SENTENCES)
+    assert "summarizing" not in capsys.readouterr().err
+    assert summarizer(SENTENCES, show_progress=True) == quiet
+    assert f"{len(SENTENCES)}/{len(SENTENCES)}" in capsys.readouterr().err
+    assert list(summarizer((sentence for sentence in SENTENCES), show_progress=True)) == quiet
+    assert "summarizing" in capsys.readouterr().err
+
+
+def test_generation_settings_and_several_sequences(folder):
+    summarizer = pipeline("summarization", model=str(folder))
+    records = summarizer(SENTENCES[:2], num_beams=3, num_return_sequences=2, max_new_tokens=4)
+    assert len(records) == 4
+    tensors = summarizer(SENTENCES[0], return_tensors=True, return_text=False, max_new_tokens=4)
+    assert set(tensors[0]) == {"summary_token_ids"}
+    assert len(tensors[0]["summary_token_ids"]) <= 5
+
+
+def test_saved_pipeline_has_its_processor(folder, tmp_path):
+    summarizer = pipeline("summarization", model=str(folder))
+    summarizer.save_pretrained(tmp_path / "copy")
+    again = pipeline("summarization", model=str(tmp_path / "copy"))
+    assert again(SENTENCES) == summarizer(SENTENCES)
+
+
+def test_what_is_cut_is_said(folder, caplog):
+    summarizer = pipeline("summarization", model=str(folder))
+    summarizer.processor.max_source_length = 10
+    with caplog.at_level(logging.WARNING, logger="transformers"):
+        logging.getLogger("transformers").addHandler(caplog.handler)
+        cut = summarizer(SENTENCES[0])
+    assert "of which the model reads 10: the last" in caplog.text
+    with pytest.raises(ValueError, match="shorten it, or call the pipeline with `truncation=True`"):
+        summarizer(SENTENCES[0], truncation=False)
+    summarizer.processor.max_source_length = 500
+    assert summarizer(SENTENCES[0], truncation=False) == summarizer(SENTENCES[0])
+    assert cut
+
+
+@pytest.mark.parametrize("document", ["", " \n\t", "x", "\x00\x07", "🎉🎉", "市长打开了新桥。", "word " * 100_000])
+def test_awkward_documents_give_a_summary(folder, document):
+    (record,) = pipeline("summarization", model=str(folder))(document, max_new_tokens=3)
+    assert isinstance(record["summary_text"], str)
+
+
+def test_what_is_no_text_is_named(folder):
+    summarizer = pipeline("summarization", model=str(folder))
+    with pytest.raises(TypeError, match="a document must be a string, but got int: 3"):
+        summarizer([SENTENCES[0], 3])
+
+
+def test_transformers_own_models_work_too(bart_folder):
+    summarizer = pipeline("summarization", model=str(bart_folder))
+    alone = [summarizer(sentence, num_beams=2)[0]["summary_text"] for sentence in SENTENCES]
+    assert [record["summary_text"] for record in summarizer(SENTENCES, batch_size=2, num_beams=2)] == alone
+    # its position table ends at 64
+    assert summarizer("The bridge cost 12 million. " * 50)
+
+
+def test_adapted_model(tiny_tokenizer):
+    from peft import LoraConfig, get_peft_model
+
+    model, processor = build(ARCHITECTURES[0], tiny_tokenizer)
+    expected = pipeline("summarization", model=model, processor=processor, tokenizer=processor.tokenizer)(SENTENCES)
+    adapted = get_peft_model(model, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2))
+    summarizer = pipeline("summarization", model=adapted, processor=processor, tokenizer=processor.tokenizer)
+    # a fresh adapter adds nothing yet
+    assert summarizer(SENTENCES) == expected
