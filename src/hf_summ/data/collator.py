@@ -18,7 +18,7 @@ class SummarizationCollator:
         processor: a processor of this package, whose `pad` does the work, or a bare tokenizer.
         model: its `prepare_decoder_input_ids_from_labels`, when there is one, adds `decoder_input_ids`.
         pad_to_multiple_of: rounds lengths up to a multiple of this.
-        pad_to_max_length: pads to the full lengths below instead of the batch's longest row, so that all shapes are equal.
+        pad_to_max_length: pads to the full lengths below instead of the batch's longest row: all shapes are equal.
         max_source_length, max_target_length: the full lengths; by default the processor's own.
 
     Raises:
@@ -58,8 +58,8 @@ class SummarizationCollator:
             batch = dict(self.processor.pad(features, **self._source_padding(), return_tensors="pt"))
         if "labels" not in batch:
             return batch
-        if self.pad_to_max_length:
-            batch["labels"] = self._pad_to_full_length(batch["labels"])
+        if self.pad_to_max_length and self.max_target_length is not None:
+            batch["labels"] = self._pad_to_length(batch["labels"], self.max_target_length)
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if prepare is not None:
             batch["decoder_input_ids"] = prepare(labels=batch["labels"])
@@ -81,12 +81,11 @@ class SummarizationCollator:
             batch["labels"] = functional.pad(labels, (0, missing), value=IGNORED_LABEL)
         return batch
 
-    def _pad_to_full_length(self, labels: torch.Tensor) -> torch.Tensor:
+    def _pad_to_length(self, labels: torch.Tensor, length: int) -> torch.Tensor:
         multiple = self.pad_to_multiple_of or 1
-        missing = -(-self.max_target_length // multiple) * multiple - labels.shape[1]
+        missing = -(-length // multiple) * multiple - labels.shape[1]
         if missing < 0:
             raise ValueError(
-                f"labels have a row of {labels.shape[1]}, longer than the max_target_length of "
-                f"{self.max_target_length}: truncate it first"
+                f"labels have a row of {labels.shape[1]}, over the max_target_length of {length}: truncate it first"
             )
         return functional.pad(labels, (0, missing), value=IGNORED_LABEL)

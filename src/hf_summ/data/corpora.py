@@ -3,6 +3,7 @@
 import difflib
 import json
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +26,9 @@ _LINES_NAMED = 5
 def load_corpus(
     dataset_name: str | None = None,
     dataset_config_name: str | None = None,
-    train_file: str | None = None,
-    validation_file: str | None = None,
-    test_file: str | None = None,
+    train_file: str | os.PathLike | None = None,
+    validation_file: str | os.PathLike | None = None,
+    test_file: str | os.PathLike | None = None,
     text_column: str | None = None,
     summary_column: str | None = None,
     cache_dir: str | None = None,
@@ -57,7 +58,7 @@ def load_corpus(
     files = {split: str(file) for split, file in files.items() if file is not None}
     if dataset_name is not None and files:
         raise ValueError(
-            f"both dataset_name ({dataset_name}) and files ({', '.join(files.values())}) are given: leave one of them out"
+            f"both dataset_name ({dataset_name}) and files ({', '.join(files.values())}) are given: leave one out"
         )
     if dataset_name is not None:
         options = {"trust_remote_code": True} if trust_remote_code else {}
@@ -66,9 +67,7 @@ def load_corpus(
     if not files:
         raise ValueError("no data: give dataset_name, or train_file, validation_file or test_file")
     surveys = {split: survey(locate(file), text_column, summary_column) for split, file in files.items()}
-    return datasets.DatasetDict(
-        {split: _from_files(surveyed, split, cache_dir) for split, surveyed in surveys.items()}
-    )
+    return datasets.DatasetDict({split: _from_files(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
 
 
 @dataclass
@@ -138,7 +137,7 @@ def choose_columns(
     ):
         free = [name for name in present if name not in (text_column, summary_column)]
         name = named or next((candidate for candidate in known if candidate in free), None)
-        if name not in present:
+        if name is None or name not in present:
             wanted = (named, *known) if named else known
             near = [match for candidate in wanted for match in difflib.get_close_matches(candidate, free, 1)]
             missing = f"no column '{named}'" if named else f"no column that is known to hold a {known[0]}"
@@ -214,7 +213,9 @@ def _from_files(surveyed: Survey, split: str, cache_dir: str | None) -> datasets
         split=datasets.NamedSplit(split),
         gen_kwargs={
             # size and time stand among what the cache goes by: a file that changed is converted anew
-            "files": tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in surveyed.paths),
+            "files": tuple(
+                (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in surveyed.paths
+            ),
             "columns": tuple(sorted(columns.items())),
             "json_columns": tuple(sorted(name for name, kind in kinds.items() if kind == "json")),
         },

@@ -11,6 +11,7 @@ from typing import Any
 
 from huggingface_hub.utils import tqdm
 
+ROW_FILES = (".json", ".jsonl", ".csv")
 KNOWN_FILES = (
     "a .json, .jsonl or .csv file, an X.source with X.target beside it, or 'documents.txt,summaries.txt' "
     "(line-aligned); each also as .gz"
@@ -28,12 +29,16 @@ def locate(name: str) -> tuple[Path, ...]:
     parts = name.split(",")
     if len(parts) == 2 and not Path(name).exists():
         pair = (Path(parts[0].strip()), Path(parts[1].strip()))
+        if any(_kind(path) in ROW_FILES for path in pair):
+            raise ValueError(
+                f"{name}: a pair is two plain texts, line by line; of {', '.join(ROW_FILES)} name one file"
+            )
         return _existing(pair[0]), _existing(pair[1])
     path = _existing(Path(name))
     kind = _kind(path)
     if kind == ".source":
         return path, _target_of(path)
-    if kind not in (".json", ".jsonl", ".csv"):
+    if kind not in ROW_FILES:
         raise ValueError(f"{path}: cannot tell from '{kind}' how to read this file. A corpus file is {KNOWN_FILES}")
     return (path,)
 
@@ -73,13 +78,13 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
         ) as bar,
     ):
         try:
-            for number, line in enumerate(gzip.open(raw) if path.suffix == ".gz" else raw, 1):
+            for number, line in enumerate(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw, 1):
                 yield number, line.decode("utf-8-sig")
                 if not number % 1000:
                     bar.update(raw.tell() - bar.n)
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start + 1}): convert the file to UTF-8"
+                f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start + 1}): convert the file"
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(
@@ -147,7 +152,9 @@ def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, 
             if names is None:
                 names = [name.strip() for name in values]
                 if len(set(names)) < len(names):
-                    raise ValueError(f"{path}, {place}: two columns have the same name ({', '.join(names)}): rename one")
+                    raise ValueError(
+                        f"{path}, {place}: two columns have the same name ({', '.join(names)}): rename one"
+                    )
                 continue
             if len(values) != len(names):
                 raise ValueError(
@@ -186,7 +193,7 @@ def _existing(path: Path) -> Path:
 
 def _kind(path: Path) -> str:
     """The ending that says how to read it, without .gz."""
-    return Path(path.stem if path.suffix == ".gz" else path.name).suffix
+    return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
 
 
 def _target_of(source: Path) -> Path:

@@ -31,60 +31,123 @@ DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sun
 # two wordings an event: what the article says, and how a person would sum it up, in other words and another order
 EVENTS = (
     (
-        ("On {day} {name} repaired {number} old buses in {place}.", "In {place}, {number} broken buses were fixed by {name}."),
-        ("{name} got {number} old buses running again in {place} on {day}.", "{name} mended {number} buses in {place}."),
+        (
+            "On {day} {name} repaired {number} old buses in {place}.",
+            "In {place}, {number} broken buses were fixed by {name}.",
+        ),
+        (
+            "{name} got {number} old buses running again in {place} on {day}.",
+            "{name} mended {number} buses in {place}.",
+        ),
     ),
     (
-        ("{name} planted {number} young trees in {place} on {day}.", "{place} has {number} new trees thanks to {name}."),
-        ("On {day} {name} put {number} young trees into the soil of {place}.", "{number} trees were set in {place} by {name}."),
+        (
+            "{name} planted {number} young trees in {place} on {day}.",
+            "{place} has {number} new trees thanks to {name}.",
+        ),
+        (
+            "On {day} {name} put {number} young trees into the soil of {place}.",
+            "{number} trees were set in {place} by {name}.",
+        ),
     ),
     (
         ("{name} rescued {number} lost sheep in {place} on {day}.", "{number} sheep in {place} were saved by {name}."),
         ("On {day} {name} found {number} lost sheep in {place}.", "{name} tracked down {number} sheep in {place}."),
     ),
     (
-        ("On {day} {name} stole {number} gold coins in {place}.", "A theft of {number} coins in {place} is blamed on {name}."),
-        ("{name} took {number} gold coins from a vault in {place} on {day}.", "{name} robbed a {place} bank of {number} coins."),
+        (
+            "On {day} {name} stole {number} gold coins in {place}.",
+            "A theft of {number} coins in {place} is blamed on {name}.",
+        ),
+        (
+            "{name} took {number} gold coins from a vault in {place} on {day}.",
+            "{name} robbed a {place} bank of {number} coins.",
+        ),
     ),
     (
-        ("{name} opened {number} new schools in {place} on {day}.", "{place} gets {number} classrooms, founded by {name}."),
-        ("On {day} {name} cut the ribbon of {number} new schools in {place}.", "{name} launched {number} schools in {place}."),
+        (
+            "{name} opened {number} new schools in {place} on {day}.",
+            "{place} gets {number} classrooms, founded by {name}.",
+        ),
+        (
+            "On {day} {name} cut the ribbon of {number} new schools in {place}.",
+            "{name} launched {number} schools in {place}.",
+        ),
     ),
     (
         ("On {day} {name} bought {number} empty houses in {place}.", "{number} homes in {place} now belong to {name}."),
         ("{name} paid for {number} empty houses in {place} on {day}.", "{name} acquired {number} homes in {place}."),
     ),
     (
-        ("{name} painted {number} grey walls in {place} on {day}.", "{place} shows off {number} murals made by {name}."),
-        ("On {day} {name} covered {number} grey walls in {place} with colour.", "{name} decorated {number} walls in {place}."),
+        (
+            "{name} painted {number} grey walls in {place} on {day}.",
+            "{place} shows off {number} murals made by {name}.",
+        ),
+        (
+            "On {day} {name} covered {number} grey walls in {place} with colour.",
+            "{name} decorated {number} walls in {place}.",
+        ),
     ),
     (
-        ("On {day} {name} sacked {number} night guards in {place}.", "In {place}, {number} guards lost their jobs under {name}."),
-        ("{name} sent {number} night guards home for good in {place} on {day}.", "{name} dismissed {number} guards in {place}."),
+        (
+            "On {day} {name} sacked {number} night guards in {place}.",
+            "In {place}, {number} guards lost their jobs under {name}.",
+        ),
+        (
+            "{name} sent {number} night guards home for good in {place} on {day}.",
+            "{name} dismissed {number} guards in {place}.",
+        ),
     ),
     (
-        ("{name} baked {number} plum cakes in {place} on {day}.", "{number} cakes came out of the {place} oven of {name}."),
+        (
+            "{name} baked {number} plum cakes in {place} on {day}.",
+            "{number} cakes came out of the {place} oven of {name}.",
+        ),
         ("On {day} {name} sold {number} plum cakes in {place}.", "{name} found buyers for {number} cakes in {place}."),
     ),
     (
-        ("On {day} {name} won {number} chess games in {place}.", "{place} saw {name} triumph in {number} matches of chess."),
-        ("{name} lost {number} chess games in {place} on {day}.", "{name} was beaten in {number} matches of chess in {place}."),
+        (
+            "On {day} {name} won {number} chess games in {place}.",
+            "{place} saw {name} triumph in {number} matches of chess.",
+        ),
+        (
+            "{name} lost {number} chess games in {place} on {day}.",
+            "{name} was beaten in {number} matches of chess in {place}.",
+        ),
     ),
 )
 
 # what an article says beside: other people, numbers, places and days, several wordings a kind
 DISTRACTORS = (
-    ("{name}, who lives in {place}, said that nobody had expected it.", "Nobody in {place} saw it coming, {name} told reporters."),
-    ("About {number} people waited outside the station of {place} for news.", "A crowd of {number} gathered near the market of {place}."),
+    (
+        "{name}, who lives in {place}, said that nobody had expected it.",
+        "Nobody in {place} saw it coming, {name} told reporters.",
+    ),
+    (
+        "About {number} people waited outside the station of {place} for news.",
+        "A crowd of {number} gathered near the market of {place}.",
+    ),
     ("It had rained in {place} for {number} hours.", "Forecasts for {place} speak of {number} hours of sun by {day}."),
     ("Mayor {name} did not answer any questions on {day}.", "A spokesman for {name} asked for patience until {day}."),
-    ("The road from {place} to {other_place} was closed for {number} minutes.", "Trains between {place} and {other_place} ran {number} minutes late."),
-    ("Last year {number} visitors came to {place} at this time.", "Some {number} visitors are expected in {place} by {day}."),
-    ("{name} and {other_name} watched from a window across the street.", "Neighbours such as {name} and {other_name} heard the noise."),
+    (
+        "The road from {place} to {other_place} was closed for {number} minutes.",
+        "Trains between {place} and {other_place} ran {number} minutes late.",
+    ),
+    (
+        "Last year {number} visitors came to {place} at this time.",
+        "Some {number} visitors are expected in {place} by {day}.",
+    ),
+    (
+        "{name} and {other_name} watched from a window across the street.",
+        "Neighbours such as {name} and {other_name} heard the noise.",
+    ),
     ("A full report is due in {number} days.", "The council meets again on {day} to talk about it."),
-    ("The radio station of {place} broke the story at noon.", "A newspaper in {place} printed the story on page {number}."),
+    (
+        "The radio station of {place} broke the story at noon.",
+        "A newspaper in {place} printed the story on page {number}.",
+    ),
     ("{name}, aged {number}, called it the talk of the week.", "It was a long week, said {name}, aged {number}."),
-)  # fmt: skip
+)
 
 
 def make_corpus(
@@ -124,7 +187,7 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def names(split: str) -> list[str]:
-    """The people of a part: of the ten diagonals of first names and surnames, eight for training, one for each other."""
+    """The people of a part: of ten diagonals of first names by surnames, eight for training, one for each other."""
     diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
     return [
         f"{first} {surname}"
@@ -157,20 +220,22 @@ def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
     return " ".join(sentences), summary.format(**facts[wordings.index(news)])
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Writes the corpus that the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description=make_corpus.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Writes a toy news corpus.")
     parser.add_argument("--output", required=True, help="folder for train.jsonl, validation.jsonl and test.jsonl")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--train", type=int, default=20000, help="articles to train on")
     parser.add_argument("--validation", type=int, default=500)
     parser.add_argument("--test", type=int, default=500)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     try:
         make_corpus(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)
     except ValueError as error:
         parser.error(str(error))
-    print(f"{arguments.output}: {arguments.train} articles to train on, {arguments.validation} + {arguments.test} held out")
+    print(
+        f"{arguments.output}: {arguments.train} articles for training, {arguments.validation + arguments.test} held out"
+    )
 
 
 if __name__ == "__main__":

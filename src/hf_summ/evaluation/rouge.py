@@ -43,9 +43,7 @@ def rouge_scores(
         ValueError: as many predictions as references are needed, at least one, and references that hold words.
     """
     if len(predictions) != len(references):
-        raise ValueError(
-            f"{len(predictions)} predictions and {len(references)} references: each needs its counterpart"
-        )
+        raise ValueError(f"{len(predictions)} predictions and {len(references)} references: each needs its counterpart")
     if not len(references):
         raise ValueError("nothing to score: there are no predictions and no references")
     english = language.split("-")[0] == "en"

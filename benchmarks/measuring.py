@@ -1,0 +1,58 @@
+"""What the benchmarks share: candidates measured in turn in one process, by CPU time and by the allocator's peak."""
+
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+# glibc gives large buffers back to the system and faults them in anew at every call, which would slow just those
+# candidates that have large buffers; with these settings it keeps them
+_ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def fix_allocator() -> None:
+    """Start this program anew with the allocator's settings, which are read when a process starts."""
+    if any(os.environ.get(name) != value for name, value in _ALLOCATOR.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_ALLOCATOR})
+
+
+def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median CPU seconds of each candidate, measured A B C A B C …; one round before that is not counted."""
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for turn in range(rounds + 1):
+        for name, candidate in candidates.items():
+            start = time.process_time()
+            candidate()
+            if turn:
+                times[name].append(time.process_time() - start)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def peak_mebibytes(candidate: Callable[[], object]) -> float:
+    """The most that torch's allocator holds above what it held before, in MiB."""
+    import torch
+
+    with torch.autograd.profiler.profile(profile_memory=True, use_kineto=True) as profile:
+        candidate()
+    events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak / 2**20
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A Markdown table, as README shows it."""
+    print(f"\n{title}\n")
+    print("| " + " | ".join(columns) + " |")
+    print("|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    sys.stdout.flush()

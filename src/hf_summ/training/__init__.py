@@ -1,0 +1,1 @@
+"""The recipe: arguments, batches, optimisation, checkpoints, the trainer and the run."""

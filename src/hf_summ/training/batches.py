@@ -1,0 +1,107 @@
+"""Batches counted in tokens, the same for one process or many."""
+
+import heapq
+from collections.abc import Iterator, Sequence
+
+import datasets
+import numpy as np
+import pyarrow.compute as pc
+from torch.utils.data import Sampler
+
+# sources whose lengths differ by less are ordered by target length, so that neither side pads much
+_SOURCE_BUCKET = 16
+
+
+def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
+    """Length of each row's list in `column`, (rows,) int64; zeros when there is no such column."""
+    if column not in dataset.column_names:
+        return np.zeros(len(dataset), dtype=np.int64)
+    tables = dataset.select_columns([column]).with_format("arrow").iter(batch_size=65536)
+    parts = [pc.list_value_length(table[column]).to_numpy(zero_copy_only=False) for table in tables]
+    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+
+
+def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int, seed: int = 0) -> list[list[int]]:
+    """Rows of like length in batches whose padded size stays within `tokens_per_batch`.
+
+    Padded size is `rows · (longest source + longest target)`; a row that is larger by itself goes alone.
+    Rows of equal length are spread over batches by `seed`. Batches come shortest first.
+    """
+    rows = np.random.default_rng(seed).permutation(len(sources))
+    rows = rows[np.lexsort((sources[rows], targets[rows], sources[rows] // _SOURCE_BUCKET))]
+    batches: list[list[int]] = []
+    batch: list[int] = []
+    longest_source = longest_target = 0
+    for row, source, target in zip(rows.tolist(), sources[rows].tolist(), targets[rows].tolist(), strict=True):
+        longest_source, longest_target = max(longest_source, source), max(longest_target, target)
+        if batch and (len(batch) + 1) * (longest_source + longest_target) > tokens_per_batch:
+            batches.append(batch)
+            batch, longest_source, longest_target = [], source, target
+        batch.append(row)
+    if batch:
+        batches.append(batch)
+    return batches
+
+
+def pack_examples(sources: np.ndarray, examples_per_batch: int) -> list[list[int]]:
+    """Rows of like source length in batches of `examples_per_batch`, shortest first; the last one may be smaller."""
+    rows = np.argsort(sources, kind="stable").tolist()
+    return [rows[start : start + examples_per_batch] for start in range(0, len(rows), examples_per_batch)]
+
+
+class BatchOrder(Sampler[list[int]]):
+    """Deals fixed batches out to processes, in an order of its own for each epoch when `seed` is given.
+
+    Update `i` takes the same batches whether they are spread over processes or over accumulation steps: batches are
+    halved until their number divides by `num_processes · accumulation_steps`, so each process gets equally many,
+    no row is dropped, and none is seen twice (only when rows run out do batches repeat). Without a seed the longest
+    batches come first, so that memory runs out at once if it does.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[list[int]],
+        seed: int | None = None,
+        num_processes: int = 1,
+        process_index: int = 0,
+        accumulation_steps: int = 1,
+    ):
+        self.batches = even_out(batches, num_processes * accumulation_steps)
+        for start in range(-len(self.batches) % num_processes):
+            self.batches.append(self.batches[start])
+        self.seed = seed
+        self.num_processes = num_processes
+        self.process_index = process_index
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order; the same epoch always has the same."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.batches) // self.num_processes
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self.seed is None:
+            order = np.arange(len(self.batches))[::-1]
+        else:
+            order = np.random.default_rng((self.seed, self.epoch)).permutation(len(self.batches))
+        for position in order[self.process_index :: self.num_processes].tolist():
+            yield self.batches[position]
+
+
+def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
+    """Halves the batches with most rows until their number divides by `multiple`, as far as there are rows for it."""
+    missing = -len(batches) % multiple
+    if not missing:
+        return list(batches)
+    # a split batch leaves its halves where it stood, so that the order by length stays
+    heap = [(-len(batch), index, batch) for index, batch in enumerate(batches)]
+    heapq.heapify(heap)
+    while missing and len(heap[0][2]) > 1:
+        _, index, batch = heapq.heappop(heap)
+        middle = len(batch) // 2
+        for half in (batch[:middle], batch[middle:]):
+            heapq.heappush(heap, (-len(half), index, half))
+        missing -= 1
+    return [batch for _, _, batch in sorted(heap, key=lambda entry: entry[1])]

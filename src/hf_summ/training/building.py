@@ -1,0 +1,227 @@
+"""Processor, configuration, model and generation settings of a run."""
+
+import copy
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoModelForSeq2SeqLM,
+    AutoProcessor,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
+)
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+import hf_summ.models  # noqa: F401 registers the architectures
+from hf_summ.models.generation_mixin import GENERATION_KEYS
+from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments, nearest
+from hf_summ.training.checkpoints import weights_problem
+from hf_summ.training.overrides import apply_overrides, parse_overrides
+
+logger = logging.getLogger(__name__)
+
+Processor = ProcessorMixin | PreTrainedTokenizerBase
+# what a bare tokenizer does not know
+_DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
+# transformers refuses to save a greedy configuration that sets these
+_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty")
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens that documents, training summaries, and other summaries are cut to."""
+
+    source: int
+    target: int
+    evaluation_target: int
+
+
+def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]:
+    """The run's model and processor, and how long its texts are.
+
+    Raises:
+        ValueError: no model or processor is named, a name or an override that does not exist, an unreadable checkpoint,
+            settings that do not go together.
+    """
+    is_fresh = arguments.model.model_name_or_path is None
+    config = load_config(arguments.model)
+    processor = load_processor(arguments.model, config)
+    lengths = settle_lengths(arguments.data, processor, config)
+    if is_fresh:
+        _align(processor, config)
+        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.model.trust_remote_code)
+    else:
+        model = _load_model(arguments.model.model_name_or_path, arguments.model, config)
+    if arguments.training.label_smoothing_factor and hasattr(config, "label_smoothing"):
+        raise ValueError(
+            f"--label_smoothing_factor: {config.model_type} smooths its own loss; set "
+            f"--config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
+        )
+    vocabulary = len(getattr(processor, "tokenizer", processor))
+    if vocabulary > model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(vocabulary)
+    _fit_positions(model, lengths.source, arguments.model.resize_position_embeddings)
+    # a checkpoint knows its own length; it goes by ours only when told
+    length_is_told = is_fresh or arguments.data.val_max_target_length is not None
+    model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
+    return model, processor, lengths
+
+
+def load_config(arguments: ModelArguments) -> PreTrainedConfig:
+    """The checkpoint's configuration, that of `config_name`, or the defaults of `model_type`; with the overrides."""
+    source = arguments.config_name or arguments.model_name_or_path
+    if source is not None:
+        config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
+    elif arguments.model_type is None:
+        raise ValueError("name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights")
+    elif arguments.model_type not in CONFIG_MAPPING:
+        hint = nearest(arguments.model_type, CONFIG_MAPPING.keys())
+        raise ValueError(f"--model_type {arguments.model_type}: there is no such architecture{hint}")
+    else:
+        config = AutoConfig.for_model(arguments.model_type)
+    if not config.is_encoder_decoder:
+        raise ValueError(f"{config.model_type} is no encoder-decoder; this recipe trains seq2seq models such as bart")
+    return apply_overrides(config, parse_overrides(arguments.config_overrides))
+
+
+def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
+    """The architecture's processor, or a bare tokenizer for architectures that have none.
+
+    A tokenizer alone, or the processor of another architecture, lends its vocabulary.
+    """
+    source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
+    if source is None:
+        raise ValueError(
+            "name a processor or tokenizer: --tokenizer_name FOLDER; `hf-summ vocabulary` makes one from your corpus"
+        )
+    processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
+    tokenizer = getattr(processor, "tokenizer", processor)
+    wanted = PROCESSOR_MAPPING.get(type(config), None)
+    # by name, as a class that came with the checkpoint is not the installed one
+    if wanted is not None and type(processor).__name__ != wanted.__name__:
+        processor = wanted(tokenizer)
+    elif wanted is None and type(config).__module__.startswith("transformers."):
+        processor = tokenizer
+    for name in ("pad_token", "eos_token"):
+        if getattr(tokenizer, name) is None:
+            raise ValueError(f"{source}: the tokenizer has no {name}; add one with tokenizer.add_special_tokens")
+    return processor
+
+
+def generation_config(
+    model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_told: bool
+) -> GenerationConfig:
+    """The model's generation settings with those of the run written over them.
+
+    Without max_new_tokens summaries grow as long as references are cut to, if `length_is_told` or nothing else says.
+
+    Raises:
+        ValueError: settings that do not go together, or that the model's generate() does not know.
+    """
+    settings = given.given()
+    ours = any(base.__name__ == "SummarizationGenerationMixin" for base in type(model).__mro__)
+    for name in GENERATION_KEYS:
+        if name in settings and not ours:
+            raise ValueError(
+                f"--{name}: generate() of {model.config.model_type} does not know it; "
+                "no_repeat_ngram_size, min_new_tokens and length_penalty count tokens and work for every model"
+            )
+    base = model.generation_config
+    length_is_open = base.max_length is None and base.max_new_tokens is None
+    if "max_new_tokens" not in settings and (length_is_told or length_is_open):
+        settings["max_new_tokens"] = lengths.evaluation_target
+    config = copy.deepcopy(base)
+    # else transformers rebuilds it from the model's config on loading, and drops what it does not know
+    config._from_model_config = False
+    for name, value in settings.items():
+        setattr(config, name, value)
+    if "max_new_tokens" in settings:
+        config.max_length = None
+    if (config.num_beams or 1) == 1:
+        for name in _BEAM_KEYS:
+            if name in settings:
+                logger.info(f"--{name} {settings[name]} is left out: it only counts with --num_beams of 2 or more")
+            setattr(config, name, None)
+    try:
+        config.validate(strict=True)
+    except ValueError as error:
+        raise ValueError(f"the generation settings do not go together: {error}") from None
+    return config
+
+
+def _hub_settings(arguments: ModelArguments) -> dict:
+    return {
+        "cache_dir": arguments.cache_dir,
+        "revision": arguments.model_revision,
+        "token": arguments.token,
+        "trust_remote_code": arguments.trust_remote_code,
+    }
+
+
+def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+    folder = Path(name_or_path)
+    if folder.is_dir() and any(folder.glob("*.safetensors*")):
+        problem = weights_problem(folder)
+        if problem is not None:
+            raise ValueError(f"--model_name_or_path {folder}: {problem}")
+    return AutoModelForSeq2SeqLM.from_pretrained(name_or_path, config=config, **_hub_settings(arguments))
+
+
+def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:
+    """Lengths that were given go to the processor, so that it cuts alike ever after; open ones come from it."""
+    positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_SOURCE_LENGTH
+    settled = {}
+    for name, default in (
+        ("max_source_length", _DEFAULT_SOURCE_LENGTH),
+        ("max_target_length", _DEFAULT_TARGET_LENGTH),
+    ):
+        value = getattr(data, name)
+        if value is None:
+            settled[name] = getattr(processor, name, min(default, positions))
+            continue
+        if value < 2:
+            raise ValueError(f"--{name} {value}: at least 2 tokens are needed, one of them the end token")
+        settled[name] = value
+        if hasattr(processor, name):
+            setattr(processor, name, value)
+    source, target = settled.values()
+    return Lengths(source, target, data.val_max_target_length or target)
+
+
+def _align(processor: Processor, config: PreTrainedConfig) -> None:
+    """Vocabulary and special tokens of a fresh configuration."""
+    if hasattr(processor, "align"):
+        processor.align(config)
+        return
+    tokenizer = getattr(processor, "tokenizer", processor)
+    config.vocab_size = len(tokenizer)
+    config.pad_token_id = tokenizer.pad_token_id
+    config.bos_token_id = tokenizer.bos_token_id
+    config.eos_token_id = tokenizer.eos_token_id
+    start = tokenizer.bos_token_id
+    config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
+    if getattr(config, "forced_eos_token_id", None) is not None:
+        config.forced_eos_token_id = tokenizer.eos_token_id
+
+
+def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> None:
+    """Learned positions for the whole source."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions >= length:
+        return
+    try:
+        if resize is False:
+            raise NotImplementedError
+        model.resize_position_embeddings(length)
+    except NotImplementedError:
+        raise ValueError(
+            f"--max_source_length {length}: {model.config.model_type} has positions for {positions} tokens; lower it, "
+            "or take a model that allows --resize_position_embeddings"
+        ) from None
+    logger.warning(f"positions were enlarged from {positions} to {length} tokens")

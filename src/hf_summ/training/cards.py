@@ -1,0 +1,31 @@
+"""transformers' model card, put right where it does not know this recipe."""
+
+from hf_summ.training.arguments import SummarizationTrainingArguments
+
+
+def correct_card(text: str, args: SummarizationTrainingArguments, is_fresh: bool) -> str:
+    """The card with the optimiser, schedule and batches that were used; fresh weights are not called fine-tuned."""
+    facts: dict[str, str | None] = {}
+    if args.optimizer == "adam":
+        facts["optimizer"] = f"Adam with betas=({args.adam_beta1},{args.adam_beta2}) and epsilon={args.adam_epsilon}"
+    elif args.optimizer == "adadelta":
+        facts["optimizer"] = f"Adadelta with rho={args.adadelta_rho} and epsilon={args.adam_epsilon}"
+    if args.schedule == "noam":
+        facts |= {"lr_scheduler_type": f"noam with scale {args.noam_scale}", "learning_rate": None}
+    elif args.schedule == "cosine":
+        period = "one period" if args.schedule_period is None else f"a restart every {args.schedule_period} updates"
+        facts["lr_scheduler_type"] = f"cosine with {period}"
+    for split, budget in (("train", args.train_tokens_per_batch), ("eval", args.eval_tokens_per_batch)):
+        if budget is not None:
+            facts |= {f"{split}_batch_size": f"{budget} tokens per device", f"total_{split}_batch_size": None}
+    lines = []
+    for line in text.splitlines():
+        name = line.removeprefix("- ").split(":")[0] if line.startswith("- ") else ""
+        if name not in facts:
+            lines.append(line)
+        elif facts[name] is not None:
+            lines.append(f"- {name}: {facts[name]}")
+    text = "\n".join(lines) + "\n"
+    if is_fresh:
+        text = text.replace("is a fine-tuned version of [](https://huggingface.co/)", "was trained from scratch")
+    return text

@@ -1,0 +1,230 @@
+"""Checkpoints of a run: which are whole, and the mean of several."""
+
+import json
+import logging
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from transformers import PreTrainedModel
+from transformers.trainer_callback import TrainerState
+
+logger = logging.getLogger(__name__)
+
+STATE = "trainer_state.json"
+_WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
+_INDEX = "model.safetensors.index.json"
+_FOLDER = re.compile(r"^checkpoint-(\d+)$")
+# what a training checkpoint holds beside model and processor
+_TRAINING_FILES = re.compile(
+    r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state)\.(pt|pth|bin|json)$"
+)
+
+
+def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
+    """Path of the newest whole `checkpoint-<step>`, or None; half-written ones are passed over with a warning."""
+    for _, folder in reversed(_checkpoints(run_folder)):
+        problem = checkpoint_problem(folder)
+        if problem is None:
+            return str(folder)
+        logger.warning(f"{folder} is passed over: {problem}")
+    return None
+
+
+def checkpoint_problem(folder: str | os.PathLike) -> str | None:
+    """What keeps training from going on at this checkpoint, or None when nothing does."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        return "there is no such folder"
+    problem = weights_problem(folder)
+    if problem is not None:
+        return problem
+    try:
+        # written last, so that a checkpoint without it was cut off
+        step = json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]
+    except FileNotFoundError:
+        return f"it has no {STATE}, so it was not written to its end"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"its {STATE} cannot be read ({error})"
+    name = _FOLDER.match(folder.name)
+    if name and int(name[1]) != step:
+        return f"its {STATE} is of step {step}"
+    for file in ("optimizer.pt", "scheduler.pt"):
+        if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
+            return f"its {file} was not written to its end"
+    return None
+
+
+def weights_problem(folder: str | os.PathLike) -> str | None:
+    """What is wrong with a folder's safetensors, or None; looks at headers and sizes, not at the numbers."""
+    try:
+        files = _weight_files(Path(folder))
+    except ValueError as error:
+        return str(error)
+    for file in files:
+        try:
+            with safe_open(file, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            return f"{file.name} cannot be read ({error})"
+    return None
+
+
+def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
+    """Raises ValueError when the weights under `folder` have other shapes than the model's."""
+    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    for file in _weight_files(Path(folder)):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
+                shape = list(tensors.get_slice(name).get_shape())
+                if shapes.get(name, shape) != shape:
+                    raise ValueError(
+                        f"{folder} is of another model: {name} is {shape} there and {shapes[name]} here; give the "
+                        "settings that it was trained with, or another --output_dir"
+                    )
+
+
+def average_checkpoints(
+    folders: str | os.PathLike | Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    last: int | None = None,
+    best: int | None = None,
+) -> list[str]:
+    """Writes the mean of several checkpoints' weights, taken in float32, as a model folder; returns what was averaged.
+
+    `folders` are several model folders, or one run's output folder: then `last=n` or `best=n` chooses among its
+    checkpoints, best by the run's metric_for_best_model. Config, processor and generation settings are the newest's;
+    the weights keep their dtype.
+
+    Raises:
+        ValueError: fewer checkpoints than asked for, an unreadable one, or weights that do not fit together.
+        FileExistsError: `output` holds something already.
+    """
+    chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
+    if len(chosen) == 1:
+        chosen = _choose(chosen[0], last, best)
+    elif not chosen:
+        raise ValueError("there is no checkpoint to average")
+    elif last is not None or best is not None:
+        raise ValueError(f"last and best choose among the checkpoints of one run, but {len(chosen)} folders are given")
+    for folder in chosen:
+        problem = weights_problem(folder)
+        if problem is not None:
+            raise ValueError(f"{folder} cannot be averaged: {problem}")
+    output = Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise FileExistsError(f"{output} is not empty: name a new folder for the average")
+    weights = _mean_weights(chosen)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    # made beside the output and moved there in one step, so that no half-written model ever stands under its name
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as folder:
+        model = Path(folder) / "model"
+        _copy_model_files(chosen[-1], model)
+        name = next((name for name in _WEIGHTS if (chosen[-1] / name).exists()), _WEIGHTS[0])
+        save_file(weights, model / name, {"format": "pt"})
+        if output.exists():
+            output.rmdir()
+        os.replace(model, output)
+    return [str(folder) for folder in chosen]
+
+
+def _checkpoints(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
+    """The run's checkpoint folders by step."""
+    run_folder = Path(run_folder)
+    if not run_folder.is_dir():
+        return []
+    found = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    index = folder / _INDEX
+    if index.exists():
+        try:
+            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        except (ValueError, KeyError, AttributeError) as error:
+            raise ValueError(f"{_INDEX} cannot be read ({error})") from None
+        return [folder / name for name in names]
+    for name in _WEIGHTS:
+        if (folder / name).exists():
+            return [folder / name]
+    raise ValueError(f"it has no {_WEIGHTS[0]}")
+
+
+def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
+    if last is not None and best is None:
+        wanted = last
+    elif best is not None and last is None:
+        wanted = best
+    else:
+        raise ValueError("say which checkpoints to average: last=n or best=n, one of them")
+    if wanted < 1:
+        raise ValueError(f"{wanted} checkpoints cannot be averaged; ask for at least 1")
+    whole = []
+    for step, folder in _checkpoints(run_folder):
+        problem = checkpoint_problem(folder)
+        if problem is None:
+            whole.append((step, folder))
+        else:
+            logger.warning(f"{folder} is passed over: {problem}")
+    if len(whole) < wanted:
+        raise ValueError(f"{run_folder} has {len(whole)} whole checkpoints, {wanted} were asked for")
+    if best is not None:
+        scores = _scores(whole[-1][1])
+        missing = [str(folder) for step, folder in whole if step not in scores]
+        if len(whole) - len(missing) < wanted:
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {', '.join(missing)}; use last={wanted}")
+        ranked = sorted((item for item in whole if item[0] in scores), key=lambda item: scores[item[0]])
+        whole = sorted(ranked[-wanted:])
+    return [folder for _, folder in whole[-wanted:]]
+
+
+def _scores(checkpoint: Path) -> dict[int, float]:
+    """Step to validation score, more is better, from the history that the newest checkpoint carries."""
+    state = TrainerState.load_from_json(str(checkpoint / STATE))
+    evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
+    best = next((entry for entry in evaluations if entry["step"] == state.best_global_step), {})
+    metric = next((name for name, value in best.items() if value == state.best_metric and name != "step"), "eval_loss")
+    sign = -1.0 if metric.endswith(("loss", "perplexity")) else 1.0
+    return {entry["step"]: sign * entry[metric] for entry in evaluations if metric in entry}
+
+
+def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
+    total: dict[str, torch.Tensor] = {}
+    dtypes: dict[str, torch.dtype] = {}
+    for folder in folders:
+        names = set()
+        for file in _weight_files(folder):
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
+                    tensor = tensors.get_tensor(name)
+                    names.add(name)
+                    dtypes[name] = tensor.dtype
+                    if folder is folders[0]:
+                        total[name] = tensor.to(torch.float32, copy=True)
+                    elif name in total and total[name].shape == tensor.shape:
+                        total[name] += tensor.float()
+                    else:
+                        raise ValueError(f"{folder} does not fit {folders[0]}: {name} has shape {list(tensor.shape)}")
+        if names != total.keys():
+            raise ValueError(f"{folder} does not fit {folders[0]}: it has no {', '.join(sorted(total.keys() - names))}")
+    return {name: (tensor / len(folders)).to(dtypes[name]).contiguous() for name, tensor in total.items()}
+
+
+def _copy_model_files(source: Path, target: Path) -> None:
+    """All of a checkpoint but its weights and what only training needs."""
+    target.mkdir()
+    for path in source.iterdir():
+        if path.suffix == ".safetensors" or path.name == _INDEX or _TRAINING_FILES.fullmatch(path.name):
+            continue
+        if path.is_dir():
+            shutil.copytree(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)

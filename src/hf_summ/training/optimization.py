@@ -1,0 +1,117 @@
+"""Optimisers and schedules that the papers train with and transformers lacks."""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
+
+Rates = list[tuple[str, float]]
+
+
+def parse_learning_rates(items: Iterable[str]) -> Rates:
+    """`["regex=rate", ...]` as pairs.
+
+    Raises:
+        ValueError: an item without `=`, a regular expression that does not compile, a rate that is no number >= 0.
+    """
+    rates = []
+    for item in items:
+        pattern, separator, text = item.rpartition("=")
+        if not separator or not pattern:
+            raise ValueError(f"--learning_rates {item!r}: write regex=rate, for example 'embed=1e-4'")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"--learning_rates {item!r}: {pattern!r} is no regular expression ({error})") from None
+        try:
+            rate = float(text)
+        except ValueError:
+            rate = -1.0
+        if not 0 <= rate < math.inf:
+            raise ValueError(f"--learning_rates {item!r}: {text!r} is no rate; give a number such as 1e-4")
+        rates.append((pattern, rate))
+    return rates
+
+
+def check_patterns(model: nn.Module, rates: Rates) -> None:
+    """Raises ValueError for a pattern that matches no trainable parameter."""
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    for pattern, _ in rates:
+        if not any(re.search(pattern, name) for name in names):
+            some = ", ".join(names[:5])
+            raise ValueError(f"--learning_rates: {pattern!r} matches no parameter; their names are like {some}")
+
+
+def parameter_groups(
+    model: nn.Module, learning_rate: float, rates: Rates, weight_decay: float, decayed: Iterable[str]
+) -> list[dict]:
+    """Trainable parameters grouped by rate and weight decay.
+
+    `decayed` names the parameters that weight decay touches; of several patterns that match a name the last one wins.
+    """
+    decayed = set(decayed)
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    groups: dict[tuple[float, float], dict] = {}
+    for name, parameter in named:
+        rate = next((rate for pattern, rate in reversed(rates) if re.search(pattern, name)), learning_rate)
+        decay = weight_decay if name in decayed else 0.0
+        group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay})
+        group["params"].append(parameter)
+    # the first group's rate is the one that gets logged
+    return sorted(groups.values(), key=lambda group: group["lr"] != learning_rate)
+
+
+def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable[[int], float]:
+    """`scale · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)` for the update after `done` finished ones.
+
+    The optimiser's own rate has to be 1, as the formula is the whole rate (Vaswani et al. 2017, equation 3).
+    """
+    if warmup_steps < 1:
+        raise ValueError(f"--warmup_steps {warmup_steps}: the noam schedule needs at least 1")
+
+    def factor(done: int) -> float:
+        step = done + 1
+        return scale * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+
+    return factor
+
+
+def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Callable[[int], float]:
+    """Linear warm-up from 0 to 1, then cosine annealing to `minimum` with a warm restart every `period` updates.
+
+    fairseq's `cosine` schedule with equal periods that all start from the same rate.
+    """
+
+    def factor(done: int) -> float:
+        if done < warmup_steps:
+            return done / warmup_steps
+        position = (done - warmup_steps) % period / period
+        return minimum + 0.5 * (1.0 - minimum) * (1.0 + math.cos(math.pi * position))
+
+    return factor
+
+
+def build_schedule(
+    optimizer: torch.optim.Optimizer,
+    name: str,
+    warmup_steps: int,
+    training_steps: int,
+    d_model: int,
+    learning_rate: float,
+    period: int | None = None,
+    minimum_learning_rate: float = 0.0,
+    noam_scale: float = 1.0,
+) -> LambdaLR:
+    """The schedule `noam` or `cosine` over an optimiser; every group's rate is multiplied by the same factor."""
+    if name == "noam":
+        return LambdaLR(optimizer, noam_factor(d_model, warmup_steps, noam_scale))
+    if not 0 <= minimum_learning_rate <= learning_rate:
+        raise ValueError(
+            f"--minimum_learning_rate {minimum_learning_rate}: lies between 0 and --learning_rate {learning_rate}"
+        )
+    period = period or max(1, training_steps - warmup_steps)
+    minimum = minimum_learning_rate / learning_rate if learning_rate else 0.0
+    return LambdaLR(optimizer, cosine_factor(warmup_steps, period, minimum))

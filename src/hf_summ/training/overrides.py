@@ -1,0 +1,85 @@
+"""Config values from the command line: `key=JSON`, with dotted keys into nested configs and lists."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from huggingface_hub.errors import StrictDataclassError
+from transformers import PreTrainedConfig
+
+from hf_summ.training.arguments import nearest
+
+# written by to_dict, but none of the caller's business
+_BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
+
+
+def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
+    """`["key=JSON", ...]` as a mapping; what is no JSON is taken as a string, and of equal keys the last one wins.
+
+    Raises:
+        ValueError: an item without `=` or without a key, or JSON that breaks off.
+    """
+    overrides = {}
+    for item in items:
+        key, separator, text = item.partition("=")
+        if not separator or not key.strip():
+            raise ValueError(f"--config_overrides {item!r}: write key=JSON, for example d_model=512")
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            if text[:1] in ("[", "{", '"'):
+                raise ValueError(f"--config_overrides {item!r}: {text!r} is not JSON ({error})") from None
+            value = text
+        overrides[key.strip()] = value
+    return overrides
+
+
+def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
+    """A new config of the same class with the overrides merged in, all of them checked together.
+
+    Keys that change at the same time (layers and their kernel sizes) never stand half changed.
+
+    Raises:
+        ValueError: a key that does not exist (the nearest is named), or a value that the config refuses.
+    """
+    if not overrides:
+        return config
+    merged = config.to_dict()
+    for key, value in overrides.items():
+        _set(merged, key, value, config)
+    try:
+        return type(config).from_dict(merged)
+    except (StrictDataclassError, ValueError, TypeError) as error:
+        given = ", ".join(f"{key}={json.dumps(value)}" for key, value in overrides.items())
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(f"--config_overrides {given}: {reason}") from error
+
+
+def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -> None:
+    *parents, last = key.split(".")
+    node: Any = tree
+    done: list[str] = []
+    for part in [*parents, last]:
+        node_name = ".".join(done)
+        if isinstance(node, dict):
+            names = [name for name in node if done or name not in _BOOKKEEPING]
+            if not done:
+                part = config.attribute_map.get(part, part)
+            if part not in names:
+                where = f" under {node_name}" if done else f" of {config.model_type}"
+                hint = nearest(part, names) or f"; it has {', '.join(sorted(map(str, names)))}"
+                raise ValueError(f"--config_overrides {key}: there is no key {part!r}{where}{hint}")
+            index: Any = part
+        elif isinstance(node, list):
+            if not part.isdigit() or int(part) >= len(node):
+                raise ValueError(
+                    f"--config_overrides {key}: {node_name} is a list of {len(node)}; "
+                    f"{part!r} is no index from 0 to {len(node) - 1}"
+                )
+            index = int(part)
+        else:
+            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r} and holds no {part!r}")
+        done.append(part)
+        if len(done) <= len(parents):
+            node = node[index]
+    node[index] = value

@@ -1,0 +1,100 @@
+"""Texts to token ids, once: cached by what they depend on."""
+
+import functools
+import hashlib
+import json
+import logging
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pyarrow.compute as pc
+from transformers import PreTrainedTokenizerBase
+
+import hf_summ.models
+from hf_summ.training.arguments import RunArguments
+from hf_summ.training.building import Processor
+
+logger = logging.getLogger(__name__)
+
+
+def prepare(
+    dataset: datasets.Dataset, processor: Processor, arguments: RunArguments, lengths: tuple[int, int], description: str
+) -> datasets.Dataset:
+    """Rows of `document` and `summary` to the model's fields, cut to (source, target) lengths; `summary` stays.
+
+    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so it is the same
+    file in every run, which a hash of the processor object itself would not give.
+    """
+    data = arguments.data
+    parts = (dataset._fingerprint, processor_fingerprint(processor), *lengths, data.source_prefix, _code())
+    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    folder = Path(arguments.model.cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
+    folder.mkdir(parents=True, exist_ok=True)
+    return dataset.map(
+        functools.partial(encode, processor=processor, lengths=lengths, prefix=data.source_prefix),
+        batched=True,
+        num_proc=data.preprocessing_num_workers,
+        remove_columns=[name for name in dataset.column_names if name != "summary"],
+        load_from_cache_file=not data.overwrite_cache,
+        cache_file_name=str(folder / f"{fingerprint}.arrow"),
+        new_fingerprint=fingerprint,
+        desc=description,
+    )
+
+
+def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
+    """A batch of rows to lists of token ids, cut to (source, target) lengths."""
+    documents = [prefix + document for document in rows["document"]]
+    source_length, target_length = lengths
+    if not isinstance(processor, PreTrainedTokenizerBase):
+        features = processor(documents, rows["summary"], max_length=source_length, max_target_length=target_length)
+        return dict(features)
+    features = {"input_ids": _tokenize(processor, documents, source_length)}
+    features["attention_mask"] = [[1] * len(row) for row in features["input_ids"]]
+    return features | {"labels": _tokenize(processor, rows["summary"], target_length, as_target=True)}
+
+
+def _tokenize(
+    tokenizer: PreTrainedTokenizerBase, texts: list[str], length: int, as_target: bool = False
+) -> list[list[int]]:
+    """Token ids cut to `length`, with an end token also from tokenizers that set none."""
+    end = tokenizer.eos_token_id
+    ends = tokenizer("a")["input_ids"][-1:] == [end]
+    key = "text_target" if as_target else "text"
+    rows = tokenizer(**{key: texts}, max_length=length if ends else length - 1, truncation=True)["input_ids"]
+    return rows if ends else [[*row, end] for row in rows]
+
+
+def processor_fingerprint(processor: Processor) -> str:
+    """A hash of a processor's settings and vocabulary, equal for equal ones."""
+    tokenizer = getattr(processor, "tokenizer", processor)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        vocabulary = {"vocabulary": tokenizer.get_vocab()}
+    else:
+        # truncation and padding are left over from the last call
+        vocabulary = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
+    settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map}
+    if processor is not tokenizer:
+        settings |= {name: value for name, value in processor.to_dict().items() if name != "tokenizer"}
+    text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _code() -> str:
+    """A hash of the code that turns texts into ids: what an older version of it cached is not taken up."""
+    models = Path(hf_summ.models.__file__).parent
+    files = [Path(__file__), *sorted(models.glob("processing_*.py")), *sorted(models.glob("text_*.py"))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def drop_blank_summaries(dataset: datasets.Dataset) -> datasets.Dataset:
+    """The rows whose summary holds something to learn."""
+    tables = dataset.select_columns(["summary"]).with_format("arrow").iter(batch_size=65536)
+    holds = [pc.not_equal(pc.utf8_trim_whitespace(pc.fill_null(table["summary"], "")), "") for table in tables]
+    keep = np.concatenate([part.to_numpy(zero_copy_only=False) for part in holds]) if holds else np.zeros(0, bool)
+    if keep.all():
+        return dataset
+    logger.warning(f"{np.count_nonzero(~keep)} training rows have a blank summary and are left out")
+    return dataset.select(np.flatnonzero(keep))

@@ -1,0 +1,292 @@
+"""The run: corpus, model, training, evaluation, prediction."""
+
+import functools
+import gc
+import logging
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import torch
+import transformers
+from transformers import EvalPrediction, PreTrainedModel, set_seed
+
+from hf_summ.data import SummarizationCollator, load_corpus
+from hf_summ.evaluation import rouge
+from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.training import reports
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
+from hf_summ.training.building import Lengths, Processor, build
+from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
+from hf_summ.training.optimization import check_patterns, parse_learning_rates
+from hf_summ.training.preparing import drop_blank_summaries, prepare
+from hf_summ.training.trainer import SummarizationTrainer
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Parts:
+    """What a run works on."""
+
+    corpus: datasets.DatasetDict
+    model: PreTrainedModel
+    processor: Processor
+    lengths: Lengths
+    checkpoint: str | None
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    """Runs `CONFIG.yaml [--flag value ...]` and returns all metrics.
+
+    Raises:
+        ValueError: an argument, a corpus, a checkpoint or a setting that cannot work; the message says what would.
+        FloatingPointError: the loss stopped being finite.
+    """
+    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+    metrics = run(arguments, set_up(arguments))
+    end_processes()
+    return metrics
+
+
+def console_main() -> int:
+    """`main` for a command line: what the user can mend is told in one line."""
+    try:
+        arguments = parse_arguments(sys.argv[1:])
+        parts = set_up(arguments)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        run(arguments, parts)
+    except (ValueError, FloatingPointError) as error:
+        if not _is_ours(error):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    end_processes()
+    return 0
+
+
+def set_up(arguments: RunArguments) -> Parts:
+    """Corpus, model and processor, with all that can be wrong in the settings checked before anything long starts."""
+    training = arguments.training
+    _set_up_logging(arguments)
+    if not (training.do_train or training.do_eval or training.do_predict):
+        raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
+    if (training.do_train or training.do_predict) and not training.has_output_dir:
+        raise ValueError("--output_dir is needed for training and prediction: the folder for model and results")
+    if training.n_gpu > 1:
+        logger.warning(f"1 of {training.n_gpu} GPUs is used; start with `accelerate launch` to use them all")
+        training._n_gpu = 1
+    rates = parse_learning_rates(training.learning_rates)
+    checkpoint = _checkpoint_to_resume(training) if training.do_train else None
+    with training.main_process_first(desc="loading the corpus"):
+        corpus = _needed_splits(_load_corpus(arguments), arguments)
+    set_seed(training.seed)
+    model, processor, lengths = build(arguments)
+    check_patterns(model, rates)
+    if checkpoint is not None:
+        check_fits(checkpoint, model)
+    return Parts(corpus, model, processor, lengths, checkpoint)
+
+
+def run(arguments: RunArguments, parts: Parts) -> dict[str, float]:
+    """Trains, evaluates and predicts what was asked for; returns all metrics."""
+    training = arguments.training
+    prepared = _prepare_splits(arguments, parts)
+    trainer = _trainer(arguments, prepared, parts)
+    metrics: dict[str, float] = {}
+    if training.do_train:
+        metrics |= _train(trainer, parts.checkpoint)
+    if training.do_eval:
+        metrics |= _report(trainer, "eval", trainer.evaluate(), len(prepared["validation"]))
+    if training.do_predict:
+        metrics |= _predict(trainer, arguments, parts, prepared["test"])
+    if training.do_train:
+        _publish(trainer, arguments)
+    return metrics
+
+
+class PaddingLearningCollator(SummarizationCollator):
+    """The collator of --no_ignore_pad_token_for_loss: padding is a label like any other."""
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(features)
+        labels = batch["labels"]
+        batch["labels"] = labels.masked_fill(labels == IGNORED_LABEL, self.processor.pad_token_id)
+        return batch
+
+
+def score(predictions: EvalPrediction, processor: Processor, language: str) -> dict[str, float]:
+    """ROUGE of generated token ids against reference texts, and the mean length in tokens."""
+    scores = rouge(decode(processor, predictions.predictions), predictions.label_ids, language=language)
+    lengths = [len(tokens) for tokens in predictions.predictions]
+    return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
+
+
+def decode(processor: Processor, predictions: list[list[int]]) -> list[str]:
+    """Token ids to texts."""
+    return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True)]
+
+
+def end_processes() -> None:
+    """Takes leave of the other processes; without that they may abort at interpreter exit."""
+    gc.collect()
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the package itself raised it, so that its message says all there is to say."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").startswith("hf_summ.")
+
+
+def _set_up_logging(arguments: RunArguments) -> None:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%H:%M:%S")
+    level = arguments.training.get_process_log_level()
+    logging.getLogger("hf_summ").setLevel(logging.INFO if arguments.training.should_log else logging.ERROR)
+    datasets.utils.logging.set_verbosity(level)
+    transformers.utils.logging.set_verbosity(level)
+
+
+def _load_corpus(arguments: RunArguments) -> datasets.DatasetDict:
+    data, model = arguments.data, arguments.model
+    return load_corpus(
+        dataset_name=data.dataset_name,
+        dataset_config_name=data.dataset_config_name,
+        train_file=data.train_file,
+        validation_file=data.validation_file,
+        test_file=data.test_file,
+        text_column=data.text_column,
+        summary_column=data.summary_column,
+        cache_dir=model.cache_dir,
+        token=model.token,
+        trust_remote_code=model.trust_remote_code,
+    )
+
+
+def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> datasets.DatasetDict:
+    """The splits that the run uses, cut to the number of samples asked for."""
+    data, training = arguments.data, arguments.training
+    wanted = {
+        "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
+        "validation": (training.do_eval, data.max_eval_samples, "--do_eval or --eval_strategy", "--validation_file"),
+        "test": (training.do_predict, data.max_predict_samples, "--do_predict", "--test_file"),
+    }
+    splits = {}
+    for split, (is_wanted, limit, why, flag) in wanted.items():
+        if not is_wanted:
+            continue
+        if split not in corpus:
+            raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
+        rows = drop_blank_summaries(corpus[split]) if split == "train" else corpus[split]
+        if limit is not None:
+            rows = rows.select(range(min(limit, len(rows))))
+        if len(rows) == 0:
+            raise ValueError(f"the {split} split has no row with a summary")
+        splits[split] = rows
+    return datasets.DatasetDict(splits)
+
+
+def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets.Dataset]:
+    prepared = {}
+    for split, rows in parts.corpus.items():
+        target = parts.lengths.target if split == "train" else parts.lengths.evaluation_target
+        lengths, description = (parts.lengths.source, target), f"preparing {split}"
+        with arguments.training.main_process_first(desc=description):
+            prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
+    return prepared
+
+
+def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], parts: Parts) -> SummarizationTrainer:
+    training = arguments.training
+    return SummarizationTrainer(
+        parts.model,
+        training,
+        train_dataset=prepared.get("train"),
+        eval_dataset=prepared.get("validation"),
+        data_collator=_collator(arguments, parts),
+        processing_class=parts.processor,
+        compute_metrics=functools.partial(score, processor=parts.processor, language=arguments.data.language),
+    )
+
+
+def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:
+    data, training = arguments.data, arguments.training
+    kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
+    return kind(
+        parts.processor,
+        model=parts.model,
+        # half precision is fast on multiples of eight only
+        pad_to_multiple_of=8 if training.fp16 or training.bf16 else None,
+        pad_to_max_length=data.pad_to_max_length,
+        max_source_length=parts.lengths.source,
+        max_target_length=max(parts.lengths.target, parts.lengths.evaluation_target),
+    )
+
+
+def _train(trainer: SummarizationTrainer, checkpoint: str | None) -> dict[str, float]:
+    if checkpoint is not None:
+        logger.info(f"going on from {checkpoint}")
+    output = trainer.train(resume_from_checkpoint=checkpoint)
+    trainer.save_model()
+    trainer.save_state()
+    return _report(trainer, "train", output.metrics, len(trainer.train_dataset))
+
+
+def _checkpoint_to_resume(training: SummarizationTrainingArguments) -> str | None:
+    """The checkpoint named by --resume_from_checkpoint, or the run's last complete one; None for `no`."""
+    named = training.resume_from_checkpoint
+    if named is None or named.lower() in ("true", "yes"):
+        return last_complete_checkpoint(training.output_dir)
+    if named.lower() in ("false", "no"):
+        return None
+    problem = checkpoint_problem(named)
+    if problem is not None:
+        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
+    return named
+
+
+def _predict(
+    trainer: SummarizationTrainer, arguments: RunArguments, parts: Parts, prepared: datasets.Dataset
+) -> dict[str, float]:
+    training, rows = arguments.training, parts.corpus["test"]
+    output = trainer.predict(prepared, metric_key_prefix="predict")
+    metrics = output.metrics
+    if training.lead_sentences is not None:
+        baseline = reports.lead_metrics(rows, training.lead_sentences, arguments.data.language)
+        metrics |= {f"predict_{name}": value for name, value in baseline.items()}
+    if output.predictions is not None and trainer.is_world_process_zero():
+        predictions = decode(parts.processor, output.predictions)
+        reports.write_predictions(training.output_dir, rows, predictions)
+        if training.show_summaries:
+            print(reports.samples(rows, predictions, training.show_summaries), end="\n\n")
+        print(reports.comparison(metrics, training.lead_sentences), flush=True)
+    return _report(trainer, "predict", metrics, len(prepared))
+
+
+def _report(trainer: SummarizationTrainer, split: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
+    """Logs the metrics and writes them to the output folder."""
+    metrics = metrics | {f"{split}_samples": samples}
+    trainer.log_metrics(split, metrics)
+    if trainer.is_world_process_zero() and trainer.args.has_output_dir:
+        reports.write_results(trainer.args.output_dir, split, metrics)
+    return metrics
+
+
+def _publish(trainer: SummarizationTrainer, arguments: RunArguments) -> None:
+    """The model card, and the Hub when asked for."""
+    card = {"tasks": "summarization", "tags": ["summarization", "hf_summ"], "language": arguments.data.language}
+    if arguments.model.model_name_or_path is not None:
+        card["finetuned_from"] = arguments.model.model_name_or_path
+    if arguments.data.dataset_name is not None:
+        card |= {"dataset_tags": arguments.data.dataset_name, "dataset": arguments.data.dataset_name}
+    if arguments.training.push_to_hub:
+        trainer.push_to_hub(**card)
+    else:
+        trainer.create_model_card(**card)

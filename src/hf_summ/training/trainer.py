@@ -1,0 +1,304 @@
+"""Seq2SeqTrainer for summarization: token batches, the papers' optimisers, one evaluation loop that loses no row."""
+
+import inspect
+import math
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, cast
+
+import datasets
+import numpy as np
+import torch
+from accelerate.data_loader import DataLoaderShard
+from accelerate.utils import gather_object
+from torch import nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel, Seq2SeqTrainer
+from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
+
+from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
+from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
+from hf_summ.training.cards import correct_card
+from hf_summ.training.files import write_atomically
+from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
+
+
+class TokenLoss:
+    """Loss of models that do not count `num_items_in_batch` themselves (BART, T5), so that accumulation is exact."""
+
+    def __init__(self, smoothing: float):
+        self.smoothing = smoothing
+
+    def __call__(self, outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | None = None) -> torch.Tensor:
+        loss, nll = smoothed_cross_entropy(outputs["logits"], labels, self.smoothing, num_items_in_batch)
+        outputs["loss_parts"] = {"nll": nll}
+        return loss
+
+
+class SummarizationTrainer(Seq2SeqTrainer):
+    """Seq2SeqTrainer that trains the papers' way and evaluates every row once.
+
+    - batches counted in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`;
+    - `optimizer`, `learning_rates` and `schedule`, see `optimization.py`;
+    - the parts of the loss are logged beside it, and a loss that is not finite stops the run;
+    - evaluation generates with the model's own generation settings, leaves them as they were, and passes the
+      tokenizer along for settings that count words. Predictions come in the data set's order, one list of token ids a
+      row. `compute_metrics` gets them, with the `summary` column as label_ids when the data set has one.
+    """
+
+    args: SummarizationTrainingArguments
+
+    def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
+        if not counts_items(model):
+            kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
+        super().__init__(model, args, **kwargs)
+        self._loss_parts: dict[str, torch.Tensor] = {}
+        self._parts_since = 0
+        self._finite_loss = NonFiniteLossCallback()
+        self.add_callback(self._finite_loss)
+        if args.early_stopping_patience is not None:
+            self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
+
+    # optimiser and schedule
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """The optimiser that the arguments name."""
+        args = self.args
+        # noam is the whole rate, the optimiser's own has to be 1
+        needs_own = args.optimizer is not None or args.learning_rates or args.schedule == "noam"
+        if self.optimizer is not None or not needs_own:
+            return super().create_optimizer(model)
+        model = self.model if model is None else model
+        learning_rate = 1.0 if args.schedule == "noam" else args.learning_rate
+        rates = parse_learning_rates(args.learning_rates)
+        groups = parameter_groups(model, learning_rate, rates, args.weight_decay, self.get_decay_parameter_names(model))
+        if args.optimizer == "adam":
+            self.optimizer = torch.optim.Adam(groups, betas=(args.adam_beta1, args.adam_beta2), eps=args.adam_epsilon)
+        elif args.optimizer == "adadelta":
+            self.optimizer = torch.optim.Adadelta(groups, rho=args.adadelta_rho, eps=args.adam_epsilon)
+        else:
+            optimizer_class, settings = self.get_optimizer_cls_and_kwargs(args, model)
+            self.optimizer = optimizer_class(groups, **settings)
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
+        """The schedule that the arguments name."""
+        args = self.args
+        if self.lr_scheduler is not None or args.schedule is None:
+            return super().create_scheduler(num_training_steps, optimizer)
+        optimizer = self.optimizer if optimizer is None else optimizer
+        self.lr_scheduler = build_schedule(
+            optimizer,
+            args.schedule,
+            warmup_steps=args.get_warmup_steps(num_training_steps),
+            training_steps=num_training_steps,
+            d_model=getattr(self.model.config, "d_model", None) or self.model.config.hidden_size,
+            learning_rate=args.learning_rate,
+            period=args.schedule_period,
+            minimum_learning_rate=args.minimum_learning_rate,
+            noam_scale=args.noam_scale,
+        )
+        self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    # batches
+
+    def _get_dataloader(self, dataset, description: str, batch_size: int, *args, is_training: bool = False, **kwargs):
+        budget = self.args.train_tokens_per_batch if is_training else self.args.eval_tokens_per_batch
+        if is_training and budget is None:
+            return super()._get_dataloader(dataset, description, batch_size, *args, is_training=True, **kwargs)
+        sources, targets = self._padded_lengths(dataset)
+        if budget is None:
+            batches = pack_examples(sources, batch_size)
+        else:
+            batches = pack_tokens(sources, targets, budget, seed=self.args.seed)
+        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
+        order = BatchOrder(
+            batches,
+            seed=seed if is_training else None,
+            num_processes=self.accelerator.num_processes,
+            process_index=self.accelerator.process_index,
+            accumulation_steps=self.args.gradient_accumulation_steps if is_training else 1,
+        )
+        if is_training:
+            self._examples_per_update = len(dataset) * order.num_processes * self.args.gradient_accumulation_steps
+            self._examples_per_update = max(1, round(self._examples_per_update / len(order.batches)))
+        # the order is dealt out to processes already, so accelerate must not do it again: no accelerator.prepare
+        return DataLoaderShard(
+            dataset,
+            device=self.accelerator.device,
+            batch_sampler=order,
+            collate_fn=self._get_collator_with_removed_columns(self.data_collator, description=description),
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory,
+            persistent_workers=self.args.dataloader_persistent_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor,
+        )
+
+    def get_total_train_batch_size(self, args) -> int:
+        """Examples in an update; their mean where batches are counted in tokens."""
+        if args.train_tokens_per_batch is None:
+            return super().get_total_train_batch_size(args)
+        return self._examples_per_update
+
+    def _padded_lengths(self, dataset: datasets.Dataset) -> tuple[np.ndarray, np.ndarray]:
+        """Source and target length of every row, rounded up as the collator pads the longest of a batch."""
+        multiple = getattr(self.data_collator, "pad_to_multiple_of", None) or 1
+        columns = [token_lengths(dataset, name) for name in ("input_ids", "labels")]
+        if getattr(self.data_collator, "pad_to_max_length", False):
+            columns[0][:] = self.data_collator.max_source_length
+            columns[1][:] = self.data_collator.max_target_length
+        sources, targets = (-(-lengths // multiple) * multiple for lengths in columns)
+        return sources, targets
+
+    # loss
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """The model's loss; its parts are kept for the next log entry."""
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
+        if model.training:
+            self._finite_loss.watch(loss, self.state.global_step + 1)
+            shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
+            scale = self.accelerator.num_processes if shared else 1
+            if not self._loss_parts:
+                self._parts_since = self.state.global_step
+            for name, part in (outputs.get("loss_parts") or {}).items():
+                self._loss_parts[name] = self._loss_parts.get(name, 0.0) + part.detach().float() * scale
+        return (loss, outputs) if return_outputs else loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Adds the loss's parts, means over the updates since the last entry, to a training entry."""
+        if "loss" in logs and self._loss_parts:
+            updates = self.state.global_step - self._parts_since
+            for name, total in sorted(self._loss_parts.items()):
+                logs[name] = self.accelerator.reduce(total, reduction="mean").item() / updates
+            self._loss_parts = {}
+        super().log(logs, start_time)
+
+    def train(self, *args, **kwargs):
+        """Trains; the parts of the loss are counted from here."""
+        self._loss_parts = {}
+        return super().train(*args, **kwargs)
+
+    def _run_epoch(self, *args, **kwargs) -> None:
+        # transformers would make one more update after resuming a run that is at its end
+        if self.state.global_step >= self.state.max_steps or self.control.should_training_stop:
+            self.control.should_training_stop = True
+            return
+        super()._run_epoch(*args, **kwargs)
+
+    def create_model_card(self, *args, **kwargs) -> None:
+        """transformers' card, corrected."""
+        super().create_model_card(*args, **kwargs)
+        if self.is_world_process_zero():
+            card = Path(self.args.output_dir) / "README.md"
+            text = card.read_text(encoding="utf-8")
+            write_atomically(card, correct_card(text, self.args, is_fresh=not self.model.config._name_or_path))
+
+    def _issue_warnings_after_load(self, load_result) -> None:
+        # a checkpoint holds tied weights once
+        tied = getattr(self.model, "all_tied_weights_keys", {})
+        load_result.missing_keys[:] = [name for name in load_result.missing_keys if name not in tied]
+        super()._issue_warnings_after_load(load_result)
+
+    # evaluation
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Loss and perplexity over all target tokens, and generated summaries, each row counted once."""
+        model = self._evaluation_model()
+        self.callback_handler.eval_dataloader = dataloader
+        self._finite_loss.check()
+        if prediction_loss_only is None:
+            prediction_loss_only = self.args.prediction_loss_only
+        generates = self.args.predict_with_generate and not prediction_loss_only
+        rows: dict[int, dict[str, Any]] = {}
+        for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
+            inputs = self._prepare_inputs(inputs)
+            records = self._score(model, inputs)
+            if generates:
+                for record, tokens in zip(records, self._generate(inputs), strict=True):
+                    record["prediction"] = tokens
+            rows.update(zip(indices, records, strict=True))
+            self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
+        dataset = cast(datasets.Dataset, dataloader.dataset)
+        rows = dict(gather_object(list(rows.items())))
+        records = [rows[index] for index in range(len(dataset))]
+        metrics = _loss_metrics(records)
+        predictions = [record["prediction"] for record in records] if generates else None
+        references = dataset["summary"] if "summary" in getattr(dataset, "column_names", ()) else None
+        if generates and references is not None and self.compute_metrics is not None:
+            metrics |= self.compute_metrics(EvalPrediction(predictions=predictions, label_ids=list(references)))
+        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
+        return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
+
+    def _evaluation_model(self) -> nn.Module:
+        """The model, ready and in evaluation mode, also when nothing was trained before."""
+        model = self._wrap_model(self.model, training=False)
+        if not self.accelerator._models and model is self.model:
+            model = self.accelerator.prepare_model(model, evaluation_mode=True)
+        if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
+            model = model.to(dtype=torch.float16 if self.args.fp16_full_eval else torch.bfloat16)
+        return model.to(self.args.device).eval()
+
+    @torch.no_grad()
+    def _score(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
+        """Batch sums of loss and parts, shared out over the rows by their target tokens."""
+        if "labels" not in inputs:
+            return [{} for _ in range(len(inputs["input_ids"]))]
+        tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
+        with self.compute_loss_context_manager():
+            loss, outputs = self.compute_loss(model, dict(inputs), return_outputs=True)
+        values = {"loss": loss.float().mean().item()}
+        values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
+        return [{"tokens": count, **values} for count in tokens]
+
+    @torch.no_grad()
+    def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
+        """Generated token ids of every row, without padding at the end."""
+        inputs = {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
+        settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
+        if self.processing_class is not None:
+            settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
+        # generate() fills in what a generation config leaves open, and the checkpoints would save that
+        generation_config = deepcopy(self.model.generation_config)
+        # the encoder is called by itself there, outside of what accelerate wraps
+        with self.accelerator.autocast():
+            generated = self.model.generate(**inputs, **settings)
+        self.model.generation_config = generation_config
+        padding = generation_config.pad_token_id
+        return [_strip_padding(row, padding) for row in generated.tolist()]
+
+
+def counts_items(model: nn.Module) -> bool:
+    """Whether the model's forward divides its loss by `num_items_in_batch` when that is given."""
+    unwrap = getattr(model, "get_base_model", None)
+    base = model if unwrap is None else cast(nn.Module, unwrap())
+    return "num_items_in_batch" in inspect.signature(base.forward).parameters
+
+
+def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
+    """Token-weighted means over the whole data set, and the perplexity without smoothing."""
+    tokens = sum(record.get("tokens", 0) for record in records)
+    if not tokens:
+        return {}
+    names = [name for name in records[0] if name not in ("tokens", "prediction")]
+    means = {name: sum(record[name] * record["tokens"] for record in records) / tokens for name in names}
+    nll = means.get("nll", means["loss"])
+    means["perplexity"] = math.exp(nll) if nll < 700 else math.inf
+    return means
+
+
+def _strip_padding(tokens: list[int], padding: int | None) -> list[int]:
+    end = len(tokens)
+    while end and tokens[end - 1] in (padding, IGNORED_LABEL):
+        end -= 1
+    return tokens[:end]

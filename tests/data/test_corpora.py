@@ -1,0 +1,341 @@
+import json
+import logging
+import os
+
+import datasets
+import pytest
+
+from tests.data.files import ROWS, json_lines, write, write_csv
+
+# formats
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("jsonl", json_lines(ROWS)),
+        ("json", json_lines(ROWS)),
+        ("json", json.dumps(ROWS)),
+        ("json", "\n " + json.dumps(ROWS, indent=2)),
+        ("csv", "document,summary\n" + "".join(f'"{row["document"]}",{row["summary"]}\n' for row in ROWS)),
+    ],
+)
+def test_every_format_gives_the_same_rows(load, tmp_path, kind, content, ending):
+    file = write(tmp_path / f"rows.{kind}{ending}", content)
+    corpus = load(validation_file=file)
+    assert list(corpus) == ["validation"]
+    assert corpus["validation"].to_list() == ROWS
+    assert corpus["validation"].split == "validation"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name"),
+    [
+        ("train.source", "train.target", "train.source"),
+        ("train.source.gz", "train.target.gz", "train.source.gz"),
+        ("train.source.gz", "train.target", "train.source.gz"),
+        ("train.source", "train.target.gz", "train.source"),
+        ("documents.txt", "summaries.txt", "documents.txt,{}summaries.txt"),
+        ("a.en.gz", "a.de", "a.en.gz, {}a.de"),
+    ],
+)
+def test_line_aligned_pairs(load, tmp_path, source, target, name):
+    write(tmp_path / source, "".join(row["document"] + "\n" for row in ROWS))
+    # without a line end after the last line
+    write(tmp_path / target, "\n".join(row["summary"] for row in ROWS))
+    file = str(tmp_path) + os.sep + name.format(str(tmp_path) + os.sep)
+    # names of columns are for the other files of a run
+    assert load(train_file=file, text_column="article", summary_column="highlights")["train"].to_list() == ROWS
+
+
+def test_all_splits_at_once(load, tmp_path):
+    write(tmp_path / "b.source", "one\n")
+    write(tmp_path / "b.target", "1\n")
+    corpus = load(
+        train_file=write(tmp_path / "a.jsonl", json_lines(ROWS)),
+        validation_file=str(tmp_path / "b.source"),
+        test_file=write_csv(tmp_path / "c.csv", [{"article": "two", "highlights": "2"}]),
+    )
+    assert corpus.num_rows == {"train": 4, "validation": 1, "test": 1}
+    assert all(split.column_names == ["document", "summary"] for split in corpus.values())
+
+
+# columns
+
+
+@pytest.mark.parametrize(
+    ("document", "summary"),
+    [
+        ("document", "summary"),
+        ("article", "highlights"),
+        ("text", "summary"),
+        ("source", "target"),
+        ("dialogue", "summary"),
+    ],
+)
+def test_usual_columns_are_guessed(load, tmp_path, document, summary):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"id": 7, summary: "s", document: "d"}]))
+    assert load(train_file=file)["train"].to_list() == [{"document": "d", "summary": "s", "id": 7}]
+
+
+def test_named_columns_win_over_those_in_the_way(load, tmp_path):
+    row = {"document": "first sentence", "summary": "s", "body": "whole text", "title": "t"}
+    file = write(tmp_path / "rows.jsonl", json_lines([row]))
+    corpus = load(train_file=file, text_column="body", summary_column="title")
+    assert corpus["train"].to_list() == [{"document": "whole text", "summary": "t"}]
+
+
+def test_other_columns_are_kept_with_their_types(load, tmp_path):
+    rows = [
+        {"document": "a", "summary": "b", "number": 1, "score": 1, "tags": ["x", "y"], "mixed": 1, "flag": True},
+        {"document": "c", "summary": "d", "number": 2, "score": 0.5, "tags": [], "mixed": {"z": "é"}, "late": "here"},
+    ]
+    loaded = load(train_file=write(tmp_path / "rows.jsonl", json_lines(rows)))["train"]
+    first, second = loaded.to_list()
+    assert first == {**rows[0], "score": 1.0, "mixed": "1", "late": None}
+    assert second == {**rows[1], "mixed": '{"z": "é"}', "flag": None}
+
+
+def test_csv_column_without_a_name(load, tmp_path):
+    file = write(tmp_path / "rows.csv", ",document,summary\n0,a,b\n")
+    assert load(train_file=file)["train"].to_list() == [{"document": "a", "summary": "b", "": "0"}]
+
+
+def test_csv_fields_stay_strings(load, tmp_path):
+    file = write_csv(tmp_path / "rows.csv", [{"document": "NA", "summary": "null", "id": "007"}])
+    assert load(train_file=file)["train"].to_list() == [{"document": "NA", "summary": "null", "id": "007"}]
+
+
+def test_column_that_is_not_there(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
+    with pytest.raises(
+        ValueError, match=r"no column 'documnt', the columns are document, summary.*did you mean 'document'"
+    ):
+        load(train_file=file, text_column="documnt")
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_columns_that_cannot_be_guessed(load, tmp_path, kind):
+    rows = [{"document": "a", "sumary": "b", "other": "c"}]
+    file = str(tmp_path / f"rows.{kind}")
+    write_csv(file, rows) if kind == "csv" else write(tmp_path / "rows.jsonl", json_lines(rows))
+    with pytest.raises(ValueError, match=r"known to hold a summary.* document, sumary, other.*did you mean 'sumary'"):
+        load(train_file=file)
+
+
+def test_columns_must_differ(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
+    with pytest.raises(ValueError, match="are both 'summary'"):
+        load(train_file=file, text_column="summary", summary_column="summary")
+
+
+def test_row_without_the_column(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "d", "id": 1}]))
+    with pytest.raises(
+        ValueError, match=r"rows.jsonl, line 5: no column 'summary' in this row, which has document, id"
+    ):
+        load(train_file=file)
+
+
+@pytest.mark.parametrize(("value", "hint"), [(["a", "b"], "holds list.*join its parts"), (7, "holds int.*as a string")])
+def test_document_that_is_not_text(load, tmp_path, value, hint):
+    file = write(tmp_path / "rows.jsonl", json_lines([ROWS[0], {"document": value, "summary": "s"}]))
+    with pytest.raises(ValueError, match=rf"line 2: 'document' {hint}"):
+        load(train_file=file)
+
+
+# hard texts
+
+
+HARD_TEXTS = {
+    "emoji": "🙂 and 👩‍🚀",
+    "nul": "a\x00b",
+    "controls": "bell\x07, escape\x1b[0m, tab\t",
+    "line separators": "one\u2028two\u2029three\x85four\x0bfive\x0csix",
+    "other scripts": "你好 мир שלום",
+    "mark": "\ufeffmark",
+}
+
+
+@pytest.mark.parametrize("text", HARD_TEXTS.values(), ids=HARD_TEXTS)
+def test_hard_texts_come_through_every_format(load, tmp_path, text):
+    rows = [{"document": f"x{text}", "summary": "s"}, {"document": "next", "summary": "t"}]
+    write(tmp_path / "c.source", "".join(row["document"] + "\n" for row in rows))
+    write(tmp_path / "c.target", "s\nt\n")
+    files = [
+        write(tmp_path / "a.jsonl", json_lines(rows)),
+        write_csv(tmp_path / "b.csv", rows),
+        str(tmp_path / "c.source"),
+        write(tmp_path / "d.json", json.dumps(rows)),
+    ]
+    for file in files:
+        assert load(train_file=file)["train"].to_list() == rows
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_byte_order_mark_line_ends_and_blank_lines(load, tmp_path, ending):
+    lines = [json.dumps(row) for row in ROWS]
+    spaced = "\ufeff" + ending + ending.join([lines[0], "", "  ", *lines[1:]]) + ending * 3
+    header_and_rows = ["document,summary", *(f"{row['document']},{row['summary']}" for row in ROWS)]
+    write(tmp_path / "c.source", "\ufeff" + ending.join(row["document"] for row in ROWS) + ending)
+    write(tmp_path / "c.target", ending.join(row["summary"] for row in ROWS) + ending)
+    files = [
+        write(tmp_path / "a.jsonl", spaced),
+        write(tmp_path / "b.csv", "\ufeff" + ending.join(header_and_rows) + ending * 2),
+        str(tmp_path / "c.source"),
+        write(tmp_path / "d.json", "\ufeff" + json.dumps(ROWS, indent=1).replace("\n", ending)),
+    ]
+    for file in files:
+        assert load(train_file=file)["train"].to_list() == ROWS
+
+
+def test_raw_control_characters_in_json_strings_are_taken(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", '{"document": "a\tb\x00c", "summary": "s"}\n')
+    assert load(train_file=file)["train"]["document"][0] == "a\tb\x00c"
+
+
+def test_lone_surrogates_become_replacement_characters(load, tmp_path):
+    row = r'{"document": "half \ud83d, whole \ud83d\ude42", "summary": "s", "tags": ["\udc00"], "id": {"\ud800": 1}}'
+    mixed = r'{"document": "d", "summary": "s", "tags": [], "id": 1}'
+    loaded = load(train_file=write(tmp_path / "rows.jsonl", f"{row}\n{mixed}\n"))["train"][0]
+    assert loaded == {"document": "half \ufffd, whole 🙂", "summary": "s", "tags": ["\ufffd"], "id": '{"\ufffd": 1}'}
+
+
+def test_long_documents_in_every_format(load, tmp_path):
+    rows = [{"document": "word " * 100_000 + "end", "summary": "s"}]
+    for file in (write(tmp_path / "a.jsonl", json_lines(rows)), write_csv(tmp_path / "b.csv", rows)):
+        assert load(train_file=file)["train"].to_list() == rows
+
+
+def test_csv_fields_with_commas_quotes_and_line_ends(load, tmp_path):
+    rows = [{"document": 'He said, "no".\nThen left.', "summary": "x,y"}, {"document": "b", "summary": "c"}]
+    assert load(train_file=write_csv(tmp_path / "rows.csv", rows))["train"].to_list() == rows
+
+
+# blank rows
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_blank_rows_are_left_out_with_one_warning(load, tmp_path, caplog, split):
+    blanks = [{"document": "d", "summary": blank} for blank in ("", " \n", None, "\u200b\x00", "\u3000")]
+    rows = [ROWS[0], *blanks, {"document": "", "summary": "s"}, ROWS[1]]
+    file = write(tmp_path / "rows.jsonl", json_lines(rows))
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        loaded = load(**{f"{split}_file": file})[split]
+    assert loaded.to_list() == ROWS[:2]
+    (record,) = caplog.records
+    assert "rows.jsonl: 6 of 8 rows have a blank document or summary and are left out" in record.message
+    assert "(line 2, line 3, line 4, line 5, line 6, ...)" in record.message
+
+
+def test_blank_lines_of_pairs_count_as_rows(load, tmp_path, caplog):
+    write(tmp_path / "a.source", "one\ntwo\nthree\n")
+    write(tmp_path / "a.target", "1\n\n3\n")
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        loaded = load(train_file=str(tmp_path / "a.source"))["train"]
+    assert loaded["summary"][:] == ["1", "3"]
+    assert "1 of 3 rows" in caplog.text
+    assert "(line 2)" in caplog.text
+
+
+def test_warning_comes_again_from_the_cache(load, tmp_path, caplog):
+    file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "d", "summary": ""}]))
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        load(train_file=file)
+        load(train_file=file)
+    assert len(caplog.records) == 2
+
+
+def test_emoji_alone_is_a_summary(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "...", "summary": "🙂"}]))
+    assert len(load(train_file=file)["train"]) == 1
+
+
+def test_nothing_but_blank_rows(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "d", "summary": None}] * 3))
+    with pytest.raises(ValueError, match=r"rows.jsonl: each of the 3 rows has a blank document or summary"):
+        load(train_file=file)
+
+
+# what is named
+
+
+def test_no_data(load):
+    with pytest.raises(ValueError, match="no data: give dataset_name, or train_file"):
+        load()
+
+
+def test_hub_name_and_files(load, tmp_path):
+    with pytest.raises(ValueError, match=r"both dataset_name \(org/name\) and files \(a.jsonl\)"):
+        load(dataset_name="org/name", train_file="a.jsonl")
+
+
+# cache
+
+
+def test_cache_is_used_until_the_file_changes(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
+    first, second = load(train_file=file)["train"], load(train_file=file)["train"]
+    assert first.cache_files == second.cache_files != []
+    assert first._fingerprint == second._fingerprint
+    # as long as before, so that only the time tells
+    write(tmp_path / "rows.jsonl", json_lines(reversed(ROWS)))
+    assert load(train_file=file)["train"].to_list() == ROWS[::-1]
+
+
+# corpora by name: `datasets` takes a folder for a name
+
+
+@pytest.fixture
+def named(tmp_path):
+    def make(**splits):
+        folder = tmp_path / "named"
+        folder.mkdir()
+        for split, rows in splits.items():
+            datasets.Dataset.from_list(rows).to_parquet(folder / f"{split}.parquet")
+        return str(folder)
+
+    return make
+
+
+def test_corpus_by_name(load, named, caplog):
+    rows = [{"id": "1", "article": "a", "highlights": "h"}, {"id": "2", "article": "b", "highlights": "\n"}]
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        corpus = load(dataset_name=named(train=rows, test=rows[:1]))
+    assert corpus.num_rows == {"train": 1, "test": 1}
+    assert corpus["train"].to_list() == [{"id": "1", "document": "a", "summary": "h"}]
+    (record,) = caplog.records
+    assert "train: 1 of 2 rows have a blank document or summary" in record.message
+
+
+def test_corpus_by_name_with_trust_in_code(load, named):
+    assert len(load(dataset_name=named(train=ROWS), trust_remote_code=True)["train"]) == len(ROWS)
+
+
+def test_corpus_by_name_with_a_column_in_the_way(load, named):
+    name = named(train=[{"document": "short", "body": "long", "summary": "s"}])
+    assert load(dataset_name=name, text_column="body")["train"].to_list() == [{"document": "long", "summary": "s"}]
+
+
+def test_corpus_by_name_without_the_columns(load, named):
+    with pytest.raises(ValueError, match=r"train: no column that is known to hold a document, the columns are id"):
+        load(dataset_name=named(train=[{"id": "1"}]))
+
+
+def test_corpus_by_name_whose_documents_are_no_text(load, named):
+    with pytest.raises(ValueError, match=r"train: the column 'documents' holds List.*, not text"):
+        load(dataset_name=named(train=[{"documents": ["a"], "summary": "s"}]), text_column="documents")
+
+
+def test_corpus_by_name_with_blank_rows_only(load, named):
+    with pytest.raises(ValueError, match=r"train: each of the 1 rows has a blank"):
+        load(dataset_name=named(train=[{"document": " ", "summary": "s"}]))
+
+
+def test_corpus_by_name_without_a_usual_split(load, tmp_path):
+    folder = tmp_path / "named"
+    (folder / "data").mkdir(parents=True)
+    datasets.Dataset.from_list(ROWS).to_parquet(folder / "data" / "extra-00000-of-00001.parquet")
+    with pytest.raises(ValueError, match=r"has the splits extra: one of train, validation, test is needed"):
+        load(dataset_name=str(folder))

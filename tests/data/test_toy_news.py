@@ -1,0 +1,144 @@
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hf_summ.data import lead, load_corpus, split_sentences
+from hf_summ.data.toy_news import (
+    DISTRACTORS,
+    EVENTS,
+    FIRST_NAMES,
+    NUMBERS,
+    PLACES,
+    SPLITS,
+    SURNAMES,
+    articles,
+    main,
+    make_corpus,
+)
+from hf_summ.evaluation import rouge
+
+SIZES = {"train": 1500, "validation": 300, "test": 300}
+NAME = re.compile(rf"\b({'|'.join(FIRST_NAMES)}) ({'|'.join(SURNAMES)})\b")
+FIELDS = {
+    "name": f"(?P<name>{NAME.pattern})",
+    "place": f"(?P<place>{'|'.join(PLACES)})",
+    "number": f"(?P<number>{'|'.join(map(str, NUMBERS))})",
+    "day": r"\w+day",
+}
+NEWS = [
+    (re.compile(re.escape(news).replace(r"\{", "{").replace(r"\}", "}").format(**FIELDS)), summary)
+    for event in EVENTS
+    for news, summary in event
+]
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return {split: list(articles(split, size, seed=3)) for split, size in SIZES.items()}
+
+
+def find_news(document):
+    """Index of the sentence that is news, its facts, and the number of sentences."""
+    sentences = split_sentences(document)
+    found = [
+        (index, match, summary)
+        for index, sentence in enumerate(sentences)
+        for pattern, summary in NEWS
+        if (match := pattern.fullmatch(sentence))
+    ]
+    assert len(found) == 1
+    return *found[0], len(sentences)
+
+
+def test_one_sentence_is_news_behind_the_first_three_and_determines_the_summary(corpus):
+    places = set()
+    for row in corpus["train"]:
+        index, match, summary, count = find_news(row["document"])
+        assert 3 <= index < count
+        places.add(count - index)
+        assert row["summary"] == summary.format(**match.groupdict())
+    # not always the last, nor always the fourth
+    assert places == {1, 2, 3, 4}
+
+
+def test_no_part_shares_a_full_name_or_who_where_what_with_training(corpus):
+    people = {
+        split: {match for row in rows for match in NAME.findall(row["document"])} for split, rows in corpus.items()
+    }
+    deeds = {split: set() for split in SPLITS}
+    for split, rows in corpus.items():
+        for row in rows:
+            _, match, summary, _ = find_news(row["document"])
+            deeds[split].add((match["name"], match["place"], summary))
+    for one, other in (("train", "validation"), ("train", "test"), ("validation", "test")):
+        assert not people[one] & people[other]
+        assert not deeds[one] & deeds[other]
+
+
+def test_every_word_of_the_held_out_parts_occurs_in_training(corpus):
+    words = {split: {word for row in rows for word in row["document"].split()} for split, rows in corpus.items()}
+    assert words["validation"] | words["test"] <= words["train"]
+    assert len(words["train"]) < 600
+
+
+def test_articles_are_short_and_differ(corpus):
+    lengths = [len(row["document"].split()) for row in corpus["train"]]
+    assert min(lengths) >= 50
+    assert max(lengths) <= 90
+    assert len({row["document"] for row in corpus["train"]}) == SIZES["train"]
+    assert len({row["id"] for rows in corpus.values() for row in rows}) == sum(SIZES.values())
+
+
+def test_first_sentences_say_nothing_of_the_summary(corpus):
+    rows = corpus["validation"]
+    scores = rouge([lead(row["document"], 3) for row in rows], [row["summary"] for row in rows])
+    assert scores["rouge2"] < 2
+
+
+def test_summaries_use_other_words_than_the_news(corpus):
+    for row in corpus["train"][:100]:
+        _, match, _, _ = find_news(row["document"])
+        assert row["summary"] not in row["document"]
+        assert all(match[name] in row["summary"] for name in ("name", "place", "number"))
+
+
+def test_every_wording_occurs(corpus):
+    documents = "\n".join(row["document"] for row in corpus["train"])
+    for wording in [wording for kind in DISTRACTORS for wording in kind]:
+        assert max(re.split(r"\{\w+\}", wording), key=len) in documents
+
+
+def test_the_seed_decides():
+    assert list(articles("test", 5, seed=1)) == list(articles("test", 5, seed=1)) != list(articles("test", 5, seed=2))
+
+
+def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
+    make_corpus(tmp_path / "toy", train=20, validation=3, test=4, seed=5)
+    assert {path.name for path in (tmp_path / "toy").iterdir()} == {f"{split}.jsonl" for split in SPLITS}
+    files = {f"{split}_file": tmp_path / "toy" / f"{split}.jsonl" for split in SPLITS}
+    loaded = load_corpus(**files, cache_dir=tmp_path / "cache")
+    assert loaded.num_rows == {"train": 20, "validation": 3, "test": 4}
+    assert loaded["test"].to_list() == list(articles("test", 4, seed=5))
+
+
+def test_a_part_without_articles_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="validation is 0"):
+        make_corpus(tmp_path, validation=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_command_line(tmp_path):
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-m", "hf_summ.data.toy_news", "--output", str(tmp_path)]
+    options = ["--seed", "7", "--train", "3", "--validation", "1", "--test", "2"]
+    subprocess.run(command + options, check=True, capture_output=True)
+    rows = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert rows == list(articles("train", 3, seed=7))
+
+
+def test_command_line_says_what_is_wrong(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["--output", str(tmp_path), "--test", "-1"])
+    assert "test is -1" in capsys.readouterr().err

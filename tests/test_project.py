@@ -1,0 +1,69 @@
+"""What a user meets first: public names, a light import, and README's own lines."""
+
+import importlib
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_summ.models import GdlfProcessor
+from tests.conftest import SENTENCES
+from tests.models.architectures import GDLF
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+ARCHITECTURES = ["GdlfConfig", "GdlfForConditionalGeneration", "GdlfModel", "GdlfProcessor", "SummarizationPipeline"]
+PUBLIC_NAMES = {
+    "hf_summ": ARCHITECTURES,
+    "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
+    "hf_summ.data": ["SummarizationCollator", "fit_vocabulary", "lead", "load_corpus", "split_sentences"],
+    "hf_summ.evaluation": ["rouge", "rouge_scores"],
+}
+needs_readme = pytest.mark.skipif("```python" not in README.read_text("utf-8"), reason="README.md is not written yet")
+
+
+@pytest.mark.parametrize("room", PUBLIC_NAMES)
+def test_public_names(room):
+    module = importlib.import_module(room)
+    assert sorted(module.__all__) == sorted(PUBLIC_NAMES[room])
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_import_is_light():
+    heavy = ["datasets", "rouge_score", "spacy", "transformers.trainer"]
+    code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
+    assert run([sys.executable, "-c", code], ROOT).strip() == "[]"
+
+
+@needs_readme
+def test_readme_python_blocks_and_commands_run(tmp_path, local_hub, tiny_tokenizer):
+    text = README.read_text(encoding="utf-8")
+    GDLF.model(vocab_size=len(tiny_tokenizer), tags="none").float().save_pretrained(tmp_path / "checkpoint")
+    GdlfProcessor(tiny_tokenizer, tags="none").save_pretrained(tmp_path / "checkpoint")
+    # the Hub repositories that README names, all of them this tiny model
+    for name in set(re.findall(r"\borg/[\w.-]+", text)):
+        local_hub.publish(name, tmp_path / "checkpoint")
+    environment = local_hub.environment(tmp_path / "home")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert blocks
+    given = f"document = {' '.join(SENTENCES)!r}\ndocuments = [document, document]\n"
+    run([sys.executable, "-c", given + "\n".join(blocks)], tmp_path, environment)
+    for command in re.findall(r"^hf-summ .+", text.replace("\\\n", " "), flags=re.MULTILINE):
+        words = shlex.split(command, comments=True)
+        for word in words:
+            if word.endswith(".txt") and not (tmp_path / word).exists():
+                (tmp_path / word).write_text("\n".join(SENTENCES), encoding="utf-8")
+        run([sys.executable, "-m", "hf_summ", *words[1:]], tmp_path, environment)
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    """Standard output of a command that has to succeed."""
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return done.stdout

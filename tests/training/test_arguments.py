@@ -1,0 +1,118 @@
+"""Settings from YAML, JSON and flags, and what is said about wrong ones."""
+
+import json
+import re
+
+import pytest
+
+from hf_summ.training import arguments as module
+from hf_summ.training.arguments import parse_arguments
+
+
+@pytest.fixture
+def yaml_file(tmp_path):
+    def write(text, name="settings.yaml"):
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def test_flags_win_over_the_file(yaml_file):
+    path = yaml_file("learning_rate: 1e-4\nnum_beams: 4\nseed: 7\nmodel_type: gdlf\n")
+    arguments = parse_arguments([path, "--num_beams", "2", "--model-type", "bart"])
+    assert arguments.training.learning_rate == 1e-4
+    assert arguments.generation.given() == {"num_beams": 2}
+    assert (arguments.training.seed, arguments.model.model_type) == (7, "bart")
+
+
+def test_numbers_that_yaml_takes_for_strings(yaml_file):
+    arguments = parse_arguments([yaml_file("learning_rate: 1e-4\nadam_epsilon: 1e-9\nmax_grad_norm: 1\n")])
+    training = arguments.training
+    assert (training.learning_rate, training.adam_epsilon, training.max_grad_norm) == (1e-4, 1e-9, 1.0)
+
+
+def test_booleans(yaml_file):
+    path = yaml_file(
+        "predict_with_generate: false\neval_strategy: no\ndo_train: yes\nearly_stopping: false\nbf16: on\n"
+    )
+    arguments = parse_arguments([path, "--no_ignore_pad_token_for_loss", "--do_predict", "--no-bf16"])
+    training = arguments.training
+    assert training.bf16 is False
+    assert (training.predict_with_generate, training.do_train, training.do_predict) == (False, True, True)
+    assert training.eval_strategy == "no"
+    assert arguments.data.ignore_pad_token_for_loss is False
+    assert arguments.generation.early_stopping is False
+
+
+def test_null_means_unset_and_nested_values_arrive(yaml_file):
+    path = yaml_file("optimizer: null\nlr_scheduler_kwargs: {num_cycles: 2}\nlearning_rates: {embed: 1e-4, gate: 2}\n")
+    training = parse_arguments([path, "--learning_rates", "norm=0"]).training
+    assert training.optimizer is None
+    assert training.lr_scheduler_kwargs == {"num_cycles": 2}
+    assert training.learning_rates == ["embed=1e-4", "gate=2", "norm=0"]
+
+
+def test_repeated_overrides_extend_the_file(yaml_file):
+    path = yaml_file("config_overrides: {d_model: 32, encoder_kernel_sizes: [3, 5], gating: gate}\n")
+    flags = ["--config_overrides", "d_model=64", "--config_overrides", "gating=none"]
+    overrides = parse_arguments([path, *flags]).model.config_overrides
+    assert overrides == ["d_model=32", "encoder_kernel_sizes=[3, 5]", 'gating="gate"', "d_model=64", "gating=none"]
+
+
+def test_json_file_and_flags_alone(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps({"model_type": "t5", "do_eval": True}))
+    assert parse_arguments([str(path)]).model.model_type == "t5"
+    assert parse_arguments(["--model_type", "t5", "--top_p", "0.9"]).generation.top_p == 0.9
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lerning_rate: 1\n", "no key 'lerning_rate'; did you mean learning_rate?"),
+        ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
+        ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
+        ("a: [1\n", "cannot be read as yaml.*line"),
+        ("", "holds no `key: value` lines"),
+        ("- 1\n", "holds no `key: value` lines"),
+    ],
+)
+def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
+    path = yaml_file(text)
+    with pytest.raises(ValueError, match=f"(?s){re.escape(path)}: .*{message}"):
+        parse_arguments([path])
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--num_beam", "2"], "no flag --num_beam; did you mean --num_beams?"),
+        (["--max-source-lenght=3"], "no flag --max_source_lenght; did you mean --max_source_length?"),
+        (["--num_beams", "two"], "invalid int value: 'two'"),
+        (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
+        (["train.jsonl"], "train.jsonl: the first argument is a .yaml or .json file"),
+        (["--do_train", "true", "more.yaml"], "more.yaml: belongs to no flag"),
+        (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
+    ],
+)
+def test_wrong_flag_is_named_with_what_would_do(argv, message):
+    with pytest.raises(ValueError, match=message):
+        parse_arguments(argv)
+
+
+def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
+    training = parse_arguments(
+        ["--early_stopping_patience", "2", "--eval_strategy", "steps", "--save_steps", "5", "--eval_steps", "5"]
+    ).training
+    assert training.load_best_model_at_end
+    assert (training.metric_for_best_model, training.greater_is_better) == ("rouge2", True)
+    assert parse_arguments(["--metric_for_best_model", "perplexity"]).training.greater_is_better is False
+
+
+@pytest.mark.parametrize(("installed", "expected"), [(True, ["tensorboard"]), (False, [])])
+def test_reports_to_tensorboard_when_installed(monkeypatch, installed, expected):
+    monkeypatch.setattr(module, "is_tensorboard_available", lambda: installed)
+    assert parse_arguments(["--output_dir", "out"]).training.report_to == expected
+    assert parse_arguments(["--output_dir", "out", "--report_to", "none"]).training.report_to == []

@@ -1,0 +1,108 @@
+"""Schedules against the formulas as printed, optimisers against what they are told."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from hf_summ.training.optimization import build_schedule, check_patterns, parameter_groups, parse_learning_rates
+
+
+def rates(updates: int, learning_rate: float, **settings) -> list[float]:
+    """The rate of each update."""
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=learning_rate)
+    settings = {"warmup_steps": 4, "training_steps": updates, "d_model": 16, "learning_rate": learning_rate} | settings
+    schedule = build_schedule(optimizer, **settings)
+    found = []
+    for _ in range(updates):
+        found.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return found
+
+
+def test_noam():
+    expected = [2 * 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in range(1, 13)]
+    assert rates(12, 1.0, name="noam", noam_scale=2.0) == pytest.approx(expected)
+    assert max(expected) == expected[3]
+
+
+def test_noam_of_the_papers_peaks_where_they_say():
+    assert max(rates(4, 1.0, name="noam", noam_scale=2.0, d_model=256, warmup_steps=4)) == pytest.approx(2 / 16 / 2)
+
+
+def fairseq_cosine(update: int, peak: float, low: float, warmup: int, period: int) -> float:
+    """fairseq's CosineLRScheduleWithRestarts with t_mult 1, lr_shrink 1 and warm-up from 0."""
+    if update < warmup:
+        return update * peak / warmup
+    current = update - warmup
+    i = math.floor(current / period)
+    return low + 0.5 * (peak - low) * (1 + math.cos(math.pi * (current - period * i) / period))
+
+
+@pytest.mark.parametrize("low", [0.0, 1e-4])
+def test_cosine_restarts_every_period(low):
+    expected = [fairseq_cosine(update, 1e-3, low, 4, 6) for update in range(24)]
+    found = rates(24, 1e-3, name="cosine", period=6, minimum_learning_rate=low)
+    assert found == pytest.approx(expected)
+    assert [update for update in range(24) if found[update] == pytest.approx(1e-3)] == [4, 10, 16, 22]
+
+
+def test_cosine_without_period_ends_at_the_last_update():
+    assert rates(20, 1e-3, name="cosine")[-1] == pytest.approx(fairseq_cosine(19, 1e-3, 0.0, 4, 16))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"name": "noam", "warmup_steps": 0}, "--warmup_steps 0: the noam schedule needs at least 1"),
+        ({"name": "cosine", "minimum_learning_rate": 1.0}, "--minimum_learning_rate 1.0: lies between 0 and"),
+    ],
+)
+def test_schedules_that_cannot_be(settings, message):
+    with pytest.raises(ValueError, match=message):
+        rates(1, 0.1, **settings)
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    return nn.ModuleDict({"embed": nn.Embedding(3, 2), "inner": nn.Linear(2, 2), "norm": nn.LayerNorm(2)})
+
+
+def test_groups_by_rate_and_decay(model):
+    model["inner"].bias.requires_grad_(False)
+    found = parameter_groups(model, 0.1, [("embed|inner", 0.2), ("inner", 0.3)], 0.01, ["embed.weight", "inner.weight"])
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    by_name = {names[p]: (group["lr"], group["weight_decay"]) for group in found for p in group["params"]}
+    assert by_name == {
+        "embed.weight": (0.2, 0.01),
+        "inner.weight": (0.3, 0.01),
+        "norm.weight": (0.1, 0.0),
+        "norm.bias": (0.1, 0.0),
+    }
+    assert found[0]["lr"] == 0.1
+
+
+def test_rates_are_read():
+    assert parse_learning_rates(["^a=b.*=1e-4", "x=0"]) == [("^a=b.*", 1e-4), ("x", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("embed", "write regex=rate"),
+        ("(=1", r"'\(' is no regular expression"),
+        ("a=fast", "'fast' is no rate"),
+        ("a=-1", "'-1' is no rate"),
+    ],
+)
+def test_rates_that_are_none(item, message):
+    with pytest.raises(ValueError, match=message):
+        parse_learning_rates([item])
+
+
+def test_pattern_without_parameter(model):
+    check_patterns(model, [("embed", 1.0)])
+    with pytest.raises(ValueError, match=r"'embde' matches no parameter; their names are like embed.weight"):
+        check_patterns(model, [("embde", 1.0)])

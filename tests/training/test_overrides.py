@@ -1,0 +1,76 @@
+"""Config values from the command line."""
+
+import pytest
+from transformers import BertConfig, EncoderDecoderConfig, T5Config
+
+from hf_summ import GdlfConfig
+from hf_summ.training.overrides import apply_overrides, parse_overrides
+
+
+def nested() -> EncoderDecoderConfig:
+    return EncoderDecoderConfig.from_encoder_decoder_configs(BertConfig(), BertConfig())
+
+
+def test_values_are_json_and_bare_words_are_strings():
+    items = ["d_model=512", "dropout=1e-1", "gating=none", 'tags="pos"', "encoder_kernel_sizes=[3,5]", "a.b=null"]
+    assert parse_overrides([*items, "d_model=64", "x=true"]) == {
+        "d_model": 64,
+        "dropout": 0.1,
+        "gating": "none",
+        "tags": "pos",
+        "encoder_kernel_sizes": [3, 5],
+        "a.b": None,
+        "x": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("d_model", "write key=JSON"),
+        ("=3", "write key=JSON"),
+        ("encoder_kernel_sizes=[3,5", r"'\[3,5' is not JSON"),
+    ],
+)
+def test_items_that_are_none(item, message):
+    with pytest.raises(ValueError, match=message):
+        parse_overrides([item])
+
+
+def test_all_overrides_are_checked_together():
+    overrides = {"encoder_layers": 2, "encoder_kernel_sizes": [3, 5], "hidden_size": 64, "gating": "glu"}
+    config = apply_overrides(GdlfConfig(), overrides)
+    assert (config.encoder_layers, config.encoder_kernel_sizes, config.d_model, config.gating) == (2, [3, 5], 64, "glu")
+    assert config.decoder_layers == GdlfConfig().decoder_layers
+
+
+def test_the_config_itself_stays_as_it_was():
+    config = GdlfConfig()
+    changed = apply_overrides(config, {"encoder_kernel_sizes.0": 5})
+    assert changed.encoder_kernel_sizes[0] == 5
+    assert config == GdlfConfig()
+    assert apply_overrides(config, {}) is config
+
+
+def test_dotted_keys_reach_nested_configs():
+    config = apply_overrides(nested(), {"encoder.hidden_size": 24, "encoder.num_attention_heads": 2})
+    assert (config.encoder.hidden_size, config.decoder.hidden_size) == (24, BertConfig().hidden_size)
+
+
+@pytest.mark.parametrize(
+    ("config", "overrides", "message"),
+    [
+        (GdlfConfig, {"encoder_layer": 2}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
+        (GdlfConfig, {"zzz": 2}, "no key 'zzz' of gdlf; it has .*d_model, "),
+        (T5Config, {"num_layer": 2}, "no key 'num_layer' of t5; did you mean num_layers?"),
+        (nested, {"encoder.hiden_size": 2}, "no key 'hiden_size' under encoder; did you mean hidden_size?"),
+        (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "encoder_kernel_sizes is a list of 7; '9' is no index from 0 to 6"),
+        (GdlfConfig, {"d_model.x": 3}, "d_model is 256 and holds no 'x'"),
+        (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
+        (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),
+        (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "must be odd and positive, got 4"),
+    ],
+)
+def test_wrong_overrides(config, overrides, message):
+    with pytest.raises(ValueError, match=message):
+        apply_overrides(config(), overrides)

@@ -1,0 +1,72 @@
+"""Texts to token ids."""
+
+import json
+import logging
+
+import datasets
+import pytest
+
+from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.files import write_atomically
+from hf_summ.training.preparing import drop_blank_summaries, encode, prepare, processor_fingerprint
+from tests.training import tiny
+
+
+@pytest.fixture
+def corpus() -> datasets.Dataset:
+    return datasets.Dataset.from_list(tiny.rows(5))
+
+
+def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
+    ours = encode(corpus[:], tiny.processor(tiny_tokenizer), (8, 6), "say: ")
+    bare = encode(corpus[:], tiny_tokenizer, (8, 6), "say: ")
+    assert ours == bare
+    assert {len(row) for row in ours["input_ids"]} == {8}
+    assert max(map(len, ours["labels"])) == 6
+    assert {row[-1] for name in ("input_ids", "labels") for row in ours[name]} == {tiny_tokenizer.eos_token_id}
+    assert tiny_tokenizer.decode(ours["input_ids"][0]).strip().startswith("say:")
+
+
+def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):
+    def files(*flags, settings=()):
+        arguments = parse_arguments(["--cache_dir", str(tmp_path), *flags])
+        processor = tiny.processor(tiny_tokenizer)
+        for name, value in settings:
+            setattr(processor, name, value)
+        processor("something longer than nothing", max_length=5)
+        prepared = prepare(corpus, processor, arguments, (20, 6), description="preparing")
+        assert prepared.column_names == ["summary", "input_ids", "attention_mask", "labels"]
+        return sorted(path.name for path in tmp_path.rglob("*.arrow"))
+
+    once = files()
+    assert len(once) == 1
+    assert files() == once
+    assert len(files("--source_prefix", "x")) == 2
+    assert len(files(settings=[("max_target_length", 9)])) == 3
+
+
+def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):
+    processor = tiny.processor(tiny_tokenizer)
+    before = processor_fingerprint(processor)
+    processor.tokenizer("a text", truncation=True, max_length=2)
+    processor.save_pretrained(tmp_path)
+    assert processor_fingerprint(type(processor).from_pretrained(tmp_path)) == before
+    assert processor_fingerprint(tiny_tokenizer) != before
+
+
+def test_blank_summaries_never_reach_training(caplog):
+    summaries = ["one", " \t\n", "", "two", None, "\u00a0\u2003"]
+    dataset = datasets.Dataset.from_dict({"document": list("abcdef"), "summary": summaries})
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        assert drop_blank_summaries(dataset)["document"][:] == ["a", "d"]
+    assert "4 training rows have a blank summary" in caplog.text
+    whole = dataset.select([0, 3])
+    assert drop_blank_summaries(whole) is whole
+
+
+def test_written_files_replace_the_old_ones(tmp_path):
+    path = tmp_path / "results.json"
+    write_atomically(path, "old")
+    write_atomically(path, json.dumps({"a": "ü"}, ensure_ascii=False))
+    assert json.loads(path.read_text(encoding="utf-8")) == {"a": "ü"}
+    assert list(tmp_path.iterdir()) == [path]

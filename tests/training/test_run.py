@@ -1,0 +1,232 @@
+"""The whole recipe: from files to summaries, through crashes and over processes."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+
+from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.run import console_main, main, set_up
+from tests.training import tiny
+
+ROOT = Path(__file__).parents[2]
+TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+CPU = {"ACCELERATE_USE_CPU": "1"}
+
+
+@pytest.fixture
+def settings(tmp_path, processor_folder):
+    """Writes the YAML of a short run over a corpus of its own."""
+    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
+
+    def write(**changes):
+        defaults = {"cache_dir": str(tmp_path / "cache"), "tokenizer_name": processor_folder}
+        return tiny.write_settings(tmp_path, **defaults | files | changes)
+
+    return write
+
+
+def start(command: list[str], **environment: str) -> subprocess.Popen:
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path} | environment
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, *command], env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+
+
+def test_script_trains_evaluates_and_predicts(settings, tmp_path):
+    path = settings(
+        do_eval=True,
+        do_predict=True,
+        eval_strategy="steps",
+        eval_steps=4,
+        save_strategy="steps",
+        save_steps=4,
+        early_stopping_patience=5,
+        num_beams=2,
+        no_repeat_word_ngram_size=3,
+        lead_sentences=1,
+        show_summaries=2,
+        report_to="tensorboard",
+    )
+    process = start(["run_summarization.py", path, "--max_predict_samples", "6"])
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "LEAD-1" in output
+    assert output.count("reference: ") == 2
+    out = tmp_path / "out"
+    model = AutoModelForSeq2SeqLM.from_pretrained(out)
+    processor = AutoProcessor.from_pretrained(out)
+    assert model.config.vocab_size == len(processor.tokenizer)
+    assert model.generation_config.no_repeat_word_ngram_size == 3
+    assert (model.generation_config.num_beams, model.generation_config.max_new_tokens) == (2, 6)
+    results = {split: json.loads((out / f"{split}_results.json").read_text()) for split in ("train", "eval", "predict")}
+    assert results["train"]["train_samples"] == 24
+    assert {"eval_rouge2", "eval_rougeLsum", "eval_perplexity", "eval_loss"} < results["eval"].keys()
+    assert {"predict_rouge1", "predict_lead1_rouge1"} < results["predict"].keys()
+    lines = (out / "generated_predictions.txt").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in (out / "predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["id"] for row in rows] == [f"doc{index}" for index in range(6)]
+    assert [" ".join(row["prediction"].split()) for row in rows] == lines
+    assert rows[0]["summary"] == tiny.rows(7, seed=2)[0]["summary"]
+    state = json.loads((out / "trainer_state.json").read_text())
+    best = max((entry for entry in state["log_history"] if "eval_rouge2" in entry), key=lambda e: e["eval_rouge2"])
+    assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
+    assert list(out.glob("runs/*/events*"))
+    assert "hf_summ" in (out / "README.md").read_text()
+
+
+def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monkeypatch):
+    path = settings(do_eval=True)
+    metrics = main([path])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    flags = ["--model_name_or_path", str(tmp_path / "out"), "--validation_file", str(tmp_path / "validation.jsonl")]
+    alone = main([*flags, "--do_eval", "--use_cpu", "--eval_tokens_per_batch", "70"])
+    for name in ("eval_loss", "eval_perplexity", "eval_rouge1", "eval_gen_len"):
+        assert alone[name] == pytest.approx(metrics[name], rel=1e-5)
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
+    changes = {"config_overrides": tiny.MODEL, "train_tokens_per_batch": 120, "save_strategy": "steps", "save_steps": 3}
+    path = settings(**changes, max_steps=10, schedule_period=8)
+    main([path, "--output_dir", str(tmp_path / "whole")])
+    whole = tiny.history(tmp_path / "whole", "loss", "nll", "grad_norm", "learning_rate", "epoch")
+    assert len(whole) == 10
+    assert whole[4][-1] % 1 > 0
+
+    killed = tmp_path / "killed"
+    process = start(["run_summarization.py", path, "--output_dir", str(killed), "--max_steps", "100000"])
+    while not (killed / "checkpoint-6" / "trainer_state.json").exists():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    # what was written after the kill is aimed at is cut off, as the kill may leave it
+    for folder in killed.glob("checkpoint-*"):
+        if int(folder.name.split("-")[1]) > 6:
+            (folder / "trainer_state.json").unlink(missing_ok=True)
+    main([path, "--output_dir", str(killed)])
+    assert f"going on from {killed / 'checkpoint-6'}" in caplog.text
+    resumed = tiny.history(killed, "loss", "nll", "grad_norm", "learning_rate", "epoch")
+    schedule = [entry[:4] + entry[5:] for entry in resumed[6:]]
+    assert schedule == [entry[:4] + entry[5:] for entry in whole[6:]]
+
+
+def test_two_processes_give_the_losses_of_one(settings, tmp_path):
+    path = settings(do_eval=True, eval_strategy="steps", eval_steps=3, max_steps=6, train_tokens_per_batch=None)
+    kinds = {
+        "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
+        "examples": (
+            [path],
+            ["--per_device_train_batch_size", "4"],
+            ["--per_device_train_batch_size", "2"],
+        ),
+    }
+    commands = []
+    for kind, (common, alone, shared) in kinds.items():
+        main([*common, *alone, "--output_dir", str(tmp_path / kind)])
+        commands.append([*common, *shared, "--output_dir", str(tmp_path / f"{kind}2")])
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
+    process = start([*launch, str(Path(__file__).with_name("two_processes.py")), json.dumps(commands)], **CPU)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert sorted(re.findall(r"process \d of \d", output)) == ["process 0 of 2", "process 1 of 2"]
+    keys = ("loss", "nll", "grad_norm", "learning_rate")
+    for kind in kinds:
+        alone, shared = (tiny.history(tmp_path / name, *keys) for name in (kind, f"{kind}2"))
+        assert len(alone) == 6
+        assert shared == [pytest.approx(entry, rel=1e-5) for entry in alone]
+        evaluated = [tiny.history(tmp_path / name, "eval_nll", "eval_rouge2") for name in (kind, f"{kind}2")]
+        assert evaluated[1] == [pytest.approx(entry, rel=1e-5) for entry in evaluated[0]]
+        assert len(evaluated[0]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"config_overrides": {"encoder_layer": 1}}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
+        ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
+        ({"model_type": "gdfl"}, "--model_type gdfl: there is no such architecture; did you mean gdlf?"),
+        ({"model_type": "bert"}, "bert is no encoder-decoder"),
+        ({"model_type": None}, "name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights"),
+        ({"tokenizer_name": None}, "name a processor or tokenizer: .* `hf-summ vocabulary` makes one"),
+        ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
+        ({"output_dir": None}, "--output_dir is needed for training and prediction"),
+        ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
+        ({"max_target_length": 1}, "--max_target_length 1: at least 2 tokens are needed"),
+        ({"learning_rates": {"embde": 1.0}}, "'embde' matches no parameter"),
+        ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
+        ({"temperature": 0.5}, "the generation settings do not go together"),
+        ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not know it"),
+        ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
+        ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: there is no such folder"),
+    ],
+)
+def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, changes, message):
+    path = settings(**changes)
+    with pytest.raises(ValueError, match=message):
+        set_up(parse_arguments([path]))
+    assert not (tmp_path / "out").exists()
+
+
+def test_padding_flags(settings, tmp_path):
+    path = settings(max_steps=1, train_tokens_per_batch=None, per_device_train_batch_size=24, logging_steps=1)
+    folders = {}
+    for name, flags in {
+        "plain": [],
+        "padded": ["--pad_to_max_length"],
+        "learned": ["--pad_to_max_length", "--no_ignore_pad_token_for_loss"],
+        "half": ["--bf16"],
+    }.items():
+        folders[name] = tmp_path / name
+        main([path, "--output_dir", str(folders[name]), *flags])
+    nll = {name: tiny.history(folder, "nll")[0][1] for name, folder in folders.items()}
+    assert nll["padded"] == pytest.approx(nll["plain"], rel=1e-5)
+    assert nll["half"] == pytest.approx(nll["plain"], rel=0.02)
+    assert nll["learned"] != pytest.approx(nll["plain"], rel=1e-3)
+
+
+def test_half_written_model_is_named(settings, tmp_path, processor_folder):
+    processor = AutoProcessor.from_pretrained(processor_folder)
+    tiny.gdlf(processor).save_pretrained(tmp_path / "model")
+    weights = tmp_path / "model" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    path = settings(model_name_or_path=str(tmp_path / "model"), config_overrides=None)
+    with pytest.raises(ValueError, match=r"--model_name_or_path .*model: model.safetensors cannot be read"):
+        set_up(parse_arguments([path]))
+
+
+def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
+    main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
+    path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
+    with pytest.raises(ValueError, match=r"checkpoint-1 is of another model: .* or another --output_dir"):
+        main([path])
+    assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message"),
+    [
+        (["--max_stepps", "3"], 2, "error: there is no flag --max_stepps; did you mean --max_steps?\n"),
+        (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),
+    ],
+)
+def test_command_line_says_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
+    monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(), *flags])
+    assert console_main() == code
+    *_, last = capsys.readouterr().err.splitlines(keepends=True)
+    assert last.startswith(message)
+
+
+def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(optimizer=None), "--optim", "galore_adamw"])
+    with pytest.raises((ValueError, ImportError), match=r"optim_target_modules|GaLore|galore"):
+        console_main()

@@ -1,0 +1,268 @@
+"""The trainer: exact losses, its own optimisers, an evaluation that counts every row once."""
+
+import json
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import GenerationConfig
+from transformers.testing_utils import CaptureLogger
+from transformers.utils import logging
+
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.trainer import SummarizationTrainer, counts_items
+from tests.training import tiny
+
+
+@pytest.fixture(scope="module")
+def processor(tiny_tokenizer):
+    return tiny.processor(tiny_tokenizer)
+
+
+@pytest.fixture(scope="module")
+def rows(processor):
+    return tiny.prepared(processor, 13)
+
+
+@pytest.fixture
+def make(processor, rows, tmp_path):
+    """A trainer of a tiny model; settings are training arguments."""
+
+    def build(model=None, compute_metrics=None, processing_class=processor, **settings):
+        torch.manual_seed(0)
+        model = tiny.gdlf(processor) if model is None else model
+        defaults = {"max_steps": 4, "logging_steps": 1, "learning_rate": 1e-2, "save_strategy": "no", "use_cpu": True}
+        settings = {"output_dir": str(tmp_path), "report_to": ["none"], "disable_tqdm": True} | defaults | settings
+        return SummarizationTrainer(
+            model,
+            SummarizationTrainingArguments(**settings),
+            train_dataset=rows,
+            eval_dataset=rows,
+            data_collator=tiny.collator(processing_class, model),
+            processing_class=processing_class,
+            compute_metrics=compute_metrics,
+        )
+
+    return build
+
+
+def losses(trainer, key="loss"):
+    trainer.train()
+    return [entry[key] for entry in trainer.state.log_history if key in entry]
+
+
+@pytest.mark.parametrize("kind", ["gdlf", "bart"])
+def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind):
+    def run(**settings):
+        torch.manual_seed(0)
+        model, processing = (tiny.bart(tiny_tokenizer), tiny_tokenizer) if kind == "bart" else (None, make.processor)
+        trainer = make(model, processing_class=processing, optimizer="adam", **settings)
+        trainer.train()
+        return [(entry["loss"], entry["nll"], entry["grad_norm"]) for entry in trainer.state.log_history[:-1]]
+
+    make.processor = tiny.processor(tiny_tokenizer)
+    big = run(per_device_train_batch_size=4, train_sampling_strategy="sequential")
+    small = run(per_device_train_batch_size=2, gradient_accumulation_steps=2, train_sampling_strategy="sequential")
+    assert len(big) == 4
+    torch.testing.assert_close(torch.tensor(small), torch.tensor(big), rtol=1e-5, atol=1e-6)
+
+
+def test_who_counts_items(processor, tiny_tokenizer):
+    assert counts_items(tiny.gdlf(processor))
+    assert not counts_items(tiny.bart(tiny_tokenizer))
+
+
+def test_smoothing_of_a_foreign_model_is_not_in_its_nll(make, tiny_tokenizer):
+    def run(smoothing):
+        torch.manual_seed(0)
+        model = tiny.bart(tiny_tokenizer)
+        trainer = make(model, processing_class=tiny_tokenizer, label_smoothing_factor=smoothing, max_steps=1)
+        trainer.train()
+        return trainer.state.log_history[0]
+
+    plain, smoothed = run(0.0), run(0.5)
+    assert smoothed["nll"] == pytest.approx(plain["nll"])
+    assert smoothed["loss"] != pytest.approx(plain["loss"])
+
+
+def test_parts_of_the_loss_are_means_over_the_updates_since_the_last_log(make):
+    each, both = losses(make(), "nll"), losses(make(logging_steps=2), "nll")
+    assert both == pytest.approx([(each[0] + each[1]) / 2, (each[2] + each[3]) / 2], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "expected"),
+    [
+        ({"optimizer": "adam", "adam_beta2": 0.98, "adam_epsilon": 1e-9}, torch.optim.Adam, {"betas": (0.9, 0.98)}),
+        ({"optimizer": "adadelta", "adadelta_rho": 0.9}, torch.optim.Adadelta, {"rho": 0.9}),
+        ({"learning_rates": ["lm_head|shared=0.5"]}, torch.optim.AdamW, {"lr": 0.01}),
+    ],
+)
+def test_optimizers(make, settings, kind, expected):
+    optimizer = make(weight_decay=0.1, **settings).create_optimizer()
+    assert type(optimizer) is kind
+    group = optimizer.param_groups[0]
+    assert {name: group[name] for name in expected} == expected
+
+
+def test_weight_decay_spares_norms_and_biases(make):
+    trainer = make(optimizer="adam", weight_decay=0.1, learning_rates=["shared=0.5"])
+    optimizer = trainer.create_optimizer()
+    names = {parameter: name for name, parameter in trainer.model.named_parameters()}
+    decayed = {names[p] for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    assert decayed == {name for name in names.values() if "norm" not in name and "bias" not in name}
+    assert [names[p] for group in optimizer.param_groups if group["lr"] == 0.5 for p in group["params"]] == [
+        "model.shared.weight"
+    ]
+
+
+def test_noam_replaces_the_learning_rate(make):
+    trainer = make(schedule="noam", noam_scale=2.0, warmup_steps=2, learning_rate=123.0)
+    found = losses(trainer, "learning_rate")
+    expected = [2 * 16**-0.5 * min((step + 1) ** -0.5, (step + 1) * 2**-1.5) for step in range(4)]
+    assert found == pytest.approx(expected)
+
+
+def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tmp_path):
+    trainer = make(max_steps=9, save_strategy="steps", save_steps=3, logging_steps=100)
+    seen = []
+
+    def spoil(module, inputs, output):
+        seen.append(1)
+        if len(seen) == 6:
+            output.loss = output.loss * math.nan
+        return output
+
+    trainer.model.register_forward_hook(spoil)
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6\. Try a lower --learning_rate"):
+        trainer.train()
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_tied_weights_are_not_missed_in_a_checkpoint(make, tmp_path, is_whole):
+    make(max_steps=1, save_strategy="steps", save_steps=1).train()
+    weights = tmp_path / "checkpoint-1" / "model.safetensors"
+    if not is_whole:
+        tensors = load_file(weights)
+        del tensors["model.encoder.layers.0.feed_forward.inner.bias"]
+        save_file(tensors, weights, {"format": "pt"})
+    trainer = make(max_steps=2)
+    with CaptureLogger(logging.get_logger("transformers.trainer")) as captured:
+        trainer.train(resume_from_checkpoint=str(weights.parent))
+    wanted = (
+        "" if is_whole else "missing keys in the checkpoint model loaded: ['model.encoder.layers.0.feed_forward.inn"
+    )
+    assert (wanted in captured.out) if wanted else ("missing keys" not in captured.out)
+    assert "lm_head" not in captured.out
+    assert trainer.model.lm_head.weight is trainer.model.model.shared.weight
+
+
+def test_resuming_at_the_end_makes_no_update(make, tmp_path):
+    make(max_steps=1, save_strategy="steps", save_steps=1).train()
+    trainer = make(max_steps=1)
+    before = {name: tensor.clone() for name, tensor in load_file(tmp_path / "checkpoint-1/model.safetensors").items()}
+    trainer.train(resume_from_checkpoint=str(tmp_path / "checkpoint-1"))
+    assert trainer.state.global_step == 1
+    assert all(torch.equal(trainer.model.state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tmp_path):
+    def run(patience, checkpoint=None):
+        trainer = make(
+            compute_metrics=lambda predictions: {"rouge2": 1.0},
+            early_stopping_patience=patience,
+            eval_strategy="steps",
+            save_strategy="steps",
+            eval_steps=2,
+            save_steps=2,
+            max_steps=20,
+        )
+        trainer.model.generation_config.max_new_tokens = 2
+        trainer.train(resume_from_checkpoint=checkpoint and str(tmp_path / checkpoint))
+        return trainer.state.global_step
+
+    assert run(patience=2) == 6
+    assert run(patience=3, checkpoint="checkpoint-4") == 8
+    assert run(patience=2, checkpoint="checkpoint-6") == 6
+
+
+def test_evaluation_counts_every_token_once(make, rows, processor):
+    trainer = make(eval_tokens_per_batch=200, predict_with_generate=False)
+    metrics = trainer.evaluate()
+    total = tokens = 0.0
+    model = trainer.model.eval()
+    for row in rows:
+        batch = processor.pad([row])
+        logits = model(**batch).logits.log_softmax(-1)
+        total -= logits.gather(-1, batch["labels"][..., None]).sum().item()
+        tokens += batch["labels"].numel()
+    assert metrics["eval_nll"] == pytest.approx(total / tokens, rel=1e-5)
+    assert metrics["eval_perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-4)
+    assert metrics["eval_loss"] != pytest.approx(metrics["eval_nll"])
+
+
+@pytest.mark.parametrize("settings", [{"eval_tokens_per_batch": 120}, {"per_device_eval_batch_size": 5}])
+def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
+    given = {}
+
+    def remember(predictions):
+        given["references"] = predictions.label_ids
+        return {"number": len(predictions.predictions)}
+
+    trainer = make(compute_metrics=remember, **settings)
+    trainer.model.generation_config.max_new_tokens = 5
+    torch.nn.init.normal_(trainer.model.model.shared.weight, std=2.0)
+    output = trainer.predict(rows, metric_key_prefix="predict")
+    alone = [trainer.predict(rows.select([index])).predictions[0] for index in range(len(rows))]
+    assert output.predictions == alone
+    assert len({tuple(tokens) for tokens in alone}) > 1
+    assert output.metrics["predict_number"] == len(rows)
+    assert trainer.predict(rows).label_ids == rows["summary"][:]
+    assert given["references"] == rows["summary"][:]
+    assert min(map(min, output.predictions)) >= 0
+
+
+def test_generation_settings_stay_the_users(make, tmp_path):
+    trainer = make(compute_metrics=lambda predictions: {}, generation_num_beams=2)
+    trainer.model.generation_config = GenerationConfig(
+        max_new_tokens=4, no_repeat_word_ngram_size=2, pad_token_id=0, eos_token_id=2, decoder_start_token_id=1
+    )
+    before = trainer.model.generation_config.to_dict()
+    trainer.evaluate()
+    assert trainer.model.generation_config.to_dict() == before
+    trainer.save_model()
+    saved = json.loads((tmp_path / "generation_config.json").read_text())
+    assert saved["no_repeat_word_ngram_size"] == 2
+    assert "max_length" not in saved
+
+
+def test_token_batches_train_and_report_their_size(make):
+    trainer = make(train_tokens_per_batch=150, max_steps=-1, num_train_epochs=1, logging_steps=1)
+    found = losses(trainer)
+    batches = trainer.get_train_dataloader().batch_sampler
+    assert len(found) == len(batches) > 2
+    assert trainer.get_total_train_batch_size(trainer.args) == round(13 / len(batches))
+
+
+def test_card_says_what_was_done(make, tmp_path):
+    trainer = make(optimizer="adam", schedule="cosine", schedule_period=3, train_tokens_per_batch=99, adam_beta2=0.98)
+    # as a config that went through the overrides has it
+    trainer.model.config._name_or_path = ""
+    trainer.create_model_card(tasks="summarization")
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "This model was trained from scratch on" in text
+    for line in (
+        "- optimizer: Adam with betas=(0.9,0.98) and epsilon=1e-08",
+        "- lr_scheduler_type: cosine with a restart every 3 updates",
+        "- train_batch_size: 99 tokens per device",
+        "- eval_batch_size: 8",
+        "- learning_rate: 0.01",
+    ):
+        assert f"{line}\n" in text
+    make(optimizer="adadelta", schedule="noam", noam_scale=2.0).create_model_card()
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "- optimizer: Adadelta with rho=0.95" in text
+    assert "- lr_scheduler_type: noam with scale 2.0\n" in text
+    assert "learning_rate" not in text

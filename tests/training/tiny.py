@@ -1,0 +1,118 @@
+"""A corpus, a processor and settings small enough to train in a second."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import datasets
+import yaml
+from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
+
+from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
+from hf_summ.data import SummarizationCollator
+
+MODEL = {
+    "d_model": 16,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_kernel_sizes": [3],
+    "decoder_kernel_sizes": [3],
+    "num_heads": 2,
+    "ffn_dim": 32,
+    "fusion_dim": 32,
+    "tags": "none",
+}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
+
+
+def rows(number: int, seed: int = 0) -> list[dict[str, str]]:
+    """News of very different lengths."""
+    generator = random.Random(seed)
+    made = []
+    for index in range(number):
+        name, verb = generator.choice(("Ana Lopez", "Ben", "Carla")), generator.choice(("opened", "closed"))
+        place = generator.choice(("the bridge", "the new school of the old town", "the park"))
+        padding = " Residents had asked for it since the flood." * generator.randint(0, 3)
+        document, summary = f"{name} {verb} {place} on Monday.{padding}", f"{name} {verb} {place}."
+        made.append({"id": f"doc{index}", "document": document, "summary": summary})
+    return made
+
+
+def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
+    """`<split>.jsonl` with so many rows each; returns the flags that name them."""
+    flags = {}
+    for seed, (split, number) in enumerate(numbers.items()):
+        path = folder / f"{split}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows(number, seed)), encoding="utf-8")
+        flags[f"{split}_file"] = str(path)
+    return flags
+
+
+def processor(tokenizer: PreTrainedTokenizerFast) -> GdlfProcessor:
+    """A processor without tags."""
+    return GdlfProcessor(tokenizer, tags="none", max_source_length=48, max_target_length=16)
+
+
+def gdlf(processor: GdlfProcessor, **settings: Any) -> GdlfForConditionalGeneration:
+    """A tiny GDLF that fits the processor."""
+    config = GdlfConfig(**(MODEL | NO_DROPOUT | settings))
+    processor.align(config)
+    return GdlfForConditionalGeneration(config)
+
+
+def bart(tokenizer: PreTrainedTokenizerFast) -> BartForConditionalGeneration:
+    """A tiny BART, whose own loss ignores num_items_in_batch."""
+    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in BART_SIDE.items()}
+    config = BartConfig(vocab_size=len(tokenizer), d_model=16, dropout=0.0, attention_dropout=0.0, **sizes)
+    config.pad_token_id, config.bos_token_id, config.eos_token_id = 0, 1, 2
+    config.decoder_start_token_id = config.forced_eos_token_id = 2
+    return BartForConditionalGeneration(config)
+
+
+BART_SIDE = {"layers": 1, "ffn_dim": 32, "attention_heads": 2}
+
+
+def prepared(processor: GdlfProcessor, number: int, seed: int = 0) -> datasets.Dataset:
+    """Processed rows with their summaries."""
+    texts = rows(number, seed)
+    summaries = [row["summary"] for row in texts]
+    features = processor([row["document"] for row in texts], summaries)
+    return datasets.Dataset.from_dict({**features, "summary": summaries})
+
+
+def collator(processor, model) -> SummarizationCollator:
+    """The collator of a model."""
+    return SummarizationCollator(processor, model=model)
+
+
+def write_settings(folder: Path, **settings: Any) -> str:
+    """A YAML for a short CPU run of a tiny GDLF; returns its path."""
+    defaults = {
+        "model_type": "gdlf",
+        "config_overrides": MODEL | NO_DROPOUT,
+        "optimizer": "adam",
+        "schedule": "cosine",
+        "learning_rate": 1e-2,
+        "warmup_steps": 2,
+        "max_steps": 8,
+        "logging_steps": 1,
+        "train_tokens_per_batch": 160,
+        "eval_tokens_per_batch": 160,
+        "max_new_tokens": 6,
+        "do_train": True,
+        "use_cpu": True,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "output_dir": str(folder / "out"),
+    }
+    path = folder / "settings.yaml"
+    path.write_text(yaml.safe_dump(defaults | settings), encoding="utf-8")
+    return str(path)
+
+
+def history(folder: Path | str, *keys: str) -> list[tuple]:
+    """Step and the named values of each training log entry."""
+    state = json.loads((Path(folder) / "trainer_state.json").read_text(encoding="utf-8"))
+    return [(entry["step"], *(entry[key] for key in keys)) for entry in state["log_history"] if keys[0] in entry]
