@@ -118,10 +118,19 @@ def test_what_is_cut_is_said(folder, caplog):
     assert cut
 
 
-@pytest.mark.parametrize("document", ["", " \n\t", "x", "\x00\x07", "🎉🎉", "市长打开了新桥。", "word " * 100_000])
+@pytest.mark.parametrize(
+    "document", ["", " \n\t", "x", "\x00\x07", "🎉🎉", "市长打开了新桥。", "a \ud83d b", "word " * 100_000]
+)
 def test_awkward_documents_give_a_summary(folder, document):
     (record,) = pipeline("summarization", model=str(folder))(document, max_new_tokens=3)
     assert isinstance(record["summary_text"], str)
+
+
+def test_awkward_documents_change_nothing_in_a_batch(folder):
+    documents = ["", SENTENCES[0], " \n", "x", "\x00\x07", "🎉", "市长打开了新桥。", "</s>", "word " * 300]
+    summarizer = pipeline("summarization", model=str(folder), dtype=torch.float64)
+    alone = summarizer(documents, num_beams=2)
+    assert summarizer(documents, num_beams=2, batch_size=len(documents)) == alone
 
 
 def test_what_is_no_text_is_named(folder):

@@ -22,6 +22,6 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments.run(arguments)
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"hf-summ: error: {error}", file=sys.stderr)
+        print(f"hf-summ: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0

@@ -1,6 +1,7 @@
 """`hf-summ average`: one checkpoint whose weights are the mean of several."""
 
 import argparse
+from pathlib import Path
 
 
 def add_parser(commands) -> None:
@@ -20,8 +21,16 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Average the checkpoints."""
+    """Average the checkpoints.
+
+    Raises:
+        ValueError: a folder is not there, or see `average_checkpoints`.
+        FileExistsError: the output holds something already.
+    """
     from hf_summ.training.checkpoints import average_checkpoints
 
+    for folder in arguments.folders:
+        if not Path(folder).is_dir():
+            raise ValueError(f"{folder}: there is no such folder")
     folders = average_checkpoints(arguments.folders, output=arguments.output, last=arguments.last, best=arguments.best)
     print(f"{arguments.output}: the mean of {', '.join(map(str, folders))}")

@@ -7,6 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _STANDARD_INPUT = "-"
+# transformers goes on without some of them when they cannot be read, and then decodes with other settings
+_MODEL_FILES = (
+    "config.json",
+    "generation_config.json",
+    "processor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 
 
 def add_parser(commands) -> None:
@@ -36,24 +44,13 @@ def run(arguments: argparse.Namespace) -> None:
     """Summarize the files.
 
     Raises:
-        ValueError: a file is not text in the given encoding, or a number is too small.
-        OSError: a file, or the model, is not there.
+        ValueError: a number is too small, a device or output that is not there, a file that cannot be read or is not
+            text in the given encoding, a model that cannot be loaded. All are told before anything long starts.
     """
-    from transformers import pipeline
-
-    import hf_summ  # noqa: F401 registers architectures and pipeline
-
-    if arguments.batch_size < 1:
-        raise ValueError(f"--batch_size is {arguments.batch_size}, but at least 1 is needed")
+    _check(arguments)
     files = arguments.files or [_STANDARD_INPUT]
     documents = [_read(file, arguments.encoding) for file in files]
-    summarizer = pipeline(
-        "summarization",
-        model=arguments.model,
-        revision=arguments.revision,
-        device=arguments.device,
-        trust_remote_code=arguments.trust_remote_code or None,
-    )
+    summarizer = _load(arguments)
     keys = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty")
     settings = {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
     written = [index for index, document in enumerate(documents) if document.strip()]
@@ -71,17 +68,81 @@ def run(arguments: argparse.Namespace) -> None:
     _write("".join(_lines(files, summaries, arguments.format)), arguments.output)
 
 
+def _check(arguments: argparse.Namespace) -> None:
+    import torch
+
+    for name, least in (("batch_size", 1), ("num_beams", 1), ("max_new_tokens", 1), ("min_new_words", 0)):
+        value = getattr(arguments, name)
+        if value is not None and value < least:
+            raise ValueError(f"--{name} is {value}, but at least {least} is needed")
+    if arguments.output is not None:
+        output = Path(arguments.output)
+        if output.is_dir() or not output.parent.is_dir():
+            raise ValueError(f"--output {output}: name a file, in a folder that exists")
+    if arguments.device is not None:
+        try:
+            torch.empty(0, device=arguments.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
+
+
+def _load(arguments: argparse.Namespace):
+    """The checkpoint's pipeline; transformers' own errors become one that names the checkpoint."""
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import pipeline
+
+    import hf_summ  # noqa: F401 registers architectures and pipeline
+
+    model = arguments.model
+    problem = _problem(Path(model)) if Path(model).is_dir() else None
+    if problem is not None:
+        raise ValueError(
+            f"--model {model}: {problem}. Was it not written to its end? Name an earlier checkpoint, or copy it again"
+        )
+    try:
+        return pipeline(
+            "summarization",
+            model=model,
+            revision=arguments.revision,
+            device=arguments.device,
+            trust_remote_code=arguments.trust_remote_code,
+        )
+    except (OSError, ValueError, StrictDataclassError) as error:
+        reason = str(error).strip()
+        # the last line of a traceback says what happened
+        reason = reason.splitlines()[-1] if "Traceback" in reason else reason
+        missing = "" if Path(model).exists() else "there is no such folder, and it is no Hub repository at hand: "
+        raise ValueError(f"--model {model} cannot be loaded: {missing}{reason}") from error
+
+
+def _problem(folder: Path) -> str | None:
+    """What is wrong with a checkpoint's files, or None."""
+    from hf_summ.training.checkpoints import weights_problem
+
+    for name in _MODEL_FILES:
+        try:
+            json.loads((folder / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            return f"{name} cannot be read ({error})"
+    # others' checkpoints may hold weights of another kind
+    return None if any(folder.glob("*.bin")) else weights_problem(folder)
+
+
 def _read(file: str, encoding: str) -> str:
     try:
-        if file == _STANDARD_INPUT:
-            return sys.stdin.buffer.read().decode(encoding)
-        return Path(file).read_bytes().decode(encoding)
+        content = sys.stdin.buffer.read() if file == _STANDARD_INPUT else Path(file).read_bytes()
+        # a byte-order mark is no part of the text
+        return content.decode(encoding).removeprefix("\ufeff")
+    except OSError as error:
+        raise ValueError(f"{_name(file)} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{_name(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
         ) from error
     except LookupError as error:
-        raise ValueError(f"--encoding {encoding!r} is not known") from error
+        raise ValueError(f"--encoding {encoding} is not known: name one such as utf-8 or latin-1") from error
 
 
 def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
@@ -95,7 +156,9 @@ def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterat
 
 def _write(text: str, output: str | None) -> None:
     if output is None:
-        sys.stdout.write(text)
+        # a terminal may lack a character, and that should not cost the others
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         return
     from hf_summ.training.files import write_atomically
 

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 
 from hf_summ.models.configuration_gdlf import TAGS
 
@@ -29,11 +30,17 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Fit the vocabulary and write the processor."""
+    """Fit the vocabulary and write the processor.
+
+    Raises:
+        ValueError: a number is too small, the output is a file, or see `load_corpus` and `fit_vocabulary`.
+        ImportError: the tagger is not installed.
+    """
     from hf_summ.data import fit_vocabulary
     from hf_summ.models import GdlfProcessor
     from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
 
+    _check(arguments)
     tag_vocabulary = None
     if arguments.tags != "none":
         # also the moment to find out that the tagger is not installed
@@ -52,16 +59,25 @@ def run(arguments: argparse.Namespace) -> None:
         max_target_length=arguments.max_target_length,
     )
     processor.save_pretrained(arguments.output)
-    print(f"{arguments.output}: {len(tokenizer)} subwords, {1 + 4 * len(processor.word_tags)} tags")
+    print(f"{arguments.output}: {len(tokenizer)} subwords, tags of words: {len(processor.word_tags) or 'none'}")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    for name, least in (("min_frequency", 1), ("max_source_length", 2), ("max_target_length", 2)):
+        value = getattr(arguments, name)
+        if value < least:
+            raise ValueError(f"--{name} is {value}, but at least {least} is needed")
+    if Path(arguments.output).is_file():
+        raise ValueError(f"--output {arguments.output} is a file: name a folder")
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
     from hf_summ.data import load_corpus
 
-    for file in arguments.files:
-        corpus = load_corpus(
-            train_file=file, text_column=arguments.text_column, summary_column=arguments.summary_column
-        )
-        for row in corpus["train"]:
+    columns = {"text_column": arguments.text_column, "summary_column": arguments.summary_column}
+    # all of them are checked before the first is read
+    corpora = [load_corpus(train_file=file, **columns)["train"] for file in arguments.files]
+    for corpus in corpora:
+        for row in corpus:
             yield row["document"]
             yield row["summary"]

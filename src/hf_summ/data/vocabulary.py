@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from hf_summ.models.text_cleaning import readable
+
 # their order is their ids
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
@@ -72,7 +74,6 @@ def _texts(texts: Iterable[str]) -> Iterator[str]:
     empty = True
     for text in texts:
         empty = empty and not text.strip()
-        # a lone surrogate is no character, and no tokenizer can read it
-        yield text.encode("utf-8", "replace").decode("utf-8")
+        yield readable(text)
     if empty:
         raise ValueError("there is no text to fit a vocabulary on: the corpus is empty or blank")

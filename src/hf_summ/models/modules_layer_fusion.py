@@ -3,6 +3,9 @@
 import torch
 from torch import nn
 
+# positions that are fused at a time in inference
+_POSITIONS = 128
+
 
 class DeepLayerFusion(nn.Module):
     """LN(W2 GELU(W1 Σ_l h_l)), without a residual connection (GDLF, equation 4)."""
@@ -15,7 +18,14 @@ class DeepLayerFusion(nn.Module):
 
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)"""
-        return self.layer_norm(self.outer(nn.functional.gelu(self.inner(sum(layers)))))
+        total = sum(layers[1:], start=layers[0])
+        if torch.is_grad_enabled():
+            return self._fuse(total)
+        # the inner width is thirty times the model's: without gradients to keep it for, a part at a time is enough
+        return torch.cat([self._fuse(part) for part in total.split(_POSITIONS, dim=1)], dim=1)
+
+    def _fuse(self, total: torch.Tensor) -> torch.Tensor:
+        return self.layer_norm(self.outer(nn.functional.gelu(self.inner(total))))
 
 
 class Aggregation(nn.Module):

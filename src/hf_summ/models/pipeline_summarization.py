@@ -7,6 +7,8 @@ from huggingface_hub.utils import tqdm
 from transformers import Pipeline
 from transformers.utils import logging
 
+from .text_cleaning import readable
+
 logger = logging.get_logger(__name__)
 
 
@@ -73,6 +75,7 @@ class SummarizationPipeline(Pipeline):
     def preprocess(self, document, truncation=True):
         if not isinstance(document, str):
             raise TypeError(f"a document must be a string, but got {type(document).__name__}: {document!r:.80}")
+        document = readable(document)
         limit = self._source_limit()
         length = len(self.tokenizer(document, verbose=False)["input_ids"])
         if limit is not None and length > limit:

@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import BatchFeature, ProcessorMixin
 
+from .text_cleaning import readable
 from .text_padding import pad_features, source_padding_values
 
 
@@ -129,5 +130,4 @@ def _texts(text: str | Sequence[str], name: str) -> list[str]:
     for row, value in enumerate(texts):
         if not isinstance(value, str):
             raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
-    # a lone surrogate is no character, and no tokenizer can read it
-    return [value.encode("utf-8", "replace").decode("utf-8") for value in texts]
+    return [readable(value) for value in texts]

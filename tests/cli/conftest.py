@@ -1,0 +1,55 @@
+"""What the tests of the command line share."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import main
+from tests.models.architectures import GDLF
+from tests.models.test_pipeline import build
+
+
+@pytest.fixture(scope="session")
+def saved_model(tiny_tokenizer, tmp_path_factory) -> Path:
+    """A saved tiny GDLF that reads tags; shared by the session, so never change it."""
+    folder = tmp_path_factory.mktemp("model")
+    model, processor = build(GDLF, tiny_tokenizer)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def workplace(saved_model, tmp_path, monkeypatch) -> Path:
+    """A folder to work in, with the model in `model`, so that names are as short as a user's."""
+    shutil.copytree(saved_model, tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys) -> Callable[..., tuple[str, str]]:
+    """Runs a command that goes well; its output and what it says beside that."""
+
+    def command(*argv: str) -> tuple[str, str]:
+        assert main(list(argv)) == 0
+        return capsys.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def refusal(capsys) -> Callable[..., str]:
+    """Runs a command that cannot work; what it says in its one line."""
+
+    def command(*argv: str) -> str:
+        assert main(list(argv)) == 2
+        output, errors = capsys.readouterr()
+        *_, last = errors.splitlines()
+        assert (output, "Traceback" in errors) == ("", False)
+        assert last.startswith("hf-summ: error: ")
+        return last.removeprefix("hf-summ: error: ")
+
+    return command

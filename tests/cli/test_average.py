@@ -1,0 +1,70 @@
+"""`hf-summ average` on the checkpoints of a run."""
+
+import json
+import re
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.conftest import SENTENCES
+
+SCORES = {10: 7.0, 20: 5.0, 30: 6.0}
+
+
+@pytest.fixture
+def weights(workplace) -> dict[str, torch.Tensor]:
+    """The model's weights; those of the run's checkpoint of step n are larger by n."""
+    tensors = load_file("model/model.safetensors")
+    history = [{"step": step, "eval_loss": 1.0, "eval_rouge2": score} for step, score in SCORES.items()]
+    for step in SCORES:
+        folder = workplace / "run" / f"checkpoint-{step}"
+        shutil.copytree("model", folder)
+        save_file({name: tensor + step for name, tensor in tensors.items()}, folder / "model.safetensors")
+        state = {"global_step": step, "best_metric": 7.0, "best_global_step": 10, "log_history": history}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    return tensors
+
+
+@pytest.mark.parametrize(
+    ("argv", "steps"),
+    [
+        (["run", "--last", "2"], (20, 30)),
+        (["run", "--best", "2"], (10, 30)),
+        (["run/checkpoint-10", "run/checkpoint-20"], (10, 20)),
+    ],
+)
+def test_mean_of_checkpoints(run, weights, argv, steps):
+    output, _ = run("average", *argv, "--output", "mean")
+    assert output == f"mean: the mean of {', '.join(f'run/checkpoint-{step}' for step in steps)}\n"
+    mean = load_file("mean/model.safetensors")
+    assert mean.keys() == weights.keys()
+    for name, tensor in mean.items():
+        torch.testing.assert_close(tensor, weights[name] + sum(steps) / len(steps))
+
+
+def test_average_summarizes(run, workplace):
+    (workplace / "a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    run("average", "model", "model", "--output", "mean")
+    mean, model = (run("summarize", "a.txt", "--model", name)[0] for name in ("mean", "model"))
+    assert mean == model
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["run"], "say which checkpoints to average: last=n or best=n"),
+        (["run", "--last", "4"], "run has 3 whole checkpoints, 4 were asked for"),
+        (["run", "--best", "0"], "0 checkpoints cannot be averaged"),
+        (["model", "nowhere"], "nowhere: there is no such folder"),
+        (["nowhere", "--last", "1"], "nowhere: there is no such folder"),
+        (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),
+        (["run", "--last", "1", "--output", "model"], "model is not empty: name a new folder for the average"),
+    ],
+)
+def test_what_cannot_be_averaged(refusal, weights, workplace, argv, message):
+    shutil.copytree("model", "cut")
+    (workplace / "cut" / "model.safetensors").write_bytes(b"half")
+    assert re.search(message, refusal("average", "--output", "mean", *argv))
+    assert not (workplace / "mean").exists()

@@ -1,0 +1,174 @@
+"""`hf-summ summarize` on a tiny model."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import pipeline
+
+from hf_summ.cli import main
+from tests.conftest import SENTENCES
+
+MODEL = ("--model", "model")
+# the tiny model summarizes each of them differently
+DOCUMENTS = [SENTENCES[0], SENTENCES[1], SENTENCES[4]]
+
+
+@pytest.fixture
+def files(workplace) -> list[str]:
+    """Three documents."""
+    names = ["a.txt", "b.txt", "c.txt"]
+    for name, document in zip(names, DOCUMENTS, strict=True):
+        (workplace / name).write_text(document, encoding="utf-8")
+    return names
+
+
+@pytest.fixture
+def expected(files) -> list[str]:
+    """Their summaries."""
+    return [record["summary_text"] for record in pipeline("summarization", model="model")(DOCUMENTS)]
+
+
+def test_one_file_gives_its_summary_alone(run, files, expected):
+    output, errors = run("summarize", "a.txt", *MODEL)
+    assert output == f"{expected[0]}\n"
+    assert "summarizing" not in errors
+
+
+def test_many_files_are_named_and_show_progress(run, files, expected):
+    output, errors = run("summarize", *files, *MODEL, "--batch_size", "2")
+    assert output == "".join(f"{file}: {summary}\n" for file, summary in zip(files, expected, strict=True))
+    assert "3/3" in errors
+
+
+def test_json_lines(run, files, expected):
+    output, _ = run("summarize", *files, *MODEL, "--format", "jsonl")
+    assert [json.loads(line) for line in output.splitlines()] == [
+        {"file": file, "summary": summary} for file, summary in zip(files, expected, strict=True)
+    ]
+
+
+def test_generation_settings_are_handed_on(run, files):
+    settings = {"num_beams": 3, "max_new_tokens": 4, "min_new_words": 1, "length_penalty": 0.5}
+    flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
+    (record,) = pipeline("summarization", model="model")(DOCUMENTS[0], **settings)
+    assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
+
+
+@pytest.mark.parametrize("names", [[], ["-"], ["-", "b.txt"]])
+def test_standard_input(run, files, expected, monkeypatch, names):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
+    wanted = f"-: {expected[0]}\nb.txt: {expected[1]}\n" if len(names) == 2 else f"{expected[0]}\n"
+    assert run("summarize", *names, *MODEL)[0] == wanted
+
+
+def test_output_file_is_replaced_in_one_step(run, files, expected, workplace):
+    path = workplace / "summaries.txt"
+    path.write_text("old", encoding="utf-8")
+    with path.open(encoding="utf-8") as before:
+        assert run("summarize", "a.txt", *MODEL, "--output", "summaries.txt")[0] == ""
+        assert before.read() == "old"
+    assert path.read_text(encoding="utf-8") == f"{expected[0]}\n"
+    assert sorted(file.name for file in workplace.iterdir()) == [*files, "model", "summaries.txt"]
+
+
+@pytest.mark.parametrize("content", ["", " \n\t", "\ufeff\n"])
+def test_blank_file_is_named_and_its_summary_is_empty(run, files, expected, workplace, content):
+    (workplace / "b.txt").write_text(content, encoding="utf-8")
+    output, errors = run("summarize", "a.txt", "b.txt", *MODEL)
+    assert output == f"a.txt: {expected[0]}\nb.txt: \n"
+    assert "hf-summ: b.txt is blank: its summary is empty\n" in errors
+    assert run("summarize", "b.txt", *MODEL)[0] == "\n"
+
+
+@pytest.mark.parametrize("text", ["x", "a\x00b\x07c\x1b[31m", "🎉 👩‍👩‍👧", "市长打开了新桥。", "word " * 100_000])
+def test_awkward_documents_give_a_summary(run, workplace, text):
+    (workplace / "text.txt").write_text(text, encoding="utf-8")
+    output, errors = run("summarize", "text.txt", *MODEL, "--max_new_tokens", "3", "--format", "jsonl")
+    assert isinstance(json.loads(output)["summary"], str)
+    assert "blank" not in errors
+
+
+def test_encodings(run, files, expected, workplace):
+    (workplace / "mark.txt").write_text(DOCUMENTS[0], encoding="utf-8-sig")
+    (workplace / "wide.txt").write_text(DOCUMENTS[0], encoding="utf-16")
+    assert run("summarize", "mark.txt", *MODEL)[0] == f"{expected[0]}\n"
+    assert run("summarize", "wide.txt", *MODEL, "--encoding", "utf-16")[0] == f"{expected[0]}\n"
+
+
+def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeypatch):
+    # an untrained model of bytes writes broken ones
+    assert not expected[0].isascii()
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True))
+    assert main(["summarize", "a.txt", *MODEL]) == 0
+    assert written.getvalue() == f"{expected[0]}\n".encode("ascii", "replace")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
+        (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
+        (["model"], "model cannot be read: Is a directory"),
+        (["a.txt", "--encoding", "utf-9"], "--encoding utf-9 is not known: name one such as utf-8"),
+        (["a.txt", "--batch_size", "0"], "--batch_size is 0, but at least 1 is needed"),
+        (["a.txt", "--num_beams", "0"], "--num_beams is 0, but at least 1 is needed"),
+        (["a.txt", "--max_new_tokens", "-3"], "--max_new_tokens is -3, but at least 1 is needed"),
+        (["a.txt", "--min_new_words", "-1"], "--min_new_words is -1, but at least 0 is needed"),
+        (["a.txt", "--device", "tpu9"], "--device tpu9: .*[Ii]nvalid device|--device tpu9: Expected one of cpu"),
+        (["a.txt", "--device", "cuda:99"], "--device cuda:99: "),
+        (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: name a file, in a folder that exists"),
+        (["a.txt", "--output", "model"], "--output model: name a file, in a folder that exists"),
+    ],
+)
+def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, workplace, argv, message):
+    (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
+    # a model that is not there would be told first
+    assert re.search(message, refusal("summarize", *argv, "--model", "nowhere"))
+
+
+@pytest.mark.parametrize("model", ["nowhere", "./nowhere", "a/b/nowhere"])
+def test_model_that_is_not_there(refusal, files, model):
+    said = refusal("summarize", "a.txt", "--model", model)
+    assert said.startswith(f"--model {model} cannot be loaded: there is no such folder, and it is no Hub repository")
+
+
+def cut(path: Path) -> None:
+    """As a process leaves a file that was killed while it wrote it."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change(path: Path, **settings) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda folder: cut(folder / "model.safetensors"),
+            "--model model: model.safetensors cannot be read .* earlier",
+        ),
+        (lambda folder: (folder / "model.safetensors").write_bytes(b""), "model.safetensors cannot be read"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "--model model: it has no model.safetensors"),
+        (lambda folder: cut(folder / "config.json"), "--model model: config.json cannot be read .* copy it again"),
+        (lambda folder: cut(folder / "generation_config.json"), "generation_config.json cannot be read"),
+        (lambda folder: cut(folder / "processor_config.json"), "processor_config.json cannot be read"),
+        (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
+        (lambda folder: (folder / "config.json").unlink(), "--model model cannot be loaded: Unrecognized model"),
+        (
+            lambda folder: change(folder / "config.json", encoder_layers=5),
+            "`encoder_kernel_sizes` has 3 kernel sizes .*, but `encoder_layers` is 5",
+        ),
+        (lambda folder: change(folder / "config.json", ffn_dim=64), "--model model cannot be loaded: .*mismatched"),
+        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger gave the tag '"),
+        (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
+    ],
+)
+def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):
+    damage(workplace / "model")
+    assert re.search(message, refusal("summarize", "a.txt", *MODEL))

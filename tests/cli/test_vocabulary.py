@@ -1,0 +1,90 @@
+"""`hf-summ vocabulary` on files of every kind."""
+
+import re
+
+import pytest
+from transformers import AutoProcessor
+
+from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write, write_csv
+
+ROWS = [{"document": f"{sentence} Ana said so.", "summary": sentence[:30]} for sentence in SENTENCES]
+SMALL = ("--vocab_size", "300", "--tags", "none")
+
+
+@pytest.fixture(autouse=True)
+def corpus(tmp_path, monkeypatch):
+    """The same rows in every kind of file."""
+    monkeypatch.chdir(tmp_path)
+    documents, summaries = ("".join(f"{row[name]}\n" for row in ROWS) for name in ("document", "summary"))
+    write(tmp_path / "rows.jsonl", json_lines(ROWS))
+    write(tmp_path / "rows.jsonl.gz", json_lines(ROWS))
+    write_csv(tmp_path / "rows.csv", ROWS)
+    for name, text in (("a.source", documents), ("a.target", summaries), ("d.txt", documents), ("s.txt", summaries)):
+        write(tmp_path / name, text)
+
+
+@pytest.mark.parametrize("file", ["rows.jsonl.gz", "rows.csv", "a.source", "d.txt,s.txt"])
+def test_every_kind_of_file_gives_the_same_vocabulary(run, tmp_path, file):
+    run("vocabulary", "rows.jsonl", *SMALL, "--output", "one")
+    output, _ = run("vocabulary", file, *SMALL, "--output", "two")
+    assert output == "two: 300 subwords, tags of words: none\n"
+    assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
+
+
+def test_many_files_are_one_corpus(run, tmp_path):
+    write(tmp_path / "first.jsonl", json_lines(ROWS[:2]))
+    write_csv(tmp_path / "rest.csv", [{"text": row["document"], "title": row["summary"]} for row in ROWS[2:]])
+    run("vocabulary", "rows.jsonl", *SMALL, "--output", "one")
+    run("vocabulary", "first.jsonl", "rest.csv", *SMALL, "--output", "two")
+    assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
+
+
+def test_processor_without_tags_in_lower_case(run):
+    run("vocabulary", "rows.jsonl", *SMALL, "--lowercase", "--max_source_length", "9", "--output", "made")
+    processor = AutoProcessor.from_pretrained("made")
+    assert set(processor(SENTENCES[0])) == {"input_ids", "attention_mask"}
+    assert processor(SENTENCES[0]).data == processor(SENTENCES[0].upper()).data
+    assert (len(processor(SENTENCES[0])["input_ids"]), processor.max_target_length) == (9, 150)
+
+
+def test_processor_with_tags(run):
+    output, _ = run("vocabulary", "rows.jsonl", "--vocab_size", "300", "--output", "made")
+    assert output == "made: 300 subwords, tags of words: 50\n"
+    processor = AutoProcessor.from_pretrained("made")
+    # the tags of the English pipelines are the processor's own default
+    assert (processor.tags, processor.tag_vocabulary) == ("pos", None)
+    encoded = processor(SENTENCES[0])
+    assert len(encoded["tag_ids"]) == len(encoded["input_ids"])
+
+
+def test_named_columns(run, tmp_path):
+    write(tmp_path / "own.jsonl", json_lines([{"long": row["document"], "short": row["summary"]} for row in ROWS]))
+    columns = ("--text_column", "long", "--summary_column", "short")
+    assert "300 subwords" in run("vocabulary", "own.jsonl", *columns, *SMALL, "--output", "made")[0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["rows.jsonl", "--vocab_size", "100"], "vocab_size is 100, but .* alone are 260: give more"),
+        (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency is -1, but at least 1 is needed"),
+        (["rows.jsonl", "--max_source_length", "1"], "--max_source_length is 1, but at least 2 is needed"),
+        (["rows.jsonl", "--max_target_length", "0"], "--max_target_length is 0, but at least 2 is needed"),
+        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt', .* mean 'document'"),
+        (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
+        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv is a file: name a folder"),
+        (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
+        (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps cut off"),
+        (["other.jsonl"], "other.jsonl, line 1: no column that is known to hold a document, the columns are body_text"),
+        (["nowhere.jsonl"], "nowhere.jsonl is not there"),
+        (["unpaired.source"], "unpaired.source has no summaries beside it"),
+    ],
+)
+def test_what_cannot_work_is_told_and_nothing_written(refusal, tmp_path, argv, message):
+    write(tmp_path / "empty.jsonl", "")
+    write(tmp_path / "cut.jsonl", json_lines(ROWS)[:-20])
+    write(tmp_path / "other.jsonl", '{"body_text": "a", "summary": "b"}\n')
+    write(tmp_path / "unpaired.source", "a\n")
+    assert re.search(message, refusal("vocabulary", "--output", "made", "--tags", "none", *argv))
+    assert not (tmp_path / "made").exists()
