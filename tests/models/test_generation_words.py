@@ -40,7 +40,8 @@ def byte_level_words(tokens):
     """The words that token strings spell: parted at spaces, and where kinds of characters meet."""
     words = []
     for token in tokens:
-        if words and not token.startswith("Ġ") and _kind(words[-1]) == _kind(token):
+        # a space that is a token of its own begins a word that the next one goes on with
+        if words and not token.startswith("Ġ") and (not words[-1] or _kind(words[-1]) == _kind(token)):
             words[-1] += token
         else:
             words.append(token.removeprefix("Ġ"))
@@ -48,7 +49,10 @@ def byte_level_words(tokens):
 
 
 def _kind(text):
-    return "letter" if text[0].isalpha() else "digit" if text[0].isdigit() else "other"
+    if text[0].isdigit():
+        return "digit"
+    # the byte-level alphabet writes bytes beyond ASCII as signs of Latin-1
+    return "letter" if text[0].isalpha() or ord(text[0]) > 0xA0 else "other"
 
 
 def word_piece_words(tokens):

@@ -7,14 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _STANDARD_INPUT = "-"
-# transformers goes on without some of them when they cannot be read, and then decodes with other settings
-_MODEL_FILES = (
-    "config.json",
-    "generation_config.json",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-)
 
 
 def add_parser(commands) -> None:
@@ -92,9 +84,10 @@ def _load(arguments: argparse.Namespace):
     from transformers import pipeline
 
     import hf_summ  # noqa: F401 registers architectures and pipeline
+    from hf_summ.training.checkpoints import model_problem
 
     model = arguments.model
-    problem = _problem(Path(model)) if Path(model).is_dir() else None
+    problem = model_problem(model) if Path(model).is_dir() else None
     if problem is not None:
         raise ValueError(
             f"--model {model}: {problem}. Was it not written to its end? Name an earlier checkpoint, or copy it again"
@@ -113,21 +106,6 @@ def _load(arguments: argparse.Namespace):
         reason = reason.splitlines()[-1] if "Traceback" in reason else reason
         missing = "" if Path(model).exists() else "there is no such folder, and it is no Hub repository at hand: "
         raise ValueError(f"--model {model} cannot be loaded: {missing}{reason}") from error
-
-
-def _problem(folder: Path) -> str | None:
-    """What is wrong with a checkpoint's files, or None."""
-    from hf_summ.training.checkpoints import weights_problem
-
-    for name in _MODEL_FILES:
-        try:
-            json.loads((folder / name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            return f"{name} cannot be read ({error})"
-    # others' checkpoints may hold weights of another kind
-    return None if any(folder.glob("*.bin")) else weights_problem(folder)
 
 
 def _read(file: str, encoding: str) -> str:

@@ -75,6 +75,9 @@ class DataArguments:
     overwrite_cache: bool = field(default=False, metadata={"help": "Prepare the data again."})
     language: str = field(default="en", metadata={"help": "Language of the summaries, for ROUGE's sentences."})
 
+    def __post_init__(self):
+        _check_counts(self, "max_train_samples", "max_eval_samples", "max_predict_samples")
+
 
 @dataclass
 class GenerationArguments:
@@ -157,10 +160,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         self._resolve_best_metric()
         super().__post_init__()
-        for name in ("train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period", "early_stopping_patience"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} {value}: give a number of at least 1, or leave it out")
+        _check_counts(
+            self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period", "early_stopping_patience"
+        )
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:
@@ -274,6 +276,13 @@ def _file_tokens(path: str, content: dict[str, Any]) -> list[str]:
         else:
             tokens.append(f"--{key}={value}")
     return tokens
+
+
+def _check_counts(arguments: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            raise ValueError(f"--{name} {value}: give a number of at least 1, or leave it out")
 
 
 def _switched_off(token: str) -> str:

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -21,8 +22,8 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.models.generation_mixin import GENERATION_KEYS
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments, nearest
-from hf_summ.training.checkpoints import weights_problem
-from hf_summ.training.overrides import apply_overrides, parse_overrides
+from hf_summ.training.checkpoints import model_problem, settings_problem
+from hf_summ.training.overrides import apply_overrides, parse_overrides, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
             settings that do not go together.
     """
     is_fresh = arguments.model.model_name_or_path is None
+    _check_files(arguments.model)
     config = load_config(arguments.model)
     processor = load_processor(arguments.model, config)
     lengths = settle_lengths(arguments.data, processor, config)
@@ -74,10 +76,19 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
 
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
-    """The checkpoint's configuration, that of `config_name`, or the defaults of `model_type`; with the overrides."""
+    """The checkpoint's configuration, that of `config_name`, or the defaults of `model_type`; with the overrides.
+
+    Raises:
+        ValueError: nothing names a model, an architecture that does not exist or is none for seq2seq, values that the
+            configuration refuses.
+    """
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
-        config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
+        try:
+            config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
+        except StrictDataclassError as error:
+            flag = "config_name" if arguments.config_name else "model_name_or_path"
+            raise ValueError(f"--{flag} {source}: its config.json: {refusal(error)}") from error
     elif arguments.model_type is None:
         raise ValueError("name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights")
     elif arguments.model_type not in CONFIG_MAPPING:
@@ -164,13 +175,31 @@ def _hub_settings(arguments: ModelArguments) -> dict:
     }
 
 
-def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
-    folder = Path(name_or_path)
-    if folder.is_dir() and any(folder.glob("*.safetensors*")):
-        problem = weights_problem(folder)
+def _check_files(arguments: ModelArguments) -> None:
+    """Raises ValueError for a named folder with a file that was not written to its end."""
+    for flag, problem_of in (
+        ("model_name_or_path", model_problem),
+        ("config_name", settings_problem),
+        ("tokenizer_name", settings_problem),
+    ):
+        folder = getattr(arguments, flag)
+        problem = problem_of(folder) if folder is not None and Path(folder).is_dir() else None
         if problem is not None:
-            raise ValueError(f"--model_name_or_path {folder}: {problem}")
-    return AutoModelForSeq2SeqLM.from_pretrained(name_or_path, config=config, **_hub_settings(arguments))
+            raise ValueError(f"--{flag} {folder}: {problem}")
+
+
+def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+    # transformers' own error would not say which weights are of another shape
+    model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+        name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
+    )
+    if loaded["mismatched_keys"]:
+        name, there, here = min(loaded["mismatched_keys"])
+        raise ValueError(
+            f"--model_name_or_path {name_or_path}: {name} is {list(there)} in its weights, but {list(here)} by its "
+            "configuration; give the one it was trained with, with no --config_overrides that change shapes"
+        )
+    return model
 
 
 def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:

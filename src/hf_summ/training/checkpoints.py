@@ -21,6 +21,14 @@ logger = logging.getLogger(__name__)
 STATE = "trainer_state.json"
 _WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
 _INDEX = "model.safetensors.index.json"
+# transformers goes on without some of them when they cannot be read, and then decodes with other settings
+_SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "processor_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+)
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # what a training checkpoint holds beside model and processor
 _TRAINING_FILES = re.compile(
@@ -59,6 +67,29 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
     for file in ("optimizer.pt", "scheduler.pt"):
         if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
             return f"its {file} was not written to its end"
+    return None
+
+
+def model_problem(folder: str | os.PathLike) -> str | None:
+    """What is wrong with the files of a saved model and its processor, or None."""
+    folder = Path(folder)
+    problem = settings_problem(folder)
+    if problem is not None:
+        return problem
+    # others' checkpoints may hold weights of another kind
+    has_safetensors = any((folder / name).exists() for name in (*_WEIGHTS, _INDEX))
+    return None if not has_safetensors and any(folder.glob("*_model*.bin")) else weights_problem(folder)
+
+
+def settings_problem(folder: str | os.PathLike) -> str | None:
+    """Which of the settings and vocabulary files that a folder holds cannot be read, or None."""
+    for name in _SETTINGS:
+        try:
+            json.loads((Path(folder) / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError) as error:
+            return f"{name} cannot be read ({error})"
     return None
 
 

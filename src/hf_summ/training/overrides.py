@@ -51,8 +51,12 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
         return type(config).from_dict(merged)
     except (StrictDataclassError, ValueError, TypeError) as error:
         given = ", ".join(f"{key}={json.dumps(value)}" for key, value in overrides.items())
-        reason = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(f"--config_overrides {given}: {reason}") from error
+        raise ValueError(f"--config_overrides {given}: {refusal(error)}") from error
+
+
+def refusal(error: Exception) -> str:
+    """In one line, why a config refused a value."""
+    return " ".join(str(error.__cause__ or error).split())
 
 
 def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -> None:

@@ -3,19 +3,14 @@
 import functools
 import hashlib
 import json
-import logging
 from pathlib import Path
 
 import datasets
-import numpy as np
-import pyarrow.compute as pc
 from transformers import PreTrainedTokenizerBase
 
 import hf_summ.models
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
-
-logger = logging.getLogger(__name__)
 
 
 def prepare(
@@ -87,14 +82,3 @@ def _code() -> str:
     models = Path(hf_summ.models.__file__).parent
     files = [Path(__file__), *sorted(models.glob("processing_*.py")), *sorted(models.glob("text_*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-def drop_blank_summaries(dataset: datasets.Dataset) -> datasets.Dataset:
-    """The rows whose summary holds something to learn."""
-    tables = dataset.select_columns(["summary"]).with_format("arrow").iter(batch_size=65536)
-    holds = [pc.not_equal(pc.utf8_trim_whitespace(pc.fill_null(table["summary"], "")), "") for table in tables]
-    keep = np.concatenate([part.to_numpy(zero_copy_only=False) for part in holds]) if holds else np.zeros(0, bool)
-    if keep.all():
-        return dataset
-    logger.warning(f"{np.count_nonzero(~keep)} training rows have a blank summary and are left out")
-    return dataset.select(np.flatnonzero(keep))

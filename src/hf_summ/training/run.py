@@ -22,7 +22,7 @@ from hf_summ.training.arguments import RunArguments, SummarizationTrainingArgume
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
-from hf_summ.training.preparing import drop_blank_summaries, prepare
+from hf_summ.training.preparing import prepare
 from hf_summ.training.trainer import SummarizationTrainer
 
 logger = logging.getLogger(__name__)
@@ -184,12 +184,8 @@ def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> dat
             continue
         if split not in corpus:
             raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
-        rows = drop_blank_summaries(corpus[split]) if split == "train" else corpus[split]
-        if limit is not None:
-            rows = rows.select(range(min(limit, len(rows))))
-        if len(rows) == 0:
-            raise ValueError(f"the {split} split has no row with a summary")
-        splits[split] = rows
+        rows = corpus[split]
+        splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
     return datasets.DatasetDict(splits)
 
 

@@ -14,6 +14,7 @@ from accelerate.utils import gather_object
 from torch import nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, Seq2SeqTrainer
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
@@ -188,6 +189,32 @@ class SummarizationTrainer(Seq2SeqTrainer):
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
+
+    # what is saved
+
+    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
+        """transformers' files, with the arguments as training_args.json in place of its pickle, which nothing reads.
+
+        Checkpoints keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
+        """
+        if output_dir is None or Path(output_dir) == Path(self.args.output_dir):
+            # an upload in the background still reads what lies there
+            self._finish_current_push()
+        super()._save(output_dir, state_dict)
+        if self.args.should_save:
+            folder = Path(self.args.output_dir if output_dir is None else output_dir)
+            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+            write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
+
+    def init_hf_repo(self, *args, **kwargs) -> None:
+        """The repository on the Hub; transformers pickles its arguments right before uploads, so they are ignored."""
+        super().init_hf_repo(*args, **kwargs)
+        if self.is_world_process_zero():
+            path = Path(self.args.output_dir) / ".gitignore"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            if TRAINING_ARGS_NAME not in lines:
+                write_atomically(path, "\n".join([*lines, TRAINING_ARGS_NAME]) + "\n")
 
     def create_model_card(self, *args, **kwargs) -> None:
         """transformers' card, corrected."""

@@ -1,0 +1,86 @@
+"""The keys that `generate()` gains: against a search of all texts, and on real generation."""
+
+import itertools
+
+import pytest
+import torch
+from transformers import LogitsProcessor
+
+from hf_summ.models.generation_mixin import GnmtLengthPenalty
+from tests.conftest import SENTENCES
+from tests.models.architectures import GDLF
+from tests.models.test_generation_words import byte_level_words
+from tests.models.test_pipeline import build
+
+
+def best_text(model, inputs, longest, alpha):
+    """The text of the best score log p / ((5 + n) / 6)^α among all of up to `longest` tokens."""
+    vocab_size, end = model.config.vocab_size, model.config.eos_token_id
+    scored = []
+    for length in range(1, longest + 1):
+        for tokens in itertools.product(range(vocab_size), repeat=length):
+            ends = tokens[-1] == end
+            if end in tokens[:-1] or not (ends or length == longest):
+                continue
+            decoder_input_ids = torch.tensor([[1, *tokens]])
+            log_p = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1]).logits.log_softmax(-1)
+            total = log_p.gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
+            scored.append((total / ((5 + length) / 6) ** alpha, tokens))
+    return max(scored)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.9, 3.0])
+def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha):
+    model = GDLF.model(vocab_size=5)
+    inputs = GDLF.inputs(rows=1, length=5)
+    inputs["input_ids"] = inputs["input_ids"] % 5
+    with torch.no_grad():
+        score, tokens = best_text(model, inputs, longest=4, alpha=alpha)
+    outputs = model.generate(
+        **inputs,
+        num_beams=150,
+        max_new_tokens=4,
+        gnmt_length_penalty=alpha,
+        early_stopping="never",
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    assert tuple(outputs.sequences[0, 1:].tolist())[: len(tokens)] == tokens
+    assert outputs.sequences_scores[0].item() == pytest.approx(score, abs=1e-4)
+
+
+def test_gnmt_length_penalty_is_the_published_formula():
+    assert 10 ** GnmtLengthPenalty(0.9) == pytest.approx(((5 + 10) / 6) ** 0.9)
+
+
+@pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}], ids=str)
+def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
+    model, processor = build(GDLF, tiny_tokenizer)
+    inputs = processor(SENTENCES, return_tensors="pt")
+    limits = {"min_new_words": 12, "no_repeat_word_ngram_size": 2}
+    settings = {**settings, "max_new_tokens": 60, "logits_processor": [FavourShortTexts(tiny_tokenizer)]}
+    free = model.generate(**inputs, **dict.fromkeys(limits, 0), **settings)
+    held = model.generate(**inputs, **limits, **settings, tokenizer=processor)
+    assert not all(keeps_limits(row, tiny_tokenizer) for row in free)
+    assert all(keeps_limits(row, tiny_tokenizer) for row in held)
+
+
+class FavourShortTexts(LogitsProcessor):
+    """Makes the end, and a few tokens that open words, likelier than an untrained model finds them."""
+
+    def __init__(self, tokenizer):
+        opening = [index for token, index in tokenizer.get_vocab().items() if token.startswith("Ġ")]
+        self.favoured = [tokenizer.eos_token_id, *sorted(opening)[:6]]
+
+    def __call__(self, input_ids, scores):
+        scores = scores.clone()
+        scores[:, self.favoured] += 20.0
+        return scores
+
+
+def keeps_limits(ids, tokenizer):
+    special = set(tokenizer.all_special_ids)
+    words = byte_level_words(tokenizer.convert_ids_to_tokens([token for token in ids.tolist() if token not in special]))
+    bigrams = list(itertools.pairwise(words))
+    long_enough = len(words) >= 12 or tokenizer.eos_token_id not in ids
+    return long_enough and len(bigrams) == len(set(bigrams))
