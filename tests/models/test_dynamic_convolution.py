@@ -34,13 +34,11 @@ def make(length, kernel, heads=2, width=6, batch=2, extra=0):
 SHAPES = [(1, 3), (5, 31), (31, 7), (32, 7), (33, 1), (64, 31), (70, 3), (45, 41)]
 
 
-@pytest.mark.parametrize(("length", "kernel"), SHAPES)
-@pytest.mark.parametrize("causal", [False, True])
-def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, causal):
-    left = kernel - 1 if causal else (kernel - 1) // 2
+def assert_equals_naive(convolve, length, kernel, left):
+    """Outputs, and gradients by name."""
     inputs, taps = make(length, kernel)
     expected = naive_convolution(inputs, taps, left)
-    actual = dynamic_convolution(inputs, taps, left)
+    actual = convolve(inputs, taps, left)
     torch.testing.assert_close(actual, expected)
     weights = torch.randn_like(expected)
     expected_gradients = torch.autograd.grad((expected * weights).sum(), (inputs, taps))
@@ -49,17 +47,15 @@ def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kern
         torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
 
 
+@pytest.mark.parametrize(("length", "kernel"), SHAPES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, causal):
+    assert_equals_naive(dynamic_convolution, length, kernel, kernel - 1 if causal else (kernel - 1) // 2)
+
+
 def test_compiled_convolution_and_its_gradients_equal_the_naive_ones():
     for length, kernel, left in ((9, 3, 1), (40, 5, 4), (3, 5, 2)):
-        inputs, taps = make(length, kernel)
-        expected = naive_convolution(inputs, taps, left)
-        actual = compiled_dynamic_convolution(inputs, taps, left)
-        torch.testing.assert_close(actual, expected)
-        weights = torch.randn_like(expected)
-        expected_gradients = torch.autograd.grad((expected * weights).sum(), (inputs, taps))
-        actual_gradients = torch.autograd.grad((actual * weights).sum(), (inputs, taps))
-        for name, one, other in zip(("inputs", "taps"), actual_gradients, expected_gradients, strict=True):
-            torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+        assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
 
 
 def test_step_equals_the_last_position():

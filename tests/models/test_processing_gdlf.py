@@ -115,6 +115,14 @@ def test_single_text_gives_flat_lists_without_tensors(tiny_tokenizer):
     assert processor.decode(encoded["labels"], skip_special_tokens=True).strip() == "Bridge."
 
 
+def test_tagging_shows_its_progress(tiny_tokenizer, capsys):
+    processor = GdlfProcessor(tiny_tokenizer)
+    processor(SENTENCES)
+    assert "tagging" not in capsys.readouterr().err
+    processor(SENTENCES, show_progress=True)
+    assert f"{len(SENTENCES)}/{len(SENTENCES)}" in capsys.readouterr().err
+
+
 def test_lengths_cut_source_and_target(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tags="none", max_source_length=6, max_target_length=4)
     encoded = processor(SENTENCES[0], text_target=SENTENCES[1])

@@ -127,8 +127,6 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
     config_class = GdlfConfig
     _no_split_modules = ["GdlfEncoderLayer", "GdlfDecoderLayer"]
     _supports_sdpa = True
-    _supports_flash_attn = True
-    _supports_flex_attn = True
 
     @torch.no_grad()
     def _init_weights(self, module):
