@@ -41,8 +41,8 @@ for _config, _model, _head, _processor in _ARCHITECTURES:
     _head.register_for_auto_class("AutoModelForSeq2SeqLM")
     _processor.register_for_auto_class()
 
-# transformers looks for removed tasks before registered ones, from the version on that lists them
-getattr(transformers.pipelines, "REMOVED_TASKS", {}).pop("summarization", None)
+# transformers looks for removed tasks before it looks for registered ones
+transformers.pipelines.REMOVED_TASKS.pop("summarization", None)
 transformers.pipelines.PIPELINE_REGISTRY.register_pipeline(
     "summarization", pipeline_class=SummarizationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
 )

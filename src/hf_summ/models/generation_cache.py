@@ -40,9 +40,6 @@ class DecoderStateLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         return -1
 
-    # the name that get_max_length had up to transformers 5.17
-    get_max_cache_shape = get_max_length
-
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.states = {name: state.index_select(0, beam_idx.to(state.device)) for name, state in self.states.items()}
 
