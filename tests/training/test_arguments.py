@@ -95,6 +95,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["train.jsonl"], "train.jsonl: the first argument is a .yaml or .json file"),
         (["--do_train", "true", "more.yaml"], "more.yaml: belongs to no flag"),
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
+        (["--max_eval_samples", "0"], "--max_eval_samples 0: give a number of at least 1"),
     ],
 )
 def test_wrong_flag_is_named_with_what_would_do(argv, message):

@@ -15,6 +15,7 @@ from hf_summ.training.checkpoints import (
     check_fits,
     checkpoint_problem,
     last_complete_checkpoint,
+    model_problem,
 )
 from tests.training import tiny
 
@@ -40,11 +41,6 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
     return tmp_path / "run"
 
 
-def cut(path: Path) -> None:
-    """As a process leaves a file that was killed while it wrote it."""
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
 def test_newest_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder / "nowhere") is None
@@ -54,10 +50,10 @@ def test_newest_is_taken(run_folder):
     ("damage", "problem"),
     [
         (lambda folder: (folder / "trainer_state.json").unlink(), "has no trainer_state.json, so it was not written"),
-        (lambda folder: cut(folder / "trainer_state.json"), "trainer_state.json cannot be read"),
-        (lambda folder: cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
+        (lambda folder: tiny.cut(folder / "trainer_state.json"), "trainer_state.json cannot be read"),
+        (lambda folder: tiny.cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
-        (lambda folder: cut(folder / "optimizer.pt"), "optimizer.pt was not written to its end"),
+        (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt was not written to its end"),
         (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "is of step 7"),
         (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "index.json cannot be read"),
         (shutil.rmtree, None),
@@ -72,6 +68,25 @@ def test_half_written_one_is_passed_over_with_a_warning(run_folder, caplog, dama
 
 def test_problem_of_a_folder_that_is_not_there(tmp_path):
     assert checkpoint_problem(tmp_path / "no") == "there is no such folder"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.json", "generation_config.json", "processor_config.json", "tokenizer.json", "tokenizer_config.json"],
+)
+def test_settings_that_were_cut_off_are_named(run_folder, name):
+    assert model_problem(run_folder / "checkpoint-30") is None
+    tiny.cut(run_folder / "checkpoint-30" / name)
+    assert model_problem(run_folder / "checkpoint-30").startswith(f"{name} cannot be read (")
+
+
+@pytest.mark.parametrize(("other", "is_fine"), [("pytorch_model.bin", True), ("training_args.bin", False)])
+def test_weights_of_another_kind_will_do(run_folder, other, is_fine):
+    folder = run_folder / "checkpoint-30"
+    (folder / "model.safetensors").rename(folder / other)
+    assert model_problem(folder) == (None if is_fine else "it has no model.safetensors")
+    (folder / "model.safetensors").write_bytes(b"")
+    assert model_problem(folder).startswith("model.safetensors cannot be read")
 
 
 def test_checkpoint_of_another_model(run_folder, tiny_tokenizer):
@@ -142,7 +157,7 @@ def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
         average_checkpoints([], tmp_path / "mean")
     with pytest.raises(ValueError, match="the checkpoints of one run, but 2 folders are given"):
         average_checkpoints([run_folder, run_folder], tmp_path / "mean", last=1)
-    cut(run_folder / "checkpoint-10" / "model.safetensors")
+    tiny.cut(run_folder / "checkpoint-10" / "model.safetensors")
     with pytest.raises(ValueError, match=r"checkpoint-10 cannot be averaged: model.safetensors cannot be read"):
         average_checkpoints([run_folder / "checkpoint-10", run_folder / "checkpoint-20"], tmp_path / "mean")
     other = tmp_path / "other"

@@ -1,14 +1,13 @@
 """Texts to token ids."""
 
 import json
-import logging
 
 import datasets
 import pytest
 
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.files import write_atomically
-from hf_summ.training.preparing import drop_blank_summaries, encode, prepare, processor_fingerprint
+from hf_summ.training.preparing import encode, prepare, processor_fingerprint
 from tests.training import tiny
 
 
@@ -52,16 +51,6 @@ def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):
     processor.save_pretrained(tmp_path)
     assert processor_fingerprint(type(processor).from_pretrained(tmp_path)) == before
     assert processor_fingerprint(tiny_tokenizer) != before
-
-
-def test_blank_summaries_never_reach_training(caplog):
-    summaries = ["one", " \t\n", "", "two", None, "\u00a0\u2003"]
-    dataset = datasets.Dataset.from_dict({"document": list("abcdef"), "summary": summaries})
-    with caplog.at_level(logging.WARNING, logger="hf_summ"):
-        assert drop_blank_summaries(dataset)["document"][:] == ["a", "d"]
-    assert "4 training rows have a blank summary" in caplog.text
-    whole = dataset.select([0, 3])
-    assert drop_blank_summaries(whole) is whole
 
 
 def test_written_files_replace_the_old_ones(tmp_path):

@@ -15,10 +15,12 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
+from tests.hub import LocalHub, Reply
 from tests.training import tiny
 
 ROOT = Path(__file__).parents[2]
 TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+PICKLES = {".bin", ".pt", ".pth", ".pkl"}
 CPU = {"ACCELERATE_USE_CPU": "1"}
 
 
@@ -81,6 +83,10 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
     assert list(out.glob("runs/*/events*"))
     assert "hf_summ" in (out / "README.md").read_text()
+    for folder in (out, *out.glob("checkpoint-*")):
+        assert json.loads((folder / "training_args.json").read_text())["train_tokens_per_batch"] == 160
+        assert not list(folder.glob("*.bin"))
+    assert not [path.name for path in out.iterdir() if path.suffix in PICKLES]
 
 
 def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monkeypatch):
@@ -216,14 +222,75 @@ def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
     assert len(predictions.split("\n")) == len(rows) + 1
 
 
-def test_half_written_model_is_named(settings, tmp_path, processor_folder):
-    processor = AutoProcessor.from_pretrained(processor_folder)
-    tiny.gdlf(processor).save_pretrained(tmp_path / "model")
-    weights = tmp_path / "model" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:1000])
-    path = settings(model_name_or_path=str(tmp_path / "model"), config_overrides=None)
-    with pytest.raises(ValueError, match=r"--model_name_or_path .*model: model.safetensors cannot be read"):
-        set_up(parse_arguments([path]))
+def change(path: Path, **values) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+OTHER_SHAPE = r"model\.\S+ is \[32\] in its weights, but \[64\] by its configuration; .* with no --config_overrides"
+
+
+@pytest.mark.parametrize(
+    ("flag", "damage", "overrides", "message"),
+    [
+        (
+            "model_name_or_path",
+            lambda folder: tiny.cut(folder / "model.safetensors"),
+            [],
+            "model.safetensors cannot be rea",
+        ),
+        (
+            "model_name_or_path",
+            lambda folder: tiny.cut(folder / "generation_config.json"),
+            [],
+            "generation_config.json can",
+        ),
+        ("config_name", lambda folder: tiny.cut(folder / "config.json"), [], "config.json cannot be read"),
+        ("tokenizer_name", lambda folder: tiny.cut(folder / "tokenizer.json"), [], "tokenizer.json cannot be read"),
+        ("model_name_or_path", lambda folder: change(folder / "config.json", ffn_dim=64), [], OTHER_SHAPE),
+        ("model_name_or_path", lambda folder: None, ["--config_overrides", "ffn_dim=64"], OTHER_SHAPE),
+        *(
+            (flag, lambda folder: change(folder / "config.json", encoder_layers=2), [], "its config.json: `encoder_ke")
+            for flag in ("model_name_or_path", "config_name")
+        ),
+    ],
+)
+def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder, flag, damage, overrides, message):
+    processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
+    tiny.gdlf(processor).save_pretrained(model)
+    processor.save_pretrained(model)
+    damage(model)
+    path = settings(config_overrides=None, **{flag: str(model)})
+    with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
+        set_up(parse_arguments([path, *overrides]))
+    assert "\n" not in str(caught.value)
+
+
+class IgnoringHub(LocalHub):
+    """A Hub that goes by .gitignore, as the real one does."""
+
+    def preupload(self, body: bytes, kind: str, name: str) -> Reply:
+        """Which of the files to come are not wanted."""
+        ignored = json.loads(body).get("gitIgnore", "").splitlines()
+        reply = super().preupload(body, kind, name)
+        for entry in reply.body["files"]:
+            entry["shouldIgnore"] = entry["path"] in ignored
+        return reply
+
+
+def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
+    path = settings(push_to_hub=True, hub_model_id="tester/bridges", save_strategy="steps", save_steps=4)
+    with IgnoringHub() as hub:
+        process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        commits = hub.repositories["model", "tester/bridges"].commits
+        assert not hub.unknown_requests
+    # the first ones come with the checkpoints, while training goes on
+    assert len(commits) > 2
+    pushed = {name for _, files in commits for name in files}
+    assert {"model.safetensors", "tokenizer.json", "README.md", "training_args.json"} < pushed
+    assert not [name for name in pushed if Path(name).suffix in PICKLES]
+    assert not (tmp_path / "out" / "training_args.bin").exists()
 
 
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):

@@ -112,6 +112,11 @@ def write_settings(folder: Path, **settings: Any) -> str:
     return str(path)
 
 
+def cut(path: Path) -> None:
+    """Leaves a file as a process does that was killed while it wrote it."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
 def history(folder: Path | str, *keys: str) -> list[tuple]:
     """Step and the named values of each training log entry."""
     state = json.loads((Path(folder) / "trainer_state.json").read_text(encoding="utf-8"))

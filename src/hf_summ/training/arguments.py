@@ -13,8 +13,6 @@ import yaml
 from transformers import HfArgumentParser, Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
 
-OVERRIDES = "config_overrides"
-
 
 @dataclass
 class ModelArguments:
@@ -261,7 +259,7 @@ def _file_tokens(path: str, content: dict[str, Any]) -> list[str]:
             raise ValueError(f"{path}: there is no key {key!r}{nearest(str(key), kinds)}")
         if value is None:
             continue
-        if key == OVERRIDES and isinstance(value, dict):
+        if key == "config_overrides" and isinstance(value, dict):
             value = [f"{name}={json.dumps(item)}" for name, item in value.items()]
         elif key == "learning_rates" and isinstance(value, dict):
             value = [f"{name}={item}" for name, item in value.items()]

@@ -18,7 +18,7 @@ from transformers.trainer_callback import TrainerState
 
 logger = logging.getLogger(__name__)
 
-STATE = "trainer_state.json"
+_STATE = "trainer_state.json"
 _WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
 _INDEX = "model.safetensors.index.json"
 # transformers goes on without some of them when they cannot be read, and then decodes with other settings
@@ -56,14 +56,14 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
         return problem
     try:
         # written last, so that a checkpoint without it was cut off
-        step = json.loads((folder / STATE).read_text(encoding="utf-8"))["global_step"]
+        step = json.loads((folder / _STATE).read_text(encoding="utf-8"))["global_step"]
     except FileNotFoundError:
-        return f"it has no {STATE}, so it was not written to its end"
+        return f"it has no {_STATE}, so it was not written to its end"
     except (OSError, ValueError, KeyError, TypeError) as error:
-        return f"its {STATE} cannot be read ({error})"
+        return f"its {_STATE} cannot be read ({error})"
     name = _FOLDER.match(folder.name)
     if name and int(name[1]) != step:
-        return f"its {STATE} is of step {step}"
+        return f"its {_STATE} is of step {step}"
     for file in ("optimizer.pt", "scheduler.pt"):
         if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
             return f"its {file} was not written to its end"
@@ -219,7 +219,7 @@ def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
 
 def _scores(checkpoint: Path) -> dict[int, float]:
     """Step to validation score, more is better, from the history that the newest checkpoint carries."""
-    state = TrainerState.load_from_json(str(checkpoint / STATE))
+    state = TrainerState.load_from_json(str(checkpoint / _STATE))
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
     best = next((entry for entry in evaluations if entry["step"] == state.best_global_step), {})
     metric = next((name for name, value in best.items() if value == state.best_metric and name != "step"), "eval_loss")
