@@ -11,6 +11,7 @@ import yaml
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig
 
 import hf_summ  # noqa: F401 registers the architectures
+from hf_summ.data.rows import ROW_FILES
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.overrides import apply_overrides, parse_overrides
 
@@ -80,6 +81,16 @@ def test_every_key_says_whether_it_is_stated_or_chosen(file):
             above = previous if previous.lstrip().startswith("#") else ""
             assert re.search(r"\b(stated|chosen)\b", own or above), f"{file.name}: {match[1]}"
     assert found == keys(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("file", sorted((CONFIGS / "gdlf").iterdir()), ids=lambda file: file.name)
+def test_vocabulary_command_reads_corpus_files(file):
+    text = file.read_text(encoding="utf-8").replace(" \\\n#", "")
+    (command,) = re.findall(r"hf-summ vocabulary (.*)", text)
+    names = list(itertools.takewhile(lambda token: not token.startswith("--"), command.split()))
+    assert names
+    # X.source is read with its X.target
+    assert {Path(name.removesuffix(".gz")).suffix for name in names} <= {*ROW_FILES, ".source"}
 
 
 def test_readme_tabulates_every_yaml():

@@ -180,8 +180,9 @@ def test_half_precision_stays_close(architecture, dtype):
 
 
 def test_label_outside_the_vocabulary_is_named(architecture):
-    with pytest.raises(ValueError, match="label 40 is outside the vocabulary of 40"):
-        architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), 40))
+    for label in (40, -1):
+        with pytest.raises(ValueError, match=f"label {label} is outside the vocabulary of 40"):
+            architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), label))
 
 
 def test_word_limits_ask_for_the_tokenizer(architecture):

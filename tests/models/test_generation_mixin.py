@@ -1,6 +1,7 @@
 """The keys that `generate()` gains: against a search of all texts, and on real generation."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -63,6 +64,16 @@ def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     held = model.generate(**inputs, **limits, **settings, tokenizer=processor)
     assert not all(keeps_limits(row, tiny_tokenizer) for row in free)
     assert all(keeps_limits(row, tiny_tokenizer) for row in held)
+
+
+def test_generations_at_the_same_time_do_not_disturb_each_other(tiny_tokenizer):
+    model, processor = build(GDLF, tiny_tokenizer)
+    inputs = processor(SENTENCES, return_tensors="pt")
+    expected = model.generate(**inputs, tokenizer=processor)
+    with ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(model.generate, **inputs, tokenizer=processor) for _ in range(8)]
+    for future in futures:
+        torch.testing.assert_close(future.result(), expected)
 
 
 class FavourShortTexts(LogitsProcessor):

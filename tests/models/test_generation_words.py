@@ -16,11 +16,12 @@ from hf_summ.models.generation_words import (
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 # pieces that make the same words in several ways, of several kinds of characters
 PIECES = ["a", "b", "ab", "ba", "1", "12", ",", "."]
+# a space and a line end that are tokens of their own, and an opening quotation mark as the bytes that it is
+BYTE_LEVEL_PIECES = [*PIECES, "âĢľ", "Ċ", *(f"Ġ{piece}" for piece in ("", "âĢľ", *PIECES))]
 
 
 def byte_level_tokenizer():
-    vocabulary = SPECIAL + PIECES + [f"Ġ{piece}" for piece in PIECES]
-    return _tokenizer(vocabulary, decoders.ByteLevel())
+    return _tokenizer(SPECIAL + BYTE_LEVEL_PIECES, decoders.ByteLevel())
 
 
 def word_piece_tokenizer():
@@ -38,18 +39,24 @@ def _tokenizer(vocabulary, decoder):
 
 def byte_level_words(tokens):
     """The words that token strings spell: parted at spaces, and where kinds of characters meet."""
-    words = []
+    words, opens = [], True
     for token in tokens:
-        # a space that is a token of its own begins a word that the next one goes on with
-        if words and not token.startswith("Ġ") and (not words[-1] or _kind(words[-1]) == _kind(token)):
-            words[-1] += token
+        text = token.removeprefix("Ġ")
+        if text in ("", "Ċ"):
+            opens = True
+            continue
+        if opens or token.startswith("Ġ") or _kind(words[-1]) != _kind(text):
+            words.append(text)
         else:
-            words.append(token.removeprefix("Ġ"))
+            words[-1] += text
+        opens = False
     return words
 
 
 def _kind(text):
-    if text[0].isdigit():
+    if text.startswith("âĢľ"):
+        return "other"
+    if text[0].isdigit() and text[0].isascii():
         return "digit"
     # the byte-level alphabet writes bytes beyond ASCII as signs of Latin-1
     return "letter" if text[0].isalpha() or ord(text[0]) > 0xA0 else "other"
@@ -89,7 +96,11 @@ def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
         banned = processor(input_ids, torch.zeros(12, vocab_size)).isinf()
         for row in range(12):
             tokens = tokenizer.convert_ids_to_tokens(choices[row])
-            expected = [repeats(spell([*tokens, tokenizer.convert_ids_to_tokens(token)]), size) for token in ordinary]
+            expected = []
+            for token in tokenizer.convert_ids_to_tokens(ordinary):
+                words = spell([*tokens, token])
+                # a space says nothing again, also in a text that has repeated itself before
+                expected.append(words != spell(tokens) and repeats(words, size))
             assert banned[row, ordinary].tolist() == expected, tokens
             assert not banned[row, : len(SPECIAL)].any()
             assert not banned[row, len(tokenizer) :].any()

@@ -147,6 +147,15 @@ def test_transformers_own_models_work_too(bart_folder):
     assert summarizer("The bridge cost 12 million. " * 50)
 
 
+def test_models_that_want_a_prefix_get_it(bart_folder):
+    summarizer = pipeline("summarization", model=str(bart_folder))
+    plain = summarizer.preprocess(SENTENCES[0])["input_ids"]
+    summarizer.model.config.task_specific_params = {"summarization": {"prefix": "summarize: "}}
+    prefixed = summarizer.preprocess(SENTENCES[0])["input_ids"]
+    assert prefixed.equal(summarizer.tokenizer(f"summarize: {SENTENCES[0]}", return_tensors="pt")["input_ids"])
+    assert not prefixed.equal(plain)
+
+
 def test_adapted_model(tiny_tokenizer):
     from peft import LoraConfig, get_peft_model
 

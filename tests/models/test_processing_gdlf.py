@@ -1,10 +1,13 @@
 """The processor: subwords, tags by the real tagger, padding, saving."""
 
+import copy
 import sys
 
 import pytest
+import spacy
 import torch
-from transformers import AutoProcessor
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import AutoProcessor, PreTrainedTokenizerFast
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.models import GdlfConfig, GdlfProcessor
@@ -61,6 +64,20 @@ def test_subword_belongs_to_the_word_of_its_first_character():
     owners = [(tag - 1) // 4 for tag in subword_tag_ids(offsets, words, tag_ids)]
     assert owners == [0, 1, 1, 1, 2]
     assert [SUBWORD_POSITIONS[position] for position in positions] == ["O", "B", "I", "E", "O"]
+
+
+def test_space_before_a_word_does_not_shift_tags():
+    text = "Anna quickly eats red apples ."
+    for pre_tokenizer in (pre_tokenizers.Metaspace(), pre_tokenizers.ByteLevel(add_prefix_space=False)):
+        trained = Tokenizer(models.BPE())
+        trained.pre_tokenizer = pre_tokenizer
+        trained.post_processor = processors.ByteLevel(trim_offsets=False)
+        trainer = trainers.BpeTrainer(vocab_size=200, special_tokens=["<pad>", "</s>"], show_progress=False)
+        trained.train_from_iterator([text] * 3, trainer)
+        tokenizer = PreTrainedTokenizerFast(tokenizer_object=trained, pad_token="<pad>", eos_token="</s>")
+        processor = GdlfProcessor(tokenizer)
+        names = tag_names(processor, processor(text)["tag_ids"])
+        assert names == ["O-NNP", "O-RB", "O-VBZ", "O-JJ", "O-NNS", "O-.", "-"]
 
 
 def test_default_vocabulary_is_the_english_taggers():
@@ -152,6 +169,34 @@ def test_align_fits_config_and_tags_to_each_other(tiny_tokenizer):
     assert (config.pad_token_id, config.bos_token_id, config.eos_token_id) == (0, 1, 2)
 
 
+def test_align_takes_the_labels_of_a_tagger_of_ones_own(tiny_tokenizer, tmp_path):
+    pipeline = spacy.blank("en")
+    entities = pipeline.add_pipe("ner")
+    entities.add_label("PER")
+    pipeline.initialize()
+    pipeline.to_disk(tmp_path / "tagger")
+    labels = ["PER", "NONE"]
+    processor = GdlfProcessor(tiny_tokenizer, tags="pos", tagger=str(tmp_path / "tagger"), tag_vocabulary=["X"])
+    config = GdlfConfig(tags="ner")
+    processor.align(config)
+    assert processor.word_tags == labels
+    assert config.tag_vocab_size == 1 + 4 * 2
+    assert len(processor(SENTENCE)["tag_ids"]) == len(processor(SENTENCE)["input_ids"])
+
+
+def test_tokenizer_of_other_models_lends_its_vocabulary(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.bos_token, tokenizer.padding_side = None, "left"
+    processor = GdlfProcessor(tokenizer, tags="none")
+    config = GdlfConfig(tags="none")
+    processor.align(config)
+    assert config.decoder_start_token_id == tokenizer.pad_token_id
+    assert tokenizer.padding_side == "right"
+    tokenizer.pad_token = None
+    with pytest.raises(ValueError, match="the tokenizer has no `pad_token`"):
+        GdlfProcessor(tokenizer, tags="none")
+
+
 AWKWARD = {
     "one character": "x",
     "blank": " \n\t ",
@@ -206,6 +251,10 @@ def test_what_is_no_text_is_named(tiny_tokenizer):
         processor(["a", None])
     with pytest.raises(ValueError, match="nothing to process"):
         processor()
+    with pytest.raises(ValueError, match="`text` is an empty list"):
+        processor([])
+    with pytest.raises(ValueError, match="`tags` is 'POS'"):
+        GdlfProcessor(tiny_tokenizer, tags="POS")
     with pytest.raises(ValueError, match="`max_source_length` is 1"):
         GdlfProcessor(tiny_tokenizer, max_source_length=1)
 
@@ -217,4 +266,14 @@ def test_padding_needs_a_length_and_room(tiny_tokenizer):
         processor.pad(rows, padding="max_length")
     with pytest.raises(ValueError, match="has a row of 3, beyond the `max_length` of 2"):
         processor.pad(rows, padding="max_length", max_length=2)
+    with pytest.raises(ValueError, match="`padding` is 'left'"):
+        processor.pad(rows, padding="left")
+    with pytest.raises(ValueError, match="no features to pad"):
+        processor.pad([])
+    assert processor.pad([*rows, rows[0] | {"input_ids": [2]}], padding="do_not_pad", return_tensors=None)[
+        "input_ids"
+    ] == [
+        [5, 6, 2],
+        [2],
+    ]
     assert torch.equal(processor.pad(rows)["input_ids"], torch.tensor([[5, 6, 2]]))

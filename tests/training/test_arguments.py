@@ -96,11 +96,26 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--do_train", "true", "more.yaml"], "more.yaml: belongs to no flag"),
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
         (["--max_eval_samples", "0"], "--max_eval_samples 0: give a number of at least 1"),
+        (["--lead_sentences", "0"], "--lead_sentences 0: give a number of at least 1"),
+        (["--num_beams", "0"], "--num_beams 0: give a number of at least 1"),
+        (["--min_new_words", "-1"], "--min_new_words -1: give a number of at least 0"),
+        (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: give a number of at least 0"),
+        (["--gnmt_length_penalty", "-0.5"], "--gnmt_length_penalty -0.5: give a number of at least 0"),
+        (["--max_source_length", "1"], "--max_source_length 1: give a number of at least 2"),
+        (["--max_target_length", "1"], "--max_target_length 1: give a number of at least 2"),
+        (["--val_max_target_length", "1"], "--val_max_target_length 1: give a number of at least 2"),
     ],
 )
 def test_wrong_flag_is_named_with_what_would_do(argv, message):
     with pytest.raises(ValueError, match=message):
         parse_arguments(argv)
+
+
+def test_least_values_are_taken():
+    flags = ["--num_beams", "1", "--min_new_words", "0", "--gnmt_length_penalty", "0", "--max_source_length", "2"]
+    arguments = parse_arguments([*flags, "--lead_sentences", "1"])
+    assert arguments.generation.given() == {"num_beams": 1, "min_new_words": 0, "gnmt_length_penalty": 0.0}
+    assert (arguments.data.max_source_length, arguments.training.lead_sentences) == (2, 1)
 
 
 def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():

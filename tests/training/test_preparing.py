@@ -1,9 +1,11 @@
 """Texts to token ids."""
 
+import copy
 import json
 
 import datasets
 import pytest
+from tokenizers.processors import TemplateProcessing
 
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.files import write_atomically
@@ -24,6 +26,18 @@ def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
     assert max(map(len, ours["labels"])) == 6
     assert {row[-1] for name in ("input_ids", "labels") for row in ours[name]} == {tiny_tokenizer.eos_token_id}
     assert tiny_tokenizer.decode(ours["input_ids"][0]).strip().startswith("say:")
+
+
+def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="$A </s> <s>", special_tokens=[("</s>", 2), ("<s>", 1)]
+    )
+    features = encode(corpus[:], tokenizer, (8, 6), "")
+    rows = features["input_ids"] + features["labels"]
+    assert {tuple(row[-2:]) for row in rows} == {(2, 1)}
+    assert {row.count(2) for row in rows} == {1}
+    assert (max(map(len, features["input_ids"])), max(map(len, features["labels"]))) == (8, 6)
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
+from hf_summ import GdlfProcessor
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
@@ -168,7 +169,6 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
         ({"output_dir": None}, "--output_dir is needed for training and prediction"),
         ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
-        ({"max_target_length": 1}, "--max_target_length 1: at least 2 tokens are needed"),
         ({"learning_rates": {"embde": 1.0}}, "'embde' matches no parameter"),
         ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
         ({"temperature": 0.5}, "the generation settings do not go together"),
@@ -315,6 +315,15 @@ def test_command_line_says_what_is_wrong_in_one_line(settings, monkeypatch, caps
     assert console_main() == code
     *_, last = capsys.readouterr().err.splitlines(keepends=True)
     assert re.match(message, last)
+
+
+def test_tagger_that_is_not_installed_is_told_in_one_line(settings, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+    GdlfProcessor(tiny_tokenizer, tags="pos", tagger="no_such_pipeline").save_pretrained(tmp_path / "processor")
+    path = settings(tokenizer_name=str(tmp_path / "processor"), config_overrides=tiny.MODEL | {"tags": "pos"})
+    monkeypatch.setattr(sys, "argv", ["run_summarization.py", path])
+    assert console_main() > 0
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: .*pip install 'hf-summ\[spacy\]'", last)
 
 
 def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):

@@ -238,6 +238,22 @@ def test_generation_settings_stay_the_users(make, tmp_path):
     assert "max_length" not in saved
 
 
+def test_generation_settings_stay_the_users_when_generation_fails(make):
+    trainer = make(compute_metrics=lambda predictions: {})
+    before = trainer.model.generation_config.to_dict()
+
+    def fill_in_and_fail(module, arguments, settings):
+        if "labels" not in settings:
+            # as some versions of transformers do
+            module.generation_config.max_length = 21
+            raise RuntimeError("out of memory")
+
+    trainer.model.register_forward_pre_hook(fill_in_and_fail, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trainer.evaluate()
+    assert trainer.model.generation_config.to_dict() == before
+
+
 def test_token_batches_train_and_report_their_size(make):
     trainer = make(train_tokens_per_batch=150, max_steps=-1, num_train_epochs=1, logging_steps=1)
     found = losses(trainer)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from hf_summ.models.configuration_gdlf import TAGS
+from hf_summ.models.text_tagging import TAGS
 
 
 def add_parser(commands) -> None:

@@ -6,9 +6,9 @@ from huggingface_hub.dataclasses import strict
 
 from .configuration_base import SummarizationConfig
 from .modules_gating import GATINGS
+from .text_tagging import TAGS
 
 _LAYER_FUSIONS = ("none", "fusion", "hierarchical")
-TAGS = ("none", "pos", "ner", "pos+ner")
 _IMPLEMENTATIONS = ("chunked", "compiled")
 
 

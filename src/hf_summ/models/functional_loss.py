@@ -44,11 +44,12 @@ def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) ->
 def check_labels(labels: torch.Tensor, vocab_size: int) -> None:
     """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
     # on an accelerator this look would wait for it at every step, and its own assertion stops the run anyway
-    if labels.device.type != "cpu" or labels.numel() == 0:
+    if labels.device.type != "cpu":
         return
-    largest = labels.max().item()
-    if largest >= vocab_size:
+    wanted = labels[labels != IGNORED_LABEL]
+    outside = wanted[(wanted < 0) | (wanted >= vocab_size)]
+    if outside.numel():
         raise ValueError(
-            f"label {largest} is outside the vocabulary of {vocab_size}: the labels were made with another tokenizer; "
+            f"label {outside[0]} is outside the vocabulary of {vocab_size}: another tokenizer made the labels; "
             "use the processor that was saved with the model, or set `vocab_size` to the tokenizer's"
         )

@@ -1,5 +1,6 @@
 """What the architectures add to transformers' `generate()`."""
 
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -7,6 +8,9 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, word_table
+
+# the tokenizer of the running `generate()`; transformers does not hand it to what makes the logits processors
+_word_tokenizer: ContextVar = ContextVar("word_tokenizer", default=None)
 
 GENERATION_KEYS = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty")
 
@@ -37,13 +41,14 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`; `tokenizer` (or a processor) is needed by the keys that count words."""
-        self._word_tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
+        tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
-            kwargs["tokenizer"] = self._word_tokenizer
+            kwargs["tokenizer"] = tokenizer
+        outer = _word_tokenizer.set(tokenizer)
         try:
             return super().generate(*args, **kwargs)
         finally:
-            del self._word_tokenizer
+            _word_tokenizer.reset(outer)
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
         # only the decoder's rows are repeated: its layers read the number of beams off the shapes
@@ -79,7 +84,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []
-        tokenizer = getattr(self, "_word_tokenizer", None)
+        tokenizer = _word_tokenizer.get()
         if tokenizer is None:
             raise ValueError(
                 "`no_repeat_word_ngram_size` and `min_new_words` count words, which only the tokenizer knows: call "

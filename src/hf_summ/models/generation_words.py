@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
@@ -29,17 +30,20 @@ class WordTable:
     """
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
-        marker, marked_opens, kinds_matter = _word_marker(tokenizer)
+        marks = _word_marks(tokenizer)
         special = set(tokenizer.all_special_ids)
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
         opens, kinds, texts = [], [], []
         for index, token in enumerate(tokens):
-            marked = token.startswith(marker)
-            text = token[len(marker) :] if marked else token
-            opens.append(index in special or marked == marked_opens)
-            kinds.append(_SPECIAL if index in special else _kind(text) if kinds_matter else _LETTER)
-            # a special token is no word: its number, which no character has, keeps it apart from all of them
-            texts.append([0x110000 + index] if index in special else [ord(character) for character in text])
+            text, marked = marks.read(token)
+            kind = _SPECIAL if index in special else marks.kind(text)
+            opens.append(kind == _SPECIAL or (marked and kind != _SPACE))
+            kinds.append(kind)
+            if kind == _SPECIAL:
+                # it is no word: a number that no character has keeps it apart from all of them
+                texts.append([0x110000 + index])
+            else:
+                texts.append([] if kind == _SPACE else [ord(character) for character in text])
         missing = vocab_size - len(tokens)
         self.opens = torch.tensor(opens + [True] * missing, device=device)
         self.kinds = torch.tensor(kinds + [_SPECIAL] * missing, device=device)
@@ -51,19 +55,20 @@ class WordTable:
 
     def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
         """(R, L) token ids -> (R, L), true where a token opens a word; a special token opens one of its own."""
+        kinds = self.kinds[tokens]
         opened = self.opens[tokens]
-        opened[:, 0] = True
-        opened[:, 1:] |= self._parts(self.kinds[tokens[:, :-1]], self.kinds[tokens[:, 1:]])
+        opened[:, 0] = kinds[:, 0] != _SPACE
+        opened[:, 1:] |= self._part(kinds[:, :-1], kinds[:, 1:])
         return opened
 
     def opens_after(self, last_tokens: torch.Tensor) -> torch.Tensor:
         """(R,) token ids -> (R, V), true where a token would open a word behind them."""
-        return self.opens[None] | self._parts(self.kinds[last_tokens][:, None], self.kinds[None])
+        return self.opens[None] | self._part(self.kinds[last_tokens][:, None], self.kinds[None])
 
     @staticmethod
-    def _parts(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        # a space that is a token of its own opens the word that the next token only continues
-        return (before != after) & (before != _SPACE)
+    def _part(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+        # space that is a token of its own is no word, and what comes behind it opens one
+        return (before != after) & (after != _SPACE)
 
 
 _tables: WeakKeyDictionary = WeakKeyDictionary()
@@ -79,11 +84,7 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
 
 
 class MinNewWordsLogitsProcessor(LogitsProcessor):
-    """Forbids the end of the text until `min_new_words` words are there.
-
-    The word that is being written counts only when the next one opens, so the end is free once that many have opened:
-    a text may end with its last word.
-    """
+    """Forbids the end of the text until it has `min_new_words` words; the one that would be its last counts."""
 
     def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):
         self.min_new_words = min_new_words
@@ -136,7 +137,8 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
     def _words(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Hash and length of each word, (R, W), zero behind a row's last; and the number of words, (R,)."""
         opened = self.table.words_opened(tokens)
-        index = opened.cumsum(-1) - 1
+        # space before the first word adds nothing to it
+        index = (opened.cumsum(-1) - 1).clamp(min=0)
         lengths = self.table.lengths[tokens]
         before = lengths.cumsum(-1) - lengths
         starts = torch.zeros_like(before).scatter_reduce(1, index, before, "amin", include_self=False)
@@ -144,7 +146,7 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         powers = _powers(_BASE, int(offsets.max()) + 1, tokens.device)
         parts = self.table.hashes[tokens] * powers[offsets]
         words = torch.zeros_like(parts).scatter_add(1, index, parts)
-        return words, torch.zeros_like(lengths).scatter_add(1, index, lengths), index[:, -1] + 1
+        return words, torch.zeros_like(lengths).scatter_add(1, index, lengths), opened.sum(-1)
 
     def _continuations(self, words, lengths, counts, complete):
         """The words that followed, earlier in the text, the n - 1 words before position `complete` (R,).
@@ -192,25 +194,56 @@ def _polynomial(codes: list[int]) -> int:
     return _wrap(value)
 
 
-def _kind(text: str) -> int:
-    if not text:
-        return _SPACE
-    if text[0].isdigit():
-        return _DIGIT
-    # byte-level alphabets write the bytes of other scripts as letters and signs of Latin-1: all of them are letters
-    return _LETTER if text[0].isalpha() or ord(text[0]) > 0xA0 else _OTHER
+@dataclass(frozen=True)
+class _WordMarks:
+    """How a tokenizer's tokens show words: what precedes some tokens, and whether it marks a word's first token.
+
+    With `parts_kinds`, words are also parted where kinds of characters meet; with `is_byte_level`, a token's characters
+    stand for bytes.
+    """
+
+    prefix: str
+    opens: bool
+    parts_kinds: bool
+    is_byte_level: bool = False
+
+    def read(self, token: str) -> tuple[str, bool]:
+        """A token's text without its mark, and whether the mark says that it opens a word."""
+        marked = token.startswith(self.prefix)
+        return token.removeprefix(self.prefix), marked == self.opens
+
+    def kind(self, text: str) -> int:
+        """The kind of its first character."""
+        if self.is_byte_level:
+            text = bytes(_BYTES.get(character, 63) for character in text).decode("utf-8", "ignore") if text else " "
+            # bytes that are no whole character belong to some other script
+            text = text or "a"
+        if not text or text.isspace():
+            return _SPACE
+        if not self.parts_kinds or text[0].isalpha():
+            return _LETTER
+        return _DIGIT if text[0].isnumeric() else _OTHER
 
 
-def _word_marker(tokenizer) -> tuple[str, bool, bool]:
-    """A prefix of tokens, whether it marks a word's first token, and whether kinds of characters part words too."""
+def _byte_alphabet() -> dict[str, int]:
+    """The characters that byte-level tokenizers write bytes as (Radford et al. 2019)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    return {chr(byte): byte for byte in shown} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
+
+
+_BYTES = _byte_alphabet()
+
+
+def _word_marks(tokenizer) -> _WordMarks:
     description = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
     kinds = {part.get("type") for part in description.get("decoders", [description])}
     if "ByteLevel" in kinds:
-        return "Ġ", True, True
+        return _WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
     if "WordPiece" in kinds:
-        return "##", False, False
+        return _WordMarks("##", opens=False, parts_kinds=False)
     if kinds & {"Metaspace", "Replace"}:
-        return "▁", True, True
+        return _WordMarks("▁", opens=True, parts_kinds=True)
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words begin, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"

@@ -75,15 +75,27 @@ class SummarizationPipeline(Pipeline):
     def preprocess(self, document, truncation=True):
         if not isinstance(document, str):
             raise TypeError(f"a document must be a string, but got {type(document).__name__}: {document!r:.80}")
-        document = readable(document)
+        document = self._prefix() + readable(document)
         limit = self._source_limit()
-        length = len(self.tokenizer(document, verbose=False)["input_ids"])
+        length = self._source_length(document)
         if limit is not None and length > limit:
             message = f"the document has {length} tokens, of which the model reads {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
             logger.warning(f"{message}: the last {length - limit} ({1 - limit / length:.0%}) were cut")
         return self._reader(document, return_tensors="pt", truncation=True, max_length=limit)
+
+    def _prefix(self) -> str:
+        """What a model such as T5 wants before a text, as its config says."""
+        prefix = getattr(self.model.config, "prefix", None)
+        settings = getattr(self.model.config, "task_specific_params", None) or {}
+        return prefix or settings.get("summarization", {}).get("prefix") or ""
+
+    def _source_length(self, document: str) -> int:
+        if self.processor is None:
+            return len(self.tokenizer(document, verbose=False)["input_ids"])
+        # a processor ends a text with one token, whatever its tokenizer would add
+        return len(self.tokenizer(document, add_special_tokens=False, verbose=False)["input_ids"]) + 1
 
     def _source_limit(self) -> int | None:
         limits = [

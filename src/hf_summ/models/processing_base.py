@@ -16,15 +16,23 @@ class SummarizationProcessor(ProcessorMixin):
     its model reads beside subwords.
 
     Args:
-        tokenizer: a fast tokenizer with padding, beginning, end and unknown tokens.
+        tokenizer: a fast tokenizer with padding and end tokens.
         max_source_length: subwords that a document is cut to, its end token included.
         max_target_length: the same for a summary.
+
+    Raises:
+        ValueError: a length below 2, or a tokenizer without padding or end token.
     """
 
     def __init__(self, tokenizer, max_source_length=500, max_target_length=150, chat_template=None):
         for name, value in (("max_source_length", max_source_length), ("max_target_length", max_target_length)):
             if value < 2:
                 raise ValueError(f"`{name}` is {value}, but at least 2 are needed: a subword and the end token")
+        for name in ("pad_token", "eos_token"):
+            if getattr(tokenizer, name) is None:
+                raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
+        # positions are counted from the left, and `pad` fills up on the right
+        tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
         super().__init__(tokenizer, chat_template=chat_template)
@@ -71,7 +79,7 @@ class SummarizationProcessor(ProcessorMixin):
 
         Raises:
             TypeError: a text is not a string.
-            ValueError: neither text nor text_target is given.
+            ValueError: neither text nor text_target is given, or a list of them is empty.
         """
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
@@ -111,7 +119,9 @@ class SummarizationProcessor(ProcessorMixin):
         config.pad_token_id = self.tokenizer.pad_token_id
         config.bos_token_id = self.tokenizer.bos_token_id
         config.eos_token_id = self.tokenizer.eos_token_id
-        config.decoder_start_token_id = self.tokenizer.bos_token_id
+        # a tokenizer without a beginning token starts summaries with padding, as T5 does
+        start = self.tokenizer.bos_token_id
+        config.decoder_start_token_id = self.tokenizer.pad_token_id if start is None else start
 
     def batch_decode(self, *args, **kwargs) -> list[str]:
         """Token ids to texts; the tokenizer's `batch_decode`."""
@@ -127,6 +137,8 @@ class SummarizationProcessor(ProcessorMixin):
 
 def _texts(text: str | Sequence[str], name: str) -> list[str]:
     texts = [text] if isinstance(text, str) else list(text)
+    if not texts:
+        raise ValueError(f"`{name}` is an empty list: give at least one text")
     for row, value in enumerate(texts):
         if not isinstance(value, str):
             raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")

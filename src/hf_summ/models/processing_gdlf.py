@@ -6,9 +6,12 @@ from .processing_base import SummarizationProcessor
 from .text_tagging import (
     PADDING_TAG_ID,
     SUBWORD_POSITIONS,
+    TAGS,
     default_tag_vocabulary,
     subword_tag_ids,
+    tag_vocabulary_of,
     tag_words,
+    without_leading_space,
 )
 
 # characters behind the cut that the tagger still sees: a word's tag depends on the few words after it
@@ -19,7 +22,7 @@ class GdlfProcessor(SummarizationProcessor):
     """Documents to `input_ids`, `attention_mask` and, with tags, `tag_ids`; summaries to `labels`.
 
     Args:
-        tokenizer: a fast tokenizer with padding, beginning, end and unknown tokens.
+        tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
         tagger: name of a spaCy pipeline.
         tag_vocabulary: the words' tags in the order of their ids; by default those of spaCy's English pipelines.
@@ -37,9 +40,11 @@ class GdlfProcessor(SummarizationProcessor):
         max_target_length=150,
         chat_template=None,
     ):
+        if tags not in TAGS:
+            raise ValueError(f"`tags` is {tags!r}; known are {', '.join(TAGS)}")
         self.tags = tags
         self.tagger = tagger
-        self.tag_vocabulary = tag_vocabulary
+        self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
         super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
 
     @property
@@ -63,7 +68,10 @@ class GdlfProcessor(SummarizationProcessor):
         if self.tags == "none":
             return features
         offsets = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
-        offsets = [places[: len(row) - 1] for places, row in zip(offsets, features["input_ids"], strict=True)]
+        offsets = [
+            without_leading_space(text, places[: len(row) - 1])
+            for text, places, row in zip(texts, offsets, features["input_ids"], strict=True)
+        ]
         read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
         ids = {tag: number for number, tag in enumerate(self.word_tags)}
         tagged = tqdm(
@@ -79,7 +87,10 @@ class GdlfProcessor(SummarizationProcessor):
         """Fit a fresh config to this processor, and this processor to the config's `tags`."""
         super().align(config)
         if config.tags != self.tags:
-            self.tags, self.tag_vocabulary = config.tags, None
+            # a tagger of one's own has its own labels also for the other kind of tags
+            known = self.tag_vocabulary is None or config.tags == "none"
+            self.tag_vocabulary = None if known else tag_vocabulary_of(self.tagger, config.tags)
+            self.tags = config.tags
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
 
 

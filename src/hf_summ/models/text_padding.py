@@ -28,12 +28,17 @@ def pad_features(
         return_tensors: `pt`, or None for lists.
 
     Raises:
-        ValueError: `padding="max_length"` without a length, or a row longer than it.
+        ValueError: nothing to pad, `padding` of another kind, `max_length` without a length, or a row longer than it.
     """
-    if not isinstance(features, Mapping):
-        features = {name: [row[name] for row in features] for name in features[0]}
+    if padding not in (True, False, "longest", "max_length", "do_not_pad"):
+        raise ValueError(f"`padding` is {padding!r}; known are True, 'longest', 'max_length', False and 'do_not_pad'")
+    if not features:
+        raise ValueError("there are no features to pad")
+    padding = False if padding == "do_not_pad" else padding
     if padding == "max_length" and max_length is None:
         raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+    if not isinstance(features, Mapping):
+        features = {name: [row[name] for row in features] for name in features[0]}
     fields = {name: features[name] for name in features if name in padding_values}
     padded = {}
     for name, rows in fields.items():

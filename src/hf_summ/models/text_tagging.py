@@ -1,5 +1,6 @@
 """Tags of words by spaCy, and of subwords in the BIOE format."""
 
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -19,6 +20,8 @@ NO_ENTITY = "NONE"
 
 # what a subword is to its word: its beginning, its inside, its end, or all of it
 SUBWORD_POSITIONS = "BIEO"
+# what a model may be told of words
+TAGS = ("none", "pos", "ner", "pos+ner")
 # padding and special tokens, which belong to no word
 PADDING_TAG_ID = 0
 
@@ -47,7 +50,7 @@ def tag_vocabulary_of(tagger: str, tags: str) -> list[str]:
 
 @lru_cache(maxsize=4)
 def load_tagger(tagger: str, tags: str):
-    """The spaCy pipeline named `tagger`, with the pipes that `tags` needs and no others.
+    """The spaCy pipeline named `tagger`, or in that folder, with the pipes that `tags` needs and no others.
 
     Raises:
         ImportError: spaCy or the pipeline is not installed; says what to install.
@@ -61,7 +64,7 @@ def load_tagger(tagger: str, tags: str):
             "without tags (`tags=none`) works without"
         ) from error
     for name in _ALTERNATIVES.get(tagger, (tagger,)):
-        if find_spec(name) is not None or "/" in name:
+        if os.path.isdir(name) or find_spec(name) is not None:
             break
     else:
         raise ImportError(
@@ -93,6 +96,11 @@ def tag_words(texts: Iterable[str], tagger: str, tags: str, batch_size: int = 64
             yield [(word.idx, word.idx + len(word), word.ent_type_ or NO_ENTITY) for word in document]
         else:
             yield [(word.idx, word.idx + len(word), word.ent_type_ or word.tag_) for word in document]
+
+
+def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Offsets that begin at a character of the word, also from tokenizers that count the space before it."""
+    return [(end - len(text[start:end].lstrip()), end) for start, end in offsets]
 
 
 def subword_tag_ids(

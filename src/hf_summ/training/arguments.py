@@ -74,7 +74,9 @@ class DataArguments:
     language: str = field(default="en", metadata={"help": "Language of the summaries, for ROUGE's sentences."})
 
     def __post_init__(self):
-        _check_counts(self, "max_train_samples", "max_eval_samples", "max_predict_samples")
+        _check_at_least(1, self, "max_train_samples", "max_eval_samples", "max_predict_samples")
+        # one of the tokens is the end token
+        _check_at_least(2, self, "max_source_length", "max_target_length", "val_max_target_length")
 
 
 @dataclass
@@ -95,6 +97,10 @@ class GenerationArguments:
     temperature: float | None = field(default=None, metadata={"help": "Sampling temperature."})
     top_k: int | None = field(default=None, metadata={"help": "Sample among the k likeliest."})
     top_p: float | None = field(default=None, metadata={"help": "Sample among those that hold this probability."})
+
+    def __post_init__(self):
+        _check_at_least(1, self, "num_beams")
+        _check_at_least(0, self, "min_new_words", "no_repeat_word_ngram_size", "gnmt_length_penalty")
 
     def given(self) -> dict[str, Any]:
         """The settings that were given."""
@@ -158,9 +164,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         self._resolve_best_metric()
         super().__post_init__()
-        _check_counts(
-            self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period", "early_stopping_patience"
-        )
+        _check_at_least(1, self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period")
+        _check_at_least(1, self, "early_stopping_patience", "lead_sentences")
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:
@@ -276,11 +281,11 @@ def _file_tokens(path: str, content: dict[str, Any]) -> list[str]:
     return tokens
 
 
-def _check_counts(arguments: Any, *names: str) -> None:
+def _check_at_least(least: int, arguments: Any, *names: str) -> None:
     for name in names:
         value = getattr(arguments, name)
-        if value is not None and value < 1:
-            raise ValueError(f"--{name} {value}: give a number of at least 1, or leave it out")
+        if value is not None and value < least:
+            raise ValueError(f"--{name} {value}: give a number of at least {least}, or leave it out")
 
 
 def _switched_off(token: str) -> str:

@@ -214,8 +214,6 @@ def settle_lengths(data: DataArguments, processor: Processor, config: PreTrained
         if value is None:
             settled[name] = getattr(processor, name, min(default, positions))
             continue
-        if value < 2:
-            raise ValueError(f"--{name} {value}: at least 2 tokens are needed, one of them the end token")
         settled[name] = value
         if hasattr(processor, name):
             setattr(processor, name, value)

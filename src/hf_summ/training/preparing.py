@@ -55,7 +55,8 @@ def _tokenize(
 ) -> list[list[int]]:
     """Token ids cut to `length`, with an end token also from tokenizers that set none."""
     end = tokenizer.eos_token_id
-    ends = tokenizer("a")["input_ids"][-1:] == [end]
+    # a language token may follow it
+    ends = end in tokenizer("a")["input_ids"]
     key = "text_target" if as_target else "text"
     rows = tokenizer(**{key: texts}, max_length=length if ends else length - 1, truncation=True)["input_ids"]
     return rows if ends else [[*row, end] for row in rows]

@@ -57,15 +57,15 @@ def console_main() -> int:
     try:
         arguments = parse_arguments(sys.argv[1:])
         parts = set_up(arguments)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (ValueError, OSError, ImportError) as error:
+        _tell(error)
         return 2
     try:
         run(arguments, parts)
-    except (ValueError, FloatingPointError) as error:
+    except (ValueError, ImportError, FloatingPointError) as error:
         if not _is_ours(error):
             raise
-        print(f"error: {error}", file=sys.stderr)
+        _tell(error)
         return 1
     end_processes()
     return 0
@@ -138,6 +138,10 @@ def end_processes() -> None:
     gc.collect()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def _tell(error: Exception) -> None:
+    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 def _is_ours(error: Exception) -> bool:

@@ -297,10 +297,12 @@ class SummarizationTrainer(Seq2SeqTrainer):
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
         # generate() fills in what a generation config leaves open, and the checkpoints would save that
         generation_config = deepcopy(self.model.generation_config)
-        # the encoder is called by itself there, outside of what accelerate wraps
-        with self.accelerator.autocast():
-            generated = self.model.generate(**inputs, **settings)
-        self.model.generation_config = generation_config
+        try:
+            # the encoder is called by itself there, outside of what accelerate wraps
+            with self.accelerator.autocast():
+                generated = self.model.generate(**inputs, **settings)
+        finally:
+            self.model.generation_config = generation_config
         padding = generation_config.pad_token_id
         return [_strip_padding(row, padding) for row in generated.tolist()]
 
