@@ -240,6 +240,7 @@ def test_generation_settings_stay_the_users(make, tmp_path):
 
 def test_generation_settings_stay_the_users_when_generation_fails(make):
     trainer = make(compute_metrics=lambda predictions: {})
+    trainer.model.generation_config.max_new_tokens = 5
     before = trainer.model.generation_config.to_dict()
 
     def fill_in_and_fail(module, arguments, settings):
