@@ -175,13 +175,13 @@ def test_align_takes_the_labels_of_a_tagger_of_ones_own(tiny_tokenizer, tmp_path
     entities.add_label("PER")
     pipeline.initialize()
     pipeline.to_disk(tmp_path / "tagger")
-    labels = ["PER", "NONE"]
-    processor = GdlfProcessor(tiny_tokenizer, tags="pos", tagger=str(tmp_path / "tagger"), tag_vocabulary=["X"])
-    config = GdlfConfig(tags="ner")
-    processor.align(config)
-    assert processor.word_tags == labels
-    assert config.tag_vocab_size == 1 + 4 * 2
-    assert len(processor(SENTENCE)["tag_ids"]) == len(processor(SENTENCE)["input_ids"])
+    for tags, tag_vocabulary in (("pos", ["X"]), ("none", None)):
+        processor = GdlfProcessor(tiny_tokenizer, tags, str(tmp_path / "tagger"), tag_vocabulary)
+        config = GdlfConfig(tags="ner")
+        processor.align(config)
+        assert processor.word_tags == ["PER", "NONE"]
+        assert config.tag_vocab_size == 1 + 4 * 2
+        assert len(processor(SENTENCE)["tag_ids"]) == len(processor(SENTENCE)["input_ids"])
 
 
 def test_tokenizer_of_other_models_lends_its_vocabulary(tiny_tokenizer):

@@ -115,13 +115,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     def align(self, config) -> None:
         """Fit a fresh config to this processor: vocabulary and special tokens."""
-        config.vocab_size = len(self.tokenizer)
-        config.pad_token_id = self.tokenizer.pad_token_id
-        config.bos_token_id = self.tokenizer.bos_token_id
-        config.eos_token_id = self.tokenizer.eos_token_id
-        # a tokenizer without a beginning token starts summaries with padding, as T5 does
-        start = self.tokenizer.bos_token_id
-        config.decoder_start_token_id = self.tokenizer.pad_token_id if start is None else start
+        align_config(config, self.tokenizer)
 
     def batch_decode(self, *args, **kwargs) -> list[str]:
         """Token ids to texts; the tokenizer's `batch_decode`."""
@@ -133,6 +127,17 @@ class SummarizationProcessor(ProcessorMixin):
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]
+
+
+def align_config(config, tokenizer) -> None:
+    """Give a fresh config the tokenizer's vocabulary and special tokens."""
+    config.vocab_size = len(tokenizer)
+    config.pad_token_id = tokenizer.pad_token_id
+    config.bos_token_id = tokenizer.bos_token_id
+    config.eos_token_id = tokenizer.eos_token_id
+    # a tokenizer without a beginning token starts summaries with padding, as T5 does
+    start = tokenizer.bos_token_id
+    config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
 
 
 def _texts(text: str | Sequence[str], name: str) -> list[str]:

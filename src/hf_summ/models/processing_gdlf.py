@@ -4,6 +4,7 @@ from huggingface_hub.utils import tqdm
 
 from .processing_base import SummarizationProcessor
 from .text_tagging import (
+    ENGLISH_TAGGERS,
     PADDING_TAG_ID,
     SUBWORD_POSITIONS,
     TAGS,
@@ -87,10 +88,10 @@ class GdlfProcessor(SummarizationProcessor):
         """Fit a fresh config to this processor, and this processor to the config's `tags`."""
         super().align(config)
         if config.tags != self.tags:
-            # a tagger of one's own has its own labels also for the other kind of tags
-            known = self.tag_vocabulary is None or config.tags == "none"
-            self.tag_vocabulary = None if known else tag_vocabulary_of(self.tagger, config.tags)
             self.tags = config.tags
+            # a tagger of one's own has its own labels also for the other kind of tags
+            is_known = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
+            self.tag_vocabulary = None if is_known else tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
 
 

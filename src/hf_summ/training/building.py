@@ -21,6 +21,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.models.generation_mixin import GENERATION_KEYS
+from hf_summ.models.processing_base import align_config
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments, nearest
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.overrides import apply_overrides, parse_overrides, refusal
@@ -227,12 +228,7 @@ def _align(processor: Processor, config: PreTrainedConfig) -> None:
         processor.align(config)
         return
     tokenizer = getattr(processor, "tokenizer", processor)
-    config.vocab_size = len(tokenizer)
-    config.pad_token_id = tokenizer.pad_token_id
-    config.bos_token_id = tokenizer.bos_token_id
-    config.eos_token_id = tokenizer.eos_token_id
-    start = tokenizer.bos_token_id
-    config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
+    align_config(config, tokenizer)
     if getattr(config, "forced_eos_token_id", None) is not None:
         config.forced_eos_token_id = tokenizer.eos_token_id
 
