@@ -17,7 +17,9 @@ from tests.models.architectures import GDLF
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-ARCHITECTURES = ["GdlfConfig", "GdlfForConditionalGeneration", "GdlfModel", "GdlfProcessor", "SummarizationPipeline"]
+PREFIXES = ("CopyTransformer", "Gdlf")
+KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
+ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "SummarizationPipeline"]
 PUBLIC_NAMES = {
     "hf_summ": ARCHITECTURES,
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],

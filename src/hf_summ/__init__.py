@@ -4,6 +4,10 @@ Importing the package registers the architectures with the Auto classes, and bri
 """
 
 from .models import (
+    CopyTransformerConfig,
+    CopyTransformerForConditionalGeneration,
+    CopyTransformerModel,
+    CopyTransformerProcessor,
     GdlfConfig,
     GdlfForConditionalGeneration,
     GdlfModel,
@@ -14,6 +18,10 @@ from .models import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CopyTransformerConfig",
+    "CopyTransformerForConditionalGeneration",
+    "CopyTransformerModel",
+    "CopyTransformerProcessor",
     "GdlfConfig",
     "GdlfForConditionalGeneration",
     "GdlfModel",

@@ -5,7 +5,14 @@ from typing import Any
 
 import torch
 
-from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
+from hf_summ.models import (
+    CopyTransformerConfig,
+    CopyTransformerForConditionalGeneration,
+    CopyTransformerProcessor,
+    GdlfConfig,
+    GdlfForConditionalGeneration,
+    GdlfProcessor,
+)
 from hf_summ.models.configuration_base import SummarizationConfig
 
 
@@ -13,7 +20,8 @@ from hf_summ.models.configuration_base import SummarizationConfig
 class Architecture:
     """How to make an architecture's tiny model, its processor, and a padded batch of its inputs.
 
-    `source_fields`: further token-aligned inputs -> how many ids they have.
+    `source_fields`: further token-aligned inputs -> how many ids they have; `variant` tells two of one architecture
+    apart.
     """
 
     config_class: type
@@ -23,13 +31,26 @@ class Architecture:
     source_fields: dict[str, int] = field(default_factory=dict)
     processor_settings: dict[str, Any] = field(default_factory=dict)
     lora_modules: tuple[str, ...] = ()
+    variant: str = ""
+
+    @property
+    def model_type(self) -> str:
+        return self.config_class.model_type
 
     @property
     def name(self) -> str:
-        return self.config_class.model_type
+        return "-".join(filter(None, (self.model_type, self.variant)))
 
     def config(self, **overrides) -> SummarizationConfig:
         return self.config_class(**{**self.settings, **overrides})
+
+    def config_for(self, processor) -> SummarizationConfig:
+        """A config that is aligned with the processor; a nested BERT has the processor's vocabulary."""
+        size = len(processor.tokenizer)
+        nested = {key: {**self.settings[key], "vocab_size": size} for key in self.settings if key == "bert_config"}
+        config = self.config(vocab_size=size, **nested)
+        processor.align(config)
+        return config
 
     def model(self, **overrides):
         """In float64: what must be equal is then equal to many digits."""
@@ -88,4 +109,61 @@ GDLF = Architecture(
     lora_modules=("q_proj", "v_proj", "kernel_projection"),
 )
 
-ARCHITECTURES = [GDLF]
+COPY_TRANSFORMER = Architecture(
+    CopyTransformerConfig,
+    CopyTransformerForConditionalGeneration,
+    CopyTransformerProcessor,
+    settings={
+        "vocab_size": 40,
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "num_heads": 4,
+        "ffn_dim": 32,
+        "convolutional_attention": "2d",
+        "convolutional_layers": 1,
+        "window_size": 5,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 1,
+        "mask_token_id": 3,
+    },
+    lora_modules=("q_proj", "v_proj"),
+)
+
+TINY_BERT = {
+    "model_type": "bert",
+    "vocab_size": 40,
+    "hidden_size": 8,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 8,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+# as far from the plain one as it goes: a network beside BERT, its windows shorter than the documents, BERT's words in
+# the decoder, the copy distribution of the last layer
+COPY_TRANSFORMER_BERT = Architecture(
+    CopyTransformerConfig,
+    CopyTransformerForConditionalGeneration,
+    CopyTransformerProcessor,
+    settings={
+        **COPY_TRANSFORMER.settings,
+        "copy_attention": "last",
+        "encoder_type": "bert_transformer",
+        "side_layers": 1,
+        "decoder_embedding": "bert",
+        "bert_config": TINY_BERT,
+        "bert_window_size": 8,
+        "bert_window_stride": 4,
+    },
+    lora_modules=("q_proj", "v_proj"),
+    variant="bert",
+)
+
+ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT]

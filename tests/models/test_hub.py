@@ -73,12 +73,13 @@ def test_hub_round_trip_with_and_without_the_package(local_hub, tiny_tokenizer, 
         expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
     environment = local_hub.environment(tmp_path / "home")
     run(PUSH, str(tmp_path), *names, environment=environment, folder=tmp_path)
-    for name in names:
-        files = local_hub.files(f"org/{name}")
+    for architecture in ARCHITECTURES:
+        files = local_hub.files(f"org/{architecture.name}")
         assert "model.safetensors" in files
         assert "pipeline_summarization.py" in files
         # what another architecture alone needs stays behind
-        assert not any(other in path for other in names if other != name for path in files)
+        others = {other.model_type for other in ARCHITECTURES} - {architecture.model_type}
+        assert not any(other in path for other in others for path in files)
         assert not any(path.endswith((".bin", ".pt", ".pkl")) for path in files)
     for installed in ("installed", "alone"):
         home = local_hub.environment(tmp_path / f"home-{installed}")

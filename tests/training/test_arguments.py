@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import yaml
 
 from hf_summ.training import arguments as module
 from hf_summ.training.arguments import parse_arguments
@@ -132,3 +133,18 @@ def test_reports_to_tensorboard_when_installed(monkeypatch, installed, expected)
     monkeypatch.setattr(module, "is_tensorboard_available", lambda: installed)
     assert parse_arguments(["--output_dir", "out"]).training.report_to == expected
     assert parse_arguments(["--output_dir", "out", "--report_to", "none"]).training.report_to == []
+
+
+def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
+    path = tmp_path / "settings.yaml"
+    hub = {"dataset_name": "org/news", "dataset_config_name": "en", "text_column": "article", "source_prefix": "p: "}
+    path.write_text(yaml.safe_dump(hub), encoding="utf-8")
+    for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"]):
+        data = parse_arguments([str(path), *flags, "--output_dir", "out"]).data
+        assert (data.dataset_name, data.dataset_config_name, data.text_column) == (None, None, None)
+        assert (data.train_file, data.source_prefix) == ("mine.jsonl", "p: ")
+    path.write_text(yaml.safe_dump({"train_file": "theirs.jsonl", "summary_column": "s"}), encoding="utf-8")
+    data = parse_arguments([str(path), "--dataset_name", "org/news", "--output_dir", "out"]).data
+    assert (data.dataset_name, data.train_file, data.summary_column) == ("org/news", None, None)
+    data = parse_arguments([str(path), "--validation_file", "v.jsonl", "--output_dir", "out"]).data
+    assert (data.train_file, data.validation_file, data.summary_column) == ("theirs.jsonl", "v.jsonl", "s")

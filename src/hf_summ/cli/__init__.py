@@ -4,11 +4,11 @@ import argparse
 import sys
 
 from hf_summ import __version__
-from hf_summ.cli import average, summarize, vocabulary
+from hf_summ.cli import average, compare_lms, summarize, vocabulary
 
 __all__ = ["main"]
 
-_COMMANDS = (summarize, vocabulary, average)
+_COMMANDS = (summarize, vocabulary, average, compare_lms)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -3,13 +3,20 @@
 import transformers.pipelines
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoProcessor
 
+from .configuration_copy_transformer import CopyTransformerConfig
 from .configuration_gdlf import GdlfConfig
+from .modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
 from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
 from .pipeline_summarization import SummarizationPipeline
+from .processing_copy_transformer import CopyTransformerProcessor
 from .processing_gdlf import GdlfProcessor
 
 __all__ = [
     "LORA_TARGET_MODULES",
+    "CopyTransformerConfig",
+    "CopyTransformerForConditionalGeneration",
+    "CopyTransformerModel",
+    "CopyTransformerProcessor",
     "GdlfConfig",
     "GdlfForConditionalGeneration",
     "GdlfModel",
@@ -17,11 +24,22 @@ __all__ = [
     "SummarizationPipeline",
 ]
 
-_ARCHITECTURES = ((GdlfConfig, GdlfModel, GdlfForConditionalGeneration, GdlfProcessor),)
+_ARCHITECTURES = (
+    (GdlfConfig, GdlfModel, GdlfForConditionalGeneration, GdlfProcessor),
+    (
+        CopyTransformerConfig,
+        CopyTransformerModel,
+        CopyTransformerForConditionalGeneration,
+        CopyTransformerProcessor,
+    ),
+)
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: attention's queries and values, as for
 # BART, and what predicts a convolution's kernels, which is to it what queries are to attention
-LORA_TARGET_MODULES: dict[str, list[str]] = {"gdlf": ["q_proj", "v_proj", "kernel_projection"]}
+LORA_TARGET_MODULES: dict[str, list[str]] = {
+    "gdlf": ["q_proj", "v_proj", "kernel_projection"],
+    "copy_transformer": ["q_proj", "v_proj"],
+}
 
 try:
     from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING

@@ -1,5 +1,8 @@
 """What the configurations of all architectures share."""
 
+from collections.abc import Iterable, Mapping
+
+from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
 _PIPELINES = {
@@ -36,3 +39,27 @@ class SummarizationConfig(PreTrainedConfig):
             return super().to_json_string(use_diff)
         finally:
             del self.custom_pipelines
+
+    def check(self) -> None:
+        """Raise a ValueError, as a fresh config would, where values that were set since do not go together."""
+        try:
+            self.validate()
+        except StrictDataclassError as error:
+            raise ValueError(str(error.__cause__ or error)) from error
+
+    def _check_heads(self) -> None:
+        """Heads divide the width evenly."""
+        if self.d_model < 1 or self.num_heads < 1 or self.d_model % self.num_heads:
+            raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({self.num_heads})")
+
+    def _check_choices(self, choices: Mapping[str, Iterable[str]]) -> None:
+        """Names are known ones."""
+        for key, known in choices.items():
+            if getattr(self, key) not in known:
+                raise ValueError(f"`{key}` is {getattr(self, key)!r}; known are {', '.join(known)}")
+
+    def _check_probabilities(self, *keys: str) -> None:
+        """Dropout and smoothing lie from 0 to 1."""
+        for key in keys:
+            if not 0.0 <= getattr(self, key) < 1.0:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0 and below 1")

@@ -87,22 +87,19 @@ class GdlfConfig(SummarizationConfig):
 
     def validate_widths(self):
         """Heads divide the width evenly."""
-        if self.d_model < 1 or self.num_heads < 1 or self.d_model % self.num_heads:
-            raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({self.num_heads})")
+        self._check_heads()
 
     def validate_choices(self):
         """Names are known ones, probabilities lie between 0 and 1."""
-        for key, known in (
-            ("gating", GATINGS),
-            ("layer_fusion", _LAYER_FUSIONS),
-            ("tags", TAGS),
-            ("conv_implementation", _IMPLEMENTATIONS),
-        ):
-            if getattr(self, key) not in known:
-                raise ValueError(f"`{key}` is {getattr(self, key)!r}; known are {', '.join(known)}")
-        for key in ("dropout", "attention_dropout", "kernel_dropout", "label_smoothing"):
-            if not 0.0 <= getattr(self, key) < 1.0:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0 and below 1")
+        self._check_choices(
+            {
+                "gating": GATINGS,
+                "layer_fusion": _LAYER_FUSIONS,
+                "tags": TAGS,
+                "conv_implementation": _IMPLEMENTATIONS,
+            }
+        )
+        self._check_probabilities("dropout", "attention_dropout", "kernel_dropout", "label_smoothing")
 
 
 __all__ = ["GdlfConfig"]

@@ -20,10 +20,11 @@ def smoothed_cross_entropy(
         num_items_in_batch: the number to divide by.
 
     Returns:
-        the loss, and the negative log-likelihood without smoothing, normalised alike and detached; float32 scalars.
+        the loss, and the negative log-likelihood without smoothing, normalised alike and detached; scalars, float32 or
+        float64 where the logits are.
     """
     wanted = labels != IGNORED_LABEL
-    logits = logits.float()
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     log_partition = logits.logsumexp(-1)
     nll = log_partition - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     tokens = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch

@@ -25,6 +25,13 @@ class DecoderStateLayer(CacheLayerMixin):
         self.seen_positions += positions
         self.is_initialized = True
 
+    def accumulate(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Add `value` to the state of that name, and return the sum."""
+        if name in self.states:
+            value = self.states[name] + value
+        self.states[name] = value
+        return value
+
     def lazy_initialization(self, key_states, value_states):
         raise NotImplementedError("this cache layer holds named states, not keys and values")
 
@@ -68,6 +75,6 @@ class SharedSourceCache(EncoderDecoderCache):
         self.self_attention_cache.reorder_cache(beam_idx)
 
 
-def make_decoder_cache(num_layers: int) -> SharedSourceCache:
-    """An empty cache for a decoder of `num_layers` layers that keep named states."""
-    return SharedSourceCache(Cache(layers=[DecoderStateLayer() for _ in range(num_layers)]), DynamicCache())
+def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
+    """A cache whose decoder side has these layers, all of them empty."""
+    return SharedSourceCache(Cache(layers=layers), DynamicCache())

@@ -1,18 +1,27 @@
 """What the architectures add to transformers' `generate()`."""
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
+from .generation_coverage import CoveragePenaltyLogitsProcessor
 from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, word_table
 
-# the tokenizer of the running `generate()`; transformers does not hand it to what makes the logits processors
-_word_tokenizer: ContextVar = ContextVar("word_tokenizer", default=None)
 
-GENERATION_KEYS = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty")
+@dataclass
+class _Running:
+    """What transformers does not hand on within a running `generate()`: the tokenizer to what makes the processors,
+    the decoder's coverage to its processor."""
+
+    tokenizer: Any
+    coverage_processor: CoveragePenaltyLogitsProcessor | None = None
+
+
+_running: ContextVar[_Running] = ContextVar("running_generation")
 
 
 class GnmtLengthPenalty(float):
@@ -32,7 +41,15 @@ class SummarizationGenerationMixin(GenerationMixin):
     - `no_repeat_word_ngram_size`: no n words twice (the papers' trigram blocking counts words); needs `tokenizer=`.
     - `min_new_words`: no end before that many words; needs `tokenizer=`.
     - `gnmt_length_penalty`: α of ((5 + n) / 6)^α in place of `length_penalty`'s n^p.
+    - `coverage_penalty`: β of the stepwise coverage penalty, for models that copy; with several beams.
     """
+
+    generation_keys = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "coverage_penalty")
+
+    @property
+    def has_copy_attention(self) -> bool:
+        """Whether the model says where it copies from, which a coverage is made of."""
+        return False
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -44,11 +61,24 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        outer = _word_tokenizer.set(tokenizer)
+        outer = _running.set(_Running(tokenizer))
         try:
             return super().generate(*args, **kwargs)
         finally:
-            _word_tokenizer.reset(outer)
+            _running.reset(outer)
+
+    def check_generation_keys(self, generation_config) -> None:
+        """Raise a ValueError for a key of ours whose value is impossible, or that this model cannot follow."""
+        for key in self.generation_keys:
+            value = getattr(generation_config, key, None)
+            if value is not None and value < 0:
+                raise ValueError(f"`{key}` is {value}, but must not be negative")
+        penalty = getattr(generation_config, "coverage_penalty", None)
+        if penalty and not self.has_copy_attention:
+            raise ValueError(
+                f"`coverage_penalty` is {penalty}, but this {self.config.model_type} does not copy, so nothing says "
+                "what it has covered: set it to 0"
+            )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
         # only the decoder's rows are repeated: its layers read the number of beams off the shapes
@@ -60,11 +90,11 @@ class SummarizationGenerationMixin(GenerationMixin):
         return input_ids.repeat_interleave(expand_size, dim=0), model_kwargs
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
-        given = {key: kwargs.pop(key) for key in GENERATION_KEYS if key in kwargs}
+        given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
-        for key in GENERATION_KEYS:
+        for key in self.generation_keys:
             setattr(config, key, given.get(key, getattr(config, key, None)))
-            _check_not_negative(key, getattr(config, key))
+        self.check_generation_keys(config)
         if config.gnmt_length_penalty is not None:
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty)
         return config, model_kwargs
@@ -75,16 +105,31 @@ class SummarizationGenerationMixin(GenerationMixin):
         # joined to the caller's own, so that they come before the warpers of sampling: a token that is forbidden after
         # top-p would leave nothing to choose from
         processors = LogitsProcessorList(logits_processor or [])
-        processors += self._word_processors(generation_config, input_ids_seq_length, device)
+        processors += self._own_processors(generation_config, input_ids_seq_length, device)
         return super()._get_logits_processor(
             generation_config, input_ids_seq_length, *args, logits_processor=processors, device=device, **kwargs
         )
+
+    def _own_processors(self, generation_config, prompt_length, device) -> list:
+        processors = self._word_processors(generation_config, prompt_length, device)
+        if generation_config.coverage_penalty:
+            coverage_processor = CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty)
+            _running.get().coverage_processor = coverage_processor
+            processors.append(coverage_processor)
+        return processors
+
+    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
+        # transformers calls this between a step's forward and its logits processors
+        coverage_processor = _running.get().coverage_processor
+        if coverage_processor is not None:
+            coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
+        return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
     def _word_processors(self, generation_config, prompt_length, device) -> list:
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []
-        tokenizer = _word_tokenizer.get()
+        tokenizer = _running.get().tokenizer
         if tokenizer is None:
             raise ValueError(
                 "`no_repeat_word_ngram_size` and `min_new_words` count words, which only the tokenizer knows: call "
@@ -98,8 +143,3 @@ class SummarizationGenerationMixin(GenerationMixin):
         if ngram_size:
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
         return processors
-
-
-def _check_not_negative(key: str, value) -> None:
-    if value is not None and value < 0:
-        raise ValueError(f"`{key}` is {value}, but must not be negative")

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
+from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from .functional_loss import shift_right
@@ -34,6 +36,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _skip_keys_device_placement = ["past_key_values"]
     # the decoder's state cannot be rolled back, as assisted decoding would
     _is_stateful = True
+    _supports_sdpa = True
 
     def post_init(self):
         super().post_init()
@@ -44,3 +47,16 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Decoder inputs for teacher forcing, (B, T) -> (B, T)."""
         return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        if isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        else:
+            super()._init_weights(module)

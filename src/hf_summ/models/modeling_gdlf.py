@@ -4,8 +4,6 @@ import math
 
 import torch
 from torch import nn
-from transformers import initialization as init
-from transformers.masking_utils import create_bidirectional_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutput,
@@ -18,11 +16,12 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GdlfConfig
 from .functional_loss import check_labels, smoothed_cross_entropy
-from .generation_cache import make_decoder_cache
+from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .generation_mixin import SummarizationGenerationMixin
 from .modeling_base import SummarizationOutput, SummarizationPreTrainedModel
-from .modules_cross_attention import CrossAttention
+from .modules_attention import CrossAttention, source_padding_mask
 from .modules_dynamic_convolution import DynamicConvolution
+from .modules_feed_forward import FeedForward
 from .modules_gating import GATINGS, MemoryCell, OutputGate
 from .modules_layer_fusion import DeepLayerFusion, HierarchicalAggregation
 from .modules_positions import SinusoidalPositions
@@ -57,18 +56,6 @@ class GdlfConvolution(nn.Module):
         return outputs + memory, memory
 
 
-class GdlfFeedForward(nn.Module):
-    """W2 max(0, x W1 + b1) + b2."""
-
-    def __init__(self, config: GdlfConfig):
-        super().__init__()
-        self.inner = nn.Linear(config.d_model, config.ffn_dim)
-        self.outer = nn.Linear(config.ffn_dim, config.d_model)
-
-    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        return self.outer(nn.functional.relu(self.inner(hidden_states)))
-
-
 class GdlfEncoderLayer(GradientCheckpointingLayer):
     """s = LN(h + convolution and memory), h' = LN(s + FFN(s)); dropout on what is added."""
 
@@ -76,7 +63,7 @@ class GdlfEncoderLayer(GradientCheckpointingLayer):
         super().__init__()
         self.convolution = GdlfConvolution(config, config.encoder_kernel_sizes[layer_index], causal=False)
         self.convolution_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = GdlfFeedForward(config)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -100,7 +87,7 @@ class GdlfDecoderLayer(GradientCheckpointingLayer):
             config, config.d_model, config.num_heads, config.attention_dropout, layer_index
         )
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = GdlfFeedForward(config)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
 
@@ -122,24 +109,10 @@ class GdlfDecoderLayer(GradientCheckpointingLayer):
 
 
 class GdlfPreTrainedModel(SummarizationPreTrainedModel):
-    """Initialisation and what transformers asks of GDLF's models."""
+    """What transformers asks of GDLF's models."""
 
     config_class = GdlfConfig
     _no_split_modules = ["GdlfEncoderLayer", "GdlfDecoderLayer"]
-    _supports_sdpa = True
-
-    @torch.no_grad()
-    def _init_weights(self, module):
-        if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
-            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-                init.zeros_(module.weight[module.padding_idx])
-        else:
-            super()._init_weights(module)
 
 
 class GdlfEncoder(GdlfPreTrainedModel):
@@ -229,19 +202,14 @@ class GdlfDecoder(GdlfPreTrainedModel):
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         if use_cache and past_key_values is None:
-            past_key_values = make_decoder_cache(len(self.layers))
+            past_key_values = make_decoder_cache([DecoderStateLayer() for _ in self.layers])
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         rows, length, width = inputs_embeds.shape
         hidden_states = math.sqrt(width) * inputs_embeds
         hidden_states = hidden_states + self.positions(seen, length, hidden_states.device, hidden_states.dtype)
         hidden_states = self.dropout(hidden_states)
         padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
-        source_mask = create_bidirectional_mask(
-            config=self.config,
-            inputs_embeds=hidden_states.view(encoder_hidden_states.shape[0], -1, width),
-            attention_mask=encoder_attention_mask,
-            encoder_hidden_states=encoder_hidden_states,
-        )
+        source_mask = source_padding_mask(encoder_attention_mask)
         memory = None
         for layer in self.layers:
             hidden_states, memory = layer(

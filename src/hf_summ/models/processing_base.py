@@ -89,7 +89,7 @@ class SummarizationProcessor(ProcessorMixin):
             features.update(self.source_features(_texts(text, "text"), length, show_progress))
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
-            labels = self.tokenizer(_texts(text_target, "text_target"), add_special_tokens=False)["input_ids"]
+            labels = self._subwords(_texts(text_target, "text_target"))
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
         if padding is None:
@@ -103,8 +103,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
         """Rows of `input_ids` and `attention_mask`, cut to `length` subwords with the end token."""
-        encoded = self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False)
-        input_ids = [self._end(row, length) for row in encoded["input_ids"]]
+        input_ids = [self._end(row, length) for row in self._subwords(texts)]
         return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
 
     def pad(
@@ -124,6 +123,10 @@ class SummarizationProcessor(ProcessorMixin):
     def decode(self, *args, **kwargs) -> str:
         """Token ids to a text; the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
+
+    def _subwords(self, texts: list[str]) -> list[list[int]]:
+        # a tokenizer warns of texts longer than its own model reads; ours says itself what is cut
+        return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

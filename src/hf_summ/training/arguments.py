@@ -92,6 +92,17 @@ class GenerationArguments:
     min_new_words: int | None = field(default=None, metadata={"help": "Words at least."})
     max_new_tokens: int | None = field(default=None, metadata={"help": "Tokens at most."})
     gnmt_length_penalty: float | None = field(default=None, metadata={"help": "Score / ((5 + n) / 6) ** this."})
+    coverage_penalty: float | None = field(
+        default=None, metadata={"help": "Takes this off a beam's score for each source position copied from twice."}
+    )
+    lm_rejected_factor: float | None = field(
+        default=None, metadata={"help": "What the masked language model finds unlikely is multiplied by this (0 to 1)."}
+    )
+    lm_accepted_factor: float | None = field(
+        default=None, metadata={"help": "What the masked language model finds likely is multiplied by this (from 1)."}
+    )
+    lm_percentile: float | None = field(default=None, metadata={"help": "Percentile above which it likes a token."})
+    lm_top_tokens: int | None = field(default=None, metadata={"help": "How many likeliest tokens it looks at."})
     repetition_penalty: float | None = field(default=None, metadata={"help": "Above 1: repeated tokens are dear."})
     do_sample: bool | None = field(default=None, metadata={"help": "Sample instead of searching."})
     temperature: float | None = field(default=None, metadata={"help": "Sampling temperature."})
@@ -100,7 +111,9 @@ class GenerationArguments:
 
     def __post_init__(self):
         _check_at_least(1, self, "num_beams")
-        _check_at_least(0, self, "min_new_words", "no_repeat_word_ngram_size", "gnmt_length_penalty")
+        _check_at_least(
+            0, self, "min_new_words", "no_repeat_word_ngram_size", "gnmt_length_penalty", "coverage_penalty"
+        )
 
     def given(self) -> dict[str, Any]:
         """The settings that were given."""
@@ -197,6 +210,8 @@ class _Parser(HfArgumentParser):
 def parse_arguments(argv: list[str]) -> RunArguments:
     """Reads `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or flags alone; flags win over the file.
 
+    Flags that name corpus files put aside a data set that the file names, and the other way round.
+
     Raises:
         ValueError: a file that cannot be read, a key or flag that does not exist (the nearest is named), a wrong value.
     """
@@ -210,7 +225,7 @@ def parse_arguments(argv: list[str]) -> RunArguments:
     from_file: list[str] = []
     if flags and not flags[0].startswith("-"):
         path = flags.pop(0)
-        from_file = _file_tokens(path, read_config_file(path))
+        from_file = _file_tokens(path, _without_replaced_data(read_config_file(path), flags))
         try:
             parser.parse_known_args(from_file)
         except ValueError as error:
@@ -221,6 +236,17 @@ def parse_arguments(argv: list[str]) -> RunArguments:
     if unknown:
         raise ValueError(_unknown_flags(unknown))
     return RunArguments(*parsed)
+
+
+def _without_replaced_data(content: dict[str, Any], flags: list[str]) -> dict[str, Any]:
+    """A file's entries without those of its data, columns included, where flags name other data."""
+    given = {flag.removeprefix("--").partition("=")[0] for flag in flags}
+    files, hub = {"train_file", "validation_file", "test_file"}, {"dataset_name", "dataset_config_name"}
+    replaced: set[str] = set()
+    for flags_of_one, keys_of_other in ((files, hub), (hub, files)):
+        if given & flags_of_one and content.keys() & keys_of_other:
+            replaced = keys_of_other | {"text_column", "summary_column"}
+    return {key: value for key, value in content.items() if key not in replaced}
 
 
 def read_config_file(path: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 import hf_summ.models  # noqa: F401 registers the architectures
-from hf_summ.models.generation_mixin import GENERATION_KEYS
 from hf_summ.models.processing_base import align_config
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments, nearest
 from hf_summ.training.checkpoints import model_problem, settings_problem
@@ -31,8 +30,8 @@ logger = logging.getLogger(__name__)
 Processor = ProcessorMixin | PreTrainedTokenizerBase
 # what a bare tokenizer does not know
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
-# transformers refuses to save a greedy configuration that sets these
-_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty")
+# transformers refuses to save a greedy configuration that sets its own of these; ours do nothing there either
+_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "coverage_penalty")
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,13 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     config = load_config(arguments.model)
     processor = load_processor(arguments.model, config)
     lengths = settle_lengths(arguments.data, processor, config)
+    if hasattr(config, "read_pretrained_parts"):
+        config.read_pretrained_parts(is_fresh, **_part_settings(arguments.model))
     if is_fresh:
         _align(processor, config)
         model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.model.trust_remote_code)
+        if hasattr(model, "load_pretrained_parts"):
+            model.load_pretrained_parts(**_part_settings(arguments.model))
     else:
         model = _load_model(arguments.model.model_name_or_path, arguments.model, config)
     if arguments.training.label_smoothing_factor and hasattr(config, "label_smoothing"):
@@ -73,6 +76,9 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     # a checkpoint knows its own length; it goes by ours only when told
     length_is_told = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
+    if hasattr(model, "check_generation_keys"):
+        # now, not when the first summary is generated
+        model.check_generation_keys(model.generation_config)
     return model, processor, lengths
 
 
@@ -137,14 +143,13 @@ def generation_config(
         ValueError: settings that do not go together, or that the model's generate() does not know.
     """
     settings = given.given()
-    ours = any(base.__name__ == "SummarizationGenerationMixin" for base in type(model).__mro__)
-    for name in GENERATION_KEYS:
-        if name in settings and not ours:
+    base = model.generation_config
+    for name in settings:
+        if not hasattr(base, name) and name not in getattr(model, "generation_keys", ()):
             raise ValueError(
                 f"--{name}: generate() of {model.config.model_type} does not know it; "
                 "no_repeat_ngram_size, min_new_tokens and length_penalty count tokens and work for every model"
             )
-    base = model.generation_config
     length_is_open = base.max_length is None and base.max_new_tokens is None
     if "max_new_tokens" not in settings and (length_is_told or length_is_open):
         settings["max_new_tokens"] = lengths.evaluation_target
@@ -176,6 +181,11 @@ def _hub_settings(arguments: ModelArguments) -> dict:
     }
 
 
+def _part_settings(arguments: ModelArguments) -> dict:
+    """For the checkpoints that a configuration names: neither the model's revision nor its code are theirs."""
+    return {"cache_dir": arguments.cache_dir, "token": arguments.token}
+
+
 def _check_files(arguments: ModelArguments) -> None:
     """Raises ValueError for a named folder with a file that was not written to its end."""
     for flag, problem_of in (
@@ -199,6 +209,14 @@ def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrained
         raise ValueError(
             f"--model_name_or_path {name_or_path}: {name} is {list(there)} in its weights, but {list(here)} by its "
             "configuration; give the one it was trained with, with no --config_overrides that change shapes"
+        )
+    missing = loaded["missing_keys"]
+    if hasattr(model, "load_pretrained_parts"):
+        missing = model.load_pretrained_parts(missing, **_part_settings(arguments))
+    if missing and arguments.config_overrides:
+        raise ValueError(
+            f"--model_name_or_path {name_or_path}: it has no weights for {min(missing)} ({len(missing)} are missing), "
+            "which its configuration with these --config_overrides asks for; give those that it was trained with"
         )
     return model
 

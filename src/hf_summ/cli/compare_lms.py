@@ -1,0 +1,108 @@
+"""`hf-summ compare-lms`: which language model tells written text from its shuffle and from random words."""
+
+import argparse
+import json
+from pathlib import Path
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser(
+        "compare-lms",
+        help="compare language models as judges of text",
+        description="Judges each token of the texts, of their shuffles and of random words by its probability given "
+        "the tokens before it: accepted is what is above a percentile of the language model's distribution. Prints a "
+        "table a model: recall (share accepted on the text), detection (share rejected on its shuffle, and on random "
+        "words), accuracy (their mean). A model without a token that opens texts, such as XLNet, does not judge a "
+        "text's first token.",
+    )
+    parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="texts in UTF-8, such as a reference summary")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        required=True,
+        metavar="NAME",
+        help="masked (BERT), causal (GPT2) or permutation (XLNet) language models: folders, or names on the Hub",
+    )
+    parser.add_argument(
+        "--random_text",
+        metavar="FILE",
+        help="random words; by default as many as the texts have, drawn from the whole words in the first model's "
+        "vocabulary",
+    )
+    parser.add_argument(
+        "--percentiles", nargs="+", type=float, default=[90.0, 95.0, 99.0], metavar="P", help="0 to 100 (90 95 99)"
+    )
+    parser.add_argument("--seed", type=int, default=42, help="of shuffles and random words (42)")
+    parser.add_argument("--output", metavar="REPORT.json", help="file to write the figures to as well")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Compare the language models.
+
+    Raises:
+        ValueError: a file that is not there, blank or not UTF-8, a percentile outside 0 to 100, an output in a folder
+            that does not exist, or see `load_language_model`. All are told before anything long starts.
+    """
+    _check(arguments)
+    texts = [(file, _read(file)) for file in arguments.files]
+    random_text = None if arguments.random_text is None else _read(arguments.random_text)
+    from hf_summ.evaluation.language_models import compare_language_models, load_language_model
+
+    language_models = [load_language_model(name) for name in arguments.models]
+    report = compare_language_models(language_models, texts, arguments.percentiles, random_text, arguments.seed)
+    if arguments.output is not None:
+        from hf_summ.training.files import write_atomically
+
+        write_atomically(Path(arguments.output), json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    print("\n\n".join(_table(compared) for compared in report["models"]))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from hf_summ.training.checkpoints import model_problem
+
+    for percentile in arguments.percentiles:
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"--percentiles {percentile:g}: give numbers between 0 and 100")
+    for name in arguments.models:
+        problem = model_problem(name) if Path(name).is_dir() else None
+        if problem is not None:
+            raise ValueError(f"--models {name}: {problem}; give a folder whose files are whole")
+    if arguments.output is not None:
+        output = Path(arguments.output)
+        if output.is_dir() or not output.parent.is_dir():
+            raise ValueError(f"--output {output}: name a file, in a folder that exists")
+
+
+def _read(file: str) -> str:
+    try:
+        # a byte-order mark is no part of the text
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is not text in UTF-8 (byte {error.start}): convert it") from error
+    if not text.strip():
+        raise ValueError(f"{file} is blank: give a text to judge")
+    return text
+
+
+def _table(compared: dict) -> str:
+    """One model's figures as Markdown."""
+    first = "" if compared["judges_first_token"] else ", first tokens not judged"
+    lines = [
+        f"{compared['model']} ({compared['kind']} language model{first})",
+        "",
+        "| Percentile | Text | Recall | Detection | Accuracy |",
+        "|---|---|---|---|---|",
+    ]
+    last = None
+    for row in compared["rows"]:
+        percentile = "" if row["percentile"] == last else f"{row['percentile']:g}%"
+        last = row["percentile"]
+        figures = (
+            "-" if row[measure] is None else f"{row[measure]:.1f}%" for measure in ("recall", "detection", "accuracy")
+        )
+        lines.append(f"| {percentile} | {' | '.join((row['text'].replace('|', chr(92) + '|'), *figures))} |")
+    return "\n".join(lines)

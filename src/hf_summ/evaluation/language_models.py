@@ -1,0 +1,318 @@
+"""Comparison of pre-trained language models as judges of text (thesis, section 4.2.2, Tables 4.1 to 4.3).
+
+A token of a text is accepted when its probability, given the tokens before it, is above the p-th percentile of the
+language model's distribution there. A good judge accepts a written text and rejects its shuffle and random words:
+*recall* is the share of tokens accepted on the text, *detection* the share rejected on its shuffle or on random words,
+*accuracy* the mean of the two.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub.utils import tqdm
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+)
+
+from hf_summ.models.functional_language_models import above_percentile
+from hf_summ.models.modules_language_model import draft_predictions, longest_input, rows_at_once
+from hf_summ.models.text_cleaning import readable
+
+MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
+# the longest context that a token is judged in: it bounds memory where a model's positions do not
+_LONGEST_CONTEXT = 1024
+_RANDOM = "random words"
+# a text that is judged within this many seconds shows no bar
+_PATIENCE = 3.0
+
+
+@dataclass
+class LanguageModel:
+    """A pre-trained language model with its tokenizer.
+
+    Attributes:
+        kind: "masked", "causal" or "permutation", which says how a token is predicted from those before it.
+        start: id of the token that comes before a text, so that its first token has a context too; None when there is
+            none, and the first token is not judged.
+        context: how many tokens, the predicted one among them, the model reads at once.
+    """
+
+    name: str
+    kind: str
+    model: Any
+    tokenizer: Any
+    start: int | None
+    context: int
+
+    def tokens(self, text: str) -> list[int]:
+        """Ids of the text's tokens, without special ones.
+
+        Raises:
+            ValueError: the tokenizer makes an id that the model has no embedding for.
+        """
+        tokens = self.tokenizer(readable(text), add_special_tokens=False, verbose=False)["input_ids"]
+        if max(tokens, default=0) >= self.model.config.vocab_size:
+            raise ValueError(
+                f"{self.name}: its tokenizer makes token {max(tokens)}, but the model knows "
+                f"{self.model.config.vocab_size} tokens: they are not of one checkpoint"
+            )
+        return tokens
+
+
+def load_language_model(name: str) -> LanguageModel:
+    """A masked, causal or permutation language model, from a folder or the Hub; on the GPU if there is one.
+
+    XLNet is the permutation LM; a decoder-only model is causal; one that can be masked (BERT, RoBERTa) is masked. A
+    masked LM starts with `[CLS]`, a causal one with its beginning-of-text token. XLNet has no token that opens a text:
+    its `<cls>` comes last.
+
+    Raises:
+        ValueError: it is not there, is no language model, lacks weights such as the masked-LM head's, or has no mask
+            token; it is named.
+    """
+    try:
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
+        kind = _kind(name, config)
+        loader = AutoModelForMaskedLM if kind == MASKED else AutoModelForCausalLM
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        # float32: in shorter numbers many tokens of a vocabulary are equally likely, and the percentile is one of them
+        model, loaded = loader.from_pretrained(
+            name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, output_loading_info=True
+        )
+    except _NoLanguageModel:
+        raise
+    except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
+        raise ValueError(
+            f"language model {name} cannot be loaded; offline, give a folder that holds config.json, "
+            f"model.safetensors and the tokenizer's files: {error}"
+        ) from error
+    missing = sorted(loaded["missing_keys"])
+    if missing:
+        raise ValueError(
+            f"{name} is no {kind} language model: its weights lack {missing[0]} ({len(missing)} such), which would be "
+            "random; give a checkpoint that was saved with its language model head"
+        )
+    if kind == MASKED and tokenizer.mask_token_id is None:
+        raise ValueError(f"{name}: its tokenizer has no mask token, which a masked language model is asked with")
+    starts = {MASKED: (tokenizer.cls_token_id, tokenizer.bos_token_id), CAUSAL: (tokenizer.bos_token_id,)}
+    start = next((token for token in starts.get(kind, ()) if token is not None), None)
+    context = min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return LanguageModel(name, kind, model, tokenizer, start, context)
+
+
+class _NoLanguageModel(ValueError):
+    """The checkpoint is of another kind."""
+
+
+def _kind(name: str, config) -> str:
+    if config.model_type == "xlnet":
+        return PERMUTATION
+    if not config.is_encoder_decoder:
+        # BERT is in both lists, and causal when it was trained as a decoder
+        if type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False):
+            return MASKED
+        if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
+            return CAUSAL
+    raise _NoLanguageModel(
+        f"{name} ({config.model_type}) is no language model that predicts a text's next token: give a masked (BERT), "
+        "causal (GPT2) or permutation (XLNet) one"
+    )
+
+
+def acceptance(
+    language_model: LanguageModel,
+    text: str,
+    percentiles: Sequence[float],
+    progress: Callable[[int], Any] | None = None,
+) -> list[list[bool]]:
+    """Which tokens of a text the language model accepts, at each percentile.
+
+    A text longer than the model's context is judged with a left context that slides: a masked LM reads the last tokens
+    that fit, the others windows that move on by half their length, so that a token has half a window before it.
+
+    Args:
+        progress: called with the number of tokens judged since the last call.
+
+    Returns:
+        For each percentile, for each token; the first token is left out when the model has none to start with.
+
+    Raises:
+        ValueError: the text has no token to judge.
+    """
+    tokens = language_model.tokens(text)
+    if language_model.start is not None:
+        tokens = [language_model.start, *tokens]
+    if len(tokens) < 2:
+        raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge; give a longer one")
+    sequence = torch.tensor(tokens, device=language_model.model.device)
+    accepted: list[list[bool]] = [[] for _ in percentiles]
+    predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.kind]
+    judged = 1
+    for scores in predict(language_model, sequence):
+        following = sequence[judged : judged + len(scores), None]
+        for decisions, percentile in zip(accepted, percentiles, strict=True):
+            decisions += above_percentile(scores, following, percentile)[:, 0].tolist()
+        judged += len(scores)
+        if progress is not None:
+            progress(len(scores))
+    return accepted
+
+
+def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Scores (n, V) of the tokens from the second on, a batch at a time: each asked with its own draft and [MASK]."""
+    tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
+    # without a padding token one that no text holds will do: padding is not attended to
+    padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
+    places = torch.arange(context - 1, device=sequence.device)
+    for ends in torch.arange(1, len(sequence), device=sequence.device).split(rows_at_once(context)):
+        starts = (ends - context + 1).clamp(min=0)
+        drafts = sequence[(starts[:, None] + places).clamp(max=len(sequence) - 1)]
+        yield draft_predictions(language_model.model, drafts, ends - starts, tokenizer.mask_token_id, padding)
+
+
+@torch.no_grad()
+def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    for start, end, known in _windows(len(sequence), language_model.context):
+        yield language_model.model(input_ids=sequence[None, start:end]).logits[0, known - start - 1 : -1]
+
+
+@torch.no_grad()
+def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
+    for start, end, known in _windows(len(sequence), language_model.context):
+        length = end - start
+        # the order of prediction is the text's: each place is predicted from those before it, not from itself
+        hidden = torch.ones(length, length, device=sequence.device).triu()
+        targets = torch.eye(length, device=sequence.device)[known - start :]
+        yield language_model.model(
+            input_ids=sequence[None, start:end], perm_mask=hidden[None], target_mapping=targets[None]
+        ).logits[0]
+
+
+def _windows(length: int, size: int) -> Iterator[tuple[int, int, int]]:
+    """Start and end of each window, and from which of its places on it judges; all after the first are judged once."""
+    known = end = 1
+    while end < length:
+        start = max(0, known - size // 2) if known > 1 else 0
+        end = min(start + size, length)
+        yield start, end, known
+        known = end
+
+
+def shuffled(text: str, seed: int) -> str:
+    """The words of a text in random order."""
+    words = text.split()
+    random.Random(seed).shuffle(words)
+    return " ".join(words)
+
+
+def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
+    """`count` words drawn evenly from the whole words, of two letters or more, in the model's vocabulary.
+
+    Raises:
+        ValueError: its vocabulary holds none.
+    """
+    tokenizer = language_model.tokenizer
+    ids = sorted(set(tokenizer.get_vocab().values()))
+    candidates = [
+        (token, word.strip())
+        for token, word in zip(ids, tokenizer.batch_decode([[token] for token in ids]), strict=True)
+    ]
+    candidates = [(token, word) for token, word in candidates if len(word) > 1 and word.isalpha()]
+    words = []
+    if candidates:
+        # a part of a word is not what the tokenizer makes of the same letters behind a space
+        written = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
+        alone = tokenizer("a", add_special_tokens=False)["input_ids"]
+        words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*alone, token]]
+    if not words:
+        raise ValueError(f"{language_model.name} has no whole words in its vocabulary: give the random text as a file")
+    return " ".join(random.Random(seed).choices(words, k=count))
+
+
+def compare_language_models(
+    language_models: Sequence[LanguageModel],
+    texts: Sequence[tuple[str, str]],
+    percentiles: Sequence[float] = (90, 95, 99),
+    random_text: str | None = None,
+    seed: int = 42,
+) -> dict:
+    """Recall, detection and accuracy of each language model on each text, in points, 0 to 100 (Tables 4.1 to 4.3).
+
+    Texts are judged as words with one space between them. All models judge the same shuffles, made of whole words, and
+    the same random words.
+
+    Args:
+        texts: name and content of each.
+        random_text: random words; by default as many as the texts have together, see `random_words` of the first model.
+
+    Returns:
+        `random_text`, `seed` and `models`: for each its `model`, `kind`, `judges_first_token`, `context` and `rows`,
+        one for each percentile and text with `percentile`, `text`, `tokens`, `recall`, `detection` and `accuracy`; the
+        row of random words has a detection alone.
+
+    Raises:
+        ValueError: no model or no text, a percentile outside 0 to 100, or see `acceptance` and `random_words`.
+    """
+    if not language_models or not texts:
+        raise ValueError("a comparison needs at least one language model and one text")
+    for percentile in percentiles:
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"percentile {percentile} is not between 0 and 100")
+    if random_text is None:
+        count = sum(len(text.split()) for _, text in texts)
+        random_text = random_words(language_models[0], count, seed)
+    samples = [(name, " ".join(text.split()), shuffled(text, seed)) for name, text in texts]
+    random_text = " ".join(random_text.split())
+    return {
+        "seed": seed,
+        "random_text": random_text,
+        "models": [
+            {
+                "model": language_model.name,
+                "kind": language_model.kind,
+                "judges_first_token": language_model.start is not None,
+                "context": language_model.context,
+                "rows": _rows(language_model, samples, random_text, percentiles),
+            }
+            for language_model in language_models
+        ],
+    }
+
+
+def _rows(language_model: LanguageModel, samples, random_text: str, percentiles: Sequence[float]) -> list[dict]:
+    all_texts = [random_text, *(text for _, *pair in samples for text in pair)]
+    total = sum(len(language_model.tokens(text)) - (language_model.start is None) for text in all_texts)
+    with tqdm(total=total, desc=language_model.name, unit="token", delay=_PATIENCE, leave=False) as bar:
+        judged = [
+            (
+                name,
+                acceptance(language_model, text, percentiles, bar.update),
+                acceptance(language_model, shuffle, percentiles, bar.update),
+            )
+            for name, text, shuffle in samples
+        ]
+        on_random = acceptance(language_model, random_text, percentiles, bar.update)
+    rows = []
+    for place, percentile in enumerate(percentiles):
+        for name, on_text, on_shuffle in judged:
+            recall, detection = _share(on_text[place], True), _share(on_shuffle[place], False)
+            row = {"percentile": percentile, "text": name, "tokens": len(on_text[place])}
+            rows.append(row | {"recall": recall, "detection": detection, "accuracy": (recall + detection) / 2})
+        detection = _share(on_random[place], False)
+        row = {"percentile": percentile, "text": _RANDOM, "tokens": len(on_random[place])}
+        rows.append(row | {"recall": None, "detection": detection, "accuracy": None})
+    return rows
+
+
+def _share(decisions: list[bool], wanted: bool) -> float:
+    return 100.0 * decisions.count(wanted) / len(decisions)

@@ -1,0 +1,290 @@
+"""Configuration of CopyTransformer, with convolutional self-attention and BERT conditioning."""
+
+from huggingface_hub.dataclasses import strict
+from transformers import AutoConfig, PreTrainedConfig
+
+from .configuration_base import SummarizationConfig
+from .pretrained_parts import read_config
+
+_COPY_ATTENTIONS = ("separate", "last")
+_CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
+_ENCODERS = ("transformer", "bert", "bert_transformer")
+_DECODER_EMBEDDINGS = ("trained", "bert")
+_REDUCTIONS = ("linear", "relu")
+# last hidden states of BERT that make up its representation of a token (section 4.2.3)
+_BERT_STATES = 4
+# architectures that count positions from behind the one of padding
+_OFFSET_POSITIONS = ("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta")
+# padded checkpoints have some more rows in their embedding than their tokenizer has tokens
+_PADDING_ROWS = 127
+
+
+@strict
+class CopyTransformerConfig(SummarizationConfig):
+    """Configuration of a CopyTransformer (Aksenov 2020); the defaults are the final CopyTransformer, without BERT.
+
+    A Transformer whose output copies from the source, its encoder's lowest layers with convolutional self-attention,
+    its encoder and decoder on a pre-trained BERT, its output corrected by a masked language model: each of these is a
+    value here. BERT is not switched on by default, as it takes a checkpoint that only you can name.
+
+    Args:
+        vocab_size: subwords of the vocabulary that source and target share.
+        d_model: width of embeddings and layers.
+        encoder_layers, decoder_layers: number of Transformer layers; `encoder_type="bert"` has none in the encoder.
+        num_heads: attention heads of the Transformer layers.
+        ffn_dim: inner width of the feed-forward networks.
+        copy: whether the output copies (equation 4.3); false is the plain Transformer.
+        copy_attention: `separate`, a single-head attention of its own on top of the decoder (section 6.3), or `last`,
+            the mean over heads of the last decoder layer's attention to the source.
+        convolutional_attention: `none`, or what the lowest encoder layers' self-attention sees: `1d`, a window of
+            positions (equations 4.4 to 4.6); `2d`, also neighbouring heads (4.7 to 4.9); `2d_circular`, the first and
+            the last head being neighbours.
+        convolutional_layers: number of those layers, from the lowest.
+        window_size, head_window_size: positions and heads that a query sees, itself in the middle; odd.
+        encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on BERT (section 4.2.3).
+        side_layers: how many of the lowest encoder layers form a network beside BERT, whose output is concatenated with
+            BERT's; 0 stacks all of them on BERT (section 4.2.6).
+        bert_reduction: from BERT's width to `d_model`: `linear` or `relu`.
+        decoder_embedding: `trained`, or `bert`: BERT's word embeddings (section 4.2.5).
+        bert_name: checkpoint that a fresh model takes BERT's configuration and weights from; a folder or a Hub name.
+        bert_config: BERT's configuration; with `bert_name` it comes from there.
+        train_bert: whether BERT learns; else it stays as it is.
+        bert_window_size, bert_window_stride: tokens that BERT reads at a time, and from one window to the next
+            (section 4.2.4).
+        masked_lm_name, masked_lm_config: the same for the masked language model of the generator conditioning
+            (section 4.2.7), which goes with `copy=False` alone.
+        lm_training_factor: what the generator's tokens that the language model finds likely are multiplied by in
+            training; 1 switches that off.
+        lm_percentile: percentile of the language model's distribution above which it finds a token likely.
+        lm_top_tokens: number of the generator's likeliest tokens that are looked at.
+        mask_token_id: the masked language model's mask.
+        dropout: of embeddings, of each sub-layer's output.
+        attention_dropout: of attention weights.
+        label_smoothing: ε of the loss, from 0 to 1.
+    """
+
+    model_type = "copy_transformer"
+    attribute_map = {
+        "hidden_size": "d_model",
+        "num_hidden_layers": "encoder_layers",
+        "num_attention_heads": "num_heads",
+    }
+    keys_to_ignore_at_inference = [
+        *SummarizationConfig.keys_to_ignore_at_inference,
+        "copy_attentions",
+        "copy_gates",
+        "coverage",
+    ]
+
+    vocab_size: int = 30522
+    d_model: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    num_heads: int = 8
+    ffn_dim: int = 2048
+    copy: bool = True
+    copy_attention: str = "separate"
+    convolutional_attention: str = "none"
+    convolutional_layers: int = 1
+    window_size: int = 11
+    head_window_size: int = 3
+    encoder_type: str = "transformer"
+    side_layers: int = 0
+    bert_reduction: str = "linear"
+    decoder_embedding: str = "trained"
+    bert_name: str | None = None
+    bert_config: dict | PreTrainedConfig | None = None
+    train_bert: bool = False
+    bert_window_size: int = 512
+    bert_window_stride: int = 256
+    masked_lm_name: str | None = None
+    masked_lm_config: dict | PreTrainedConfig | None = None
+    lm_training_factor: float | int = 1.0
+    lm_percentile: float | int = 95
+    lm_top_tokens: int = 50
+    mask_token_id: int | None = 103
+    dropout: float | int = 0.2
+    attention_dropout: float | int = 0.2
+    label_smoothing: float | int = 0.1
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 101
+    eos_token_id: int | list[int] | None = 102
+    decoder_start_token_id: int | None = 101
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self, **kwargs):
+        for key in ("bert_config", "masked_lm_config"):
+            nested = getattr(self, key)
+            if isinstance(nested, dict):
+                # a known architecture's, whose code is transformers' own
+                nested = AutoConfig.for_model(**{"model_type": "bert", **nested})
+                setattr(self, key, nested)
+            if nested is not None:
+                # of the precision that the whole model is loaded in, not of the checkpoint's that it came from
+                nested.dtype = None
+        super().__post_init__(**kwargs)
+
+    @property
+    def uses_bert(self) -> bool:
+        """Whether encoder or decoder is built on BERT."""
+        return self.encoder_type in ("bert", "bert_transformer") or self.decoder_embedding == "bert"
+
+    @property
+    def trains_embedding(self) -> bool:
+        """Whether there is an embedding that is not BERT's."""
+        reads_words = self.encoder_type == "transformer" or self.side_layers > 0
+        return reads_words or self.decoder_embedding == "trained"
+
+    def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
+        """Take nested configurations from the checkpoints that `bert_name` and `masked_lm_name` name.
+
+        Args:
+            is_fresh: of a model to be trained: the named ones replace those that are there, and the vocabulary is
+                theirs. Else only what is missing is read: a saved model brings its own.
+            hub_settings: `cache_dir`, `token` and the like, for `AutoConfig.from_pretrained`.
+
+        Raises:
+            ValueError: a checkpoint cannot be reached, or does not go with the rest.
+        """
+        for name_key, config_key, is_used in (
+            ("bert_name", "bert_config", self.uses_bert),
+            ("masked_lm_name", "masked_lm_config", True),
+        ):
+            name = getattr(self, name_key)
+            if name is None or not is_used or not (is_fresh or getattr(self, config_key) is None):
+                continue
+            nested = read_config(name_key, name, **hub_settings)
+            setattr(self, config_key, nested)
+            if is_fresh:
+                self.vocab_size = nested.vocab_size
+        self.check()
+
+    def validate_widths(self):
+        """Heads divide the width evenly, and there is at least a layer to each side."""
+        self._check_heads()
+        for key in ("encoder_layers", "decoder_layers"):
+            if getattr(self, key) < 1:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but at least 1 is needed")
+
+    def validate_choices(self):
+        """Names are known ones, probabilities lie between 0 and 1."""
+        self._check_choices(
+            {
+                "copy_attention": _COPY_ATTENTIONS,
+                "convolutional_attention": _CONVOLUTIONS,
+                "encoder_type": _ENCODERS,
+                "bert_reduction": _REDUCTIONS,
+                "decoder_embedding": _DECODER_EMBEDDINGS,
+            }
+        )
+        self._check_probabilities("dropout", "attention_dropout", "label_smoothing")
+
+    def validate_convolution(self):
+        """Windows are odd and fit the heads, and there are layers to use them in."""
+        if self.convolutional_attention == "none":
+            return
+        for key in ("window_size", "head_window_size"):
+            if getattr(self, key) < 1 or getattr(self, key) % 2 == 0:
+                raise ValueError(
+                    f"`{key}` is {getattr(self, key)}, but must be odd and positive: a query in its middle"
+                )
+        if self.convolutional_attention != "1d" and self.head_window_size > self.num_heads:
+            raise ValueError(
+                f"`head_window_size` is {self.head_window_size}, but there are only {self.num_heads} heads "
+                "(`num_heads`): take a smaller window, or more heads"
+            )
+        if self.encoder_type == "bert":
+            raise ValueError(
+                '`encoder_type="bert"` has no layers for `convolutional_attention`: take "bert_transformer", or "none"'
+            )
+        if not 1 <= self.convolutional_layers <= self.encoder_layers:
+            raise ValueError(
+                f"`convolutional_layers` is {self.convolutional_layers}, but must be from 1 to `encoder_layers` "
+                f'({self.encoder_layers}); for none of them set `convolutional_attention="none"`'
+            )
+
+    def validate_bert(self):
+        """There is a BERT where one is needed, and its windows, layers and vocabulary fit."""
+        if self.side_layers and self.encoder_type != "bert_transformer":
+            raise ValueError(
+                f"`side_layers` is {self.side_layers}, a network beside BERT: it goes with "
+                f'`encoder_type="bert_transformer"`, not "{self.encoder_type}"'
+            )
+        if not 0 <= self.side_layers < self.encoder_layers:
+            raise ValueError(
+                f"`side_layers` is {self.side_layers}, but must be from 0 to below `encoder_layers` "
+                f"({self.encoder_layers}): they are the lowest of these"
+            )
+        if not self.uses_bert:
+            return
+        if self.bert_config is None:
+            if self.bert_name is None:
+                raise ValueError(
+                    f'`encoder_type="{self.encoder_type}"` with `decoder_embedding="{self.decoder_embedding}"` needs a '
+                    "BERT: name a checkpoint as `bert_name`, or give its configuration as `bert_config`"
+                )
+            return
+        if self.encoder_type != "transformer":
+            self._check_windows()
+        self._check_vocabulary("BERT", self.bert_config)
+
+    def _check_windows(self) -> None:
+        positions = _positions(self.bert_config)
+        if positions is not None and self.bert_window_size > positions:
+            raise ValueError(
+                f"`bert_window_size` is {self.bert_window_size}, but BERT has positions for {positions} tokens: take "
+                "at most that"
+            )
+        if not 1 <= self.bert_window_stride <= self.bert_window_size:
+            raise ValueError(
+                f"`bert_window_stride` is {self.bert_window_stride}, but must be from 1 to `bert_window_size` "
+                f"({self.bert_window_size}), or tokens would be left out"
+            )
+        if self.bert_config.num_hidden_layers < _BERT_STATES:
+            raise ValueError(
+                f"BERT has {self.bert_config.num_hidden_layers} layers, but its last {_BERT_STATES} hidden states are "
+                "read"
+            )
+
+    def validate_language_model(self):
+        """The generator conditioning does not meet a copying output, and its numbers are possible."""
+        if self.lm_training_factor < 1:
+            raise ValueError(f"`lm_training_factor` is {self.lm_training_factor}, but must be at least 1: it raises")
+        if not 0 <= self.lm_percentile < 100:
+            raise ValueError(f"`lm_percentile` is {self.lm_percentile}, but must be from 0 to below 100")
+        if self.lm_top_tokens < 1:
+            raise ValueError(f"`lm_top_tokens` is {self.lm_top_tokens}, but must be at least 1")
+        if self.masked_lm_name is None and self.masked_lm_config is None:
+            if self.lm_training_factor != 1:
+                raise ValueError(
+                    f"`lm_training_factor` is {self.lm_training_factor}, but there is no language model: name one as "
+                    "`masked_lm_name`"
+                )
+            return
+        if self.copy:
+            raise ValueError(
+                "generator conditioning (`masked_lm_name`) does not go with `copy=True`: the language model knows "
+                "nothing of the source, and would undo what is copied; set `copy=False`"
+            )
+        if self.masked_lm_config is not None:
+            self._check_vocabulary("the masked language model", self.masked_lm_config)
+
+    def _check_vocabulary(self, whose: str, nested: PreTrainedConfig) -> None:
+        if not 0 <= nested.vocab_size - self.vocab_size <= _PADDING_ROWS:
+            raise ValueError(
+                f"the vocabulary has {self.vocab_size} tokens (`vocab_size`), but {whose} knows {nested.vocab_size}: "
+                "source and summary must be in its subwords, so take the tokenizer that came with it"
+            )
+
+
+def _positions(bert_config: PreTrainedConfig) -> int | None:
+    """How many tokens BERT has positions for; None when they have no end."""
+    positions = getattr(bert_config, "max_position_embeddings", None)
+    if positions is not None and bert_config.model_type in _OFFSET_POSITIONS:
+        return positions - bert_config.pad_token_id - 1
+    return positions
+
+
+__all__ = ["CopyTransformerConfig"]

@@ -1,0 +1,63 @@
+"""Generator conditioning while decoding (thesis, section 4.2.7)."""
+
+import torch
+from torch import nn
+from transformers import LogitsProcessor
+
+from .functional_language_models import multiply_probabilities
+from .modules_language_model import accepted_tokens
+
+
+class LanguageModelLogitsProcessor(LogitsProcessor):
+    """Multiplies what a masked LM rejects, of the generator's likeliest tokens, and renormalises.
+
+    The LM reads `[draft so far, MASK]`. A token is rejected when it is not above the percentile of the LM's
+    distribution. Scores may be logits or log-probabilities, and log-probabilities come out; tokens that are forbidden
+    stay so, and their probability goes to the others, which is why this comes before processors that forbid.
+
+    Args:
+        masked_lm: over the generator's vocabulary.
+        top_tokens: N, how many of the generator's likeliest tokens are judged.
+        rejected_factor: α of the thesis.
+        accepted_factor: for accepted tokens, as the training-time variant has it.
+
+    Raises:
+        ValueError: a setting outside its range; it is named as in the generation config.
+    """
+
+    def __init__(
+        self,
+        masked_lm: nn.Module,
+        mask_token_id: int,
+        pad_token_id: int,
+        top_tokens: int,
+        percentile: float,
+        rejected_factor: float = 1.0,
+        accepted_factor: float = 1.0,
+    ):
+        if top_tokens < 1:
+            raise ValueError(f"`lm_top_tokens` is {top_tokens}, but at least 1 token must be judged")
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"`lm_percentile` is {percentile}, but must be between 0 and 100")
+        if not 0 < rejected_factor <= 1:
+            raise ValueError(f"`lm_rejected_factor` is {rejected_factor}, but must be above 0 and at most 1")
+        if not 1 <= accepted_factor < float("inf"):
+            raise ValueError(f"`lm_accepted_factor` is {accepted_factor}, but must be a number of at least 1")
+        self.masked_lm = masked_lm
+        self.mask_token_id = mask_token_id
+        self.pad_token_id = pad_token_id
+        self.top_tokens = top_tokens
+        self.percentile = percentile
+        self.rejected_factor = rejected_factor
+        self.accepted_factor = accepted_factor
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        candidates = scores.topk(min(self.top_tokens, scores.shape[-1])).indices
+        lengths = input_ids.new_full((len(input_ids),), input_ids.shape[1])
+        accepted = accepted_tokens(
+            self.masked_lm, input_ids, lengths, candidates, self.percentile, self.mask_token_id, self.pad_token_id
+        )
+        factors = scores.new_tensor([self.rejected_factor, self.accepted_factor])[accepted.long()]
+        conditioned = multiply_probabilities(scores, candidates, factors)
+        # a row in which everything is forbidden has nothing to be normalised by
+        return conditioned.masked_fill(scores.isneginf(), -torch.inf)

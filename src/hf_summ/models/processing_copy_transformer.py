@@ -1,0 +1,45 @@
+"""Processor of CopyTransformer: BERT's subwords, with `[CLS]` before the source."""
+
+from .processing_base import SummarizationProcessor
+
+
+class CopyTransformerProcessor(SummarizationProcessor):
+    """Documents to `input_ids` and `attention_mask`; summaries to `labels`.
+
+    With BERT's tokenizer a document begins with `[CLS]` and has no end token (thesis, section 5.1); summaries begin
+    with `[CLS]` and end with `[SEP]`. A tokenizer without `[CLS]`, such as `hf-summ vocabulary` makes, ends both alike.
+
+    Args:
+        tokenizer: a fast tokenizer; BERT's where the model is built on BERT.
+        max_source_length: subwords that a document is cut to, `[CLS]` included.
+        max_target_length: the same for a summary and its end token.
+    """
+
+    def __init__(self, tokenizer, max_source_length=512, max_target_length=512, chat_template=None):
+        for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
+            if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
+                setattr(tokenizer, special, getattr(tokenizer, substitute))
+        # a text that spells out a special token holds no such token
+        tokenizer.split_special_tokens = True
+        super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
+
+    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
+        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords, `[CLS]` included."""
+        first = self.tokenizer.cls_token_id
+        if first is None:
+            return super().source_features(texts, length, show_progress)
+        input_ids = [[first, *row[: None if length is None else length - 1]] for row in self._subwords(texts)]
+        return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
+
+    def align(self, config) -> None:
+        """Fit a fresh config to this processor: vocabulary, special tokens, and the mask of its language model.
+
+        Raises:
+            ValueError: the model is built on a BERT that has another vocabulary.
+        """
+        super().align(config)
+        config.mask_token_id = self.tokenizer.mask_token_id
+        config.check()
+
+
+__all__ = ["CopyTransformerProcessor"]

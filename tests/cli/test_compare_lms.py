@@ -1,0 +1,121 @@
+"""`hf-summ compare-lms` on tiny language models."""
+
+import json
+import re
+import shutil
+
+import pytest
+from transformers import BertModel
+
+from hf_summ.evaluation.language_models import compare_language_models, load_language_model
+from tests.conftest import SENTENCES
+from tests.evaluation.test_language_models import KINDS, bert_config, save_language_model
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A folder with a model of each kind; shared by the tests here, so never change it."""
+    folder = tmp_path_factory.mktemp("models")
+    for kind in KINDS:
+        save_language_model(kind, folder / kind)
+    return folder
+
+
+@pytest.fixture
+def workplace(saved, tmp_path, monkeypatch):
+    """A folder to work in, with the models, two texts and random words."""
+    shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
+    # a byte-order mark is no part of a text
+    (tmp_path / "a.txt").write_text(f"{SENTENCES[0]}\n", encoding="utf-8-sig")
+    (tmp_path / "b.txt").write_text(SENTENCES[1], encoding="utf-8")
+    (tmp_path / "random.txt").write_text("river euros asked Monday flood", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tables_and_report(run, workplace):
+    output, _ = run("compare-lms", "a.txt", "b.txt", "--models", *KINDS, "--seed", "3", "--output", "report.json")
+    report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
+    texts = [("a.txt", SENTENCES[0]), ("b.txt", SENTENCES[1])]
+    assert report == compare_language_models([load_language_model(kind) for kind in KINDS], texts, seed=3)
+    tables = output.split("\n\n")
+    assert tables[::2] == [
+        "masked (masked language model)",
+        "causal (causal language model)",
+        "permutation (permutation language model, first tokens not judged)",
+    ]
+    for table, compared in zip(tables[1::2], report["models"], strict=True):
+        heading, rule, *rows = table.strip().splitlines()
+        assert heading == "| Percentile | Text | Recall | Detection | Accuracy |"
+        assert [row.split(" | ")[0] for row in rows] == ["| 90%", "| ", "| ", "| 95%", "| ", "| ", "| 99%", "| ", "| "]
+        for row, figures in zip(rows, compared["rows"], strict=True):
+            measures = [figures[measure] for measure in ("recall", "detection", "accuracy")]
+            shown = ["-" if measure is None else f"{measure:.1f}%" for measure in measures]
+            assert row.strip("| ").split(" | ")[-4:] == [figures["text"], *shown]
+
+
+def test_random_text_and_percentiles_are_the_users(run, workplace):
+    output, _ = run(
+        "compare-lms", "a.txt", "--models", "causal", "--random_text", "random.txt", "--percentiles", "50", "99.5"
+    )
+    expected = compare_language_models(
+        [load_language_model("causal")], [("a.txt", SENTENCES[0])], [50, 99.5], "river euros asked Monday flood"
+    )
+    shown = re.findall(r"random words \| - \| ([\d.]+)%", output)
+    rows = [row for row in expected["models"][0]["rows"] if row["text"] == "random words"]
+    assert shown == [f"{row['detection']:.1f}" for row in rows]
+    assert "| 99.5% |" in output
+
+
+def test_same_seed_same_report(run, workplace):
+    reports = []
+    for seed in ("1", "1", "2"):
+        run("compare-lms", "a.txt", "--models", "causal", "--seed", seed, "--output", "report.json")
+        reports.append((workplace / "report.json").read_text(encoding="utf-8"))
+    assert reports[0] == reports[1] != reports[2]
+    assert not list(workplace.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
+        (["masked"], "masked cannot be read: Is a directory"),
+        (["a.txt", "latin.txt"], r"latin.txt is not text in UTF-8 \(byte 3\): convert it"),
+        (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
+        (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
+        (["a.txt", "--random_text", "blank.txt"], "blank.txt is blank"),
+        (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: give numbers between 0 and 100"),
+        (["a.txt", "--percentiles", "-1"], "--percentiles -1: give numbers between 0 and 100"),
+        (["a.txt", "--percentiles", "nan"], "--percentiles nan: give numbers between 0 and 100"),
+        (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: name a file, in a folder that"),
+        (["a.txt", "--output", "masked"], "--output masked: name a file, in a folder that exists"),
+    ],
+)
+def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, argv, message):
+    (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
+    (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
+    # a model that is not there would be told first
+    assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
+
+
+@pytest.mark.parametrize("model", ["nowhere", "./nowhere", "org/nowhere"])
+def test_model_that_is_not_there(refusal, workplace, model):
+    said = refusal("compare-lms", "a.txt", "--models", "causal", model)
+    assert said.startswith(
+        f"language model {model} cannot be loaded; offline, give a folder that holds config.json, model.safetensors"
+    )
+
+
+def test_masked_lm_without_its_head_is_named(refusal, workplace):
+    BertModel(bert_config()).save_pretrained(workplace / "headless")
+    shutil.copy(workplace / "masked" / "tokenizer.json", workplace / "headless")
+    said = refusal("compare-lms", "a.txt", "--models", "masked", "headless")
+    assert said.startswith("headless is no masked language model: its weights lack cls.predictions.")
+
+
+def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):
+    path = workplace / "causal" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    said = refusal("compare-lms", "a.txt", "--models", "causal")
+    assert said.startswith("--models causal: model.safetensors cannot be read")

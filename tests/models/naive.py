@@ -1,0 +1,81 @@
+"""What the naive readings of the papers' equations share: no cache, no batch tricks, one document at a time."""
+
+import math
+
+import torch
+from torch.nn.functional import layer_norm
+
+
+class NaiveModel:
+    """Parts over a model's named weights; a subclass has `log_probs(decoder_input_ids, ...)` of one document."""
+
+    def __init__(self, model):
+        self.model = model
+        self.config = model.config
+        self.weights = dict(model.named_parameters())
+
+    def linear(self, name, x):
+        outputs = x @ self.weights[f"{name}.weight"].T
+        bias = self.weights.get(f"{name}.bias")
+        return outputs if bias is None else outputs + bias
+
+    def norm(self, name, x):
+        return layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def sinusoid(self, length):
+        width = self.config.d_model
+        table = torch.zeros(length, width, dtype=torch.float64)
+        for position in range(length):
+            for pair in range(width // 2):
+                angle = position / 10000 ** (2 * pair / width)
+                table[position, 2 * pair], table[position, 2 * pair + 1] = math.sin(angle), math.cos(angle)
+        return table
+
+    def feed_forward(self, name, s):
+        return self.linear(f"{name}.outer", self.linear(f"{name}.inner", s).clamp(min=0))
+
+    def heads(self, name, h, source):
+        """Queries, keys and values, each (length, heads, width of a head)."""
+        heads = self.config.num_heads
+        return (
+            self.linear(f"{name}.{kind}_proj", x).unflatten(-1, (heads, -1))
+            for kind, x in (("q", h), ("k", source), ("v", source))
+        )
+
+    def attention(self, name, h, source, is_causal=False):
+        """Outputs (T, C), and each head's weights (H, T, S)."""
+        q, k, v = self.heads(name, h, source)
+        contexts, weights = [], []
+        for head in range(self.config.num_heads):
+            scores = q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])
+            if is_causal:
+                scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+            weights.append(scores.softmax(-1))
+            contexts.append(weights[-1] @ v[:, head])
+        return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights)
+
+    def loss(self, inputs, labels):
+        """EQUATIONS.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
+        total, tokens, smoothing = 0.0, 0, self.config.label_smoothing
+        for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+            wanted = labels[row][labels[row] != -100]
+            start = torch.tensor([self.config.decoder_start_token_id])
+            source = {name: value[row, :length] for name, value in inputs.items() if name != "attention_mask"}
+            log_p = self.log_probs(torch.cat((start, wanted[:-1])), **source)
+            nll = -log_p[torch.arange(len(wanted)), wanted]
+            total = total + ((1 - smoothing) * nll - smoothing * log_p.mean(-1)).sum()
+            tokens += len(wanted)
+        return total / tokens
+
+
+def assert_equals_naive(model, naive, inputs, labels):
+    """The same loss, and the same gradient of every parameter that learns."""
+    loss, expected_loss = model(**inputs, labels=labels).loss, naive.loss(inputs, labels)
+    torch.testing.assert_close(loss.double(), expected_loss, rtol=1e-6, atol=1e-6)
+    learning = [(name, value) for name, value in model.named_parameters() if value.requires_grad]
+    names, parameters = zip(*learning, strict=True)
+    expected = torch.autograd.grad(expected_loss, parameters, allow_unused=True)
+    actual = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for name, one, other in zip(names, actual, expected, strict=True):
+        # the model may take its softmax in float32
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6, msg=lambda text, name=name: f"{name}: {text}")

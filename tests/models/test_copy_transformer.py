@@ -1,0 +1,531 @@
+"""CopyTransformer against a naive reading of the thesis's equations, and its switches."""
+
+import math
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, BertConfig, BertForPreTraining, BertModel
+
+from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, TINY_BERT
+from tests.models.naive import NaiveModel, assert_equals_naive
+
+
+class NaiveCopyTransformer(NaiveModel):
+    """Equations 4.3 to 4.9 and sections 4.2.3 to 4.2.6 over a model's named weights."""
+
+    def convolutional_attention(self, name, h):
+        """Equations 4.4 to 4.9: a softmax over the union of the keys in the window of positions and heads."""
+        config, heads = self.config, self.config.num_heads
+        q, k, v = self.heads(name, h, h)
+        kind = config.convolutional_attention
+        half_m, half_n = config.window_size // 2, 0 if kind == "1d" else config.head_window_size // 2
+        rows = []
+        for i in range(len(h)):
+            outputs = []
+            for head in range(heads):
+                keys, values = [], []
+                for neighbour in range(head - half_n, head + half_n + 1):
+                    if kind == "2d_circular":
+                        neighbour %= heads
+                    for j in range(i - half_m, i + half_m + 1):
+                        if 0 <= neighbour < heads and 0 <= j < len(h):
+                            keys.append(k[j, neighbour])
+                            values.append(v[j, neighbour])
+                weights = (torch.stack(keys) @ q[i, head] / math.sqrt(q.shape[-1])).softmax(-1)
+                outputs.append(weights @ torch.stack(values))
+            rows.append(torch.cat(outputs))
+        return self.linear(f"{name}.out_proj", torch.stack(rows))
+
+    def encoder_layer(self, index, h):
+        name = f"model.encoder.layers.{index}"
+        if self.config.convolutional_attention != "none" and index < self.config.convolutional_layers:
+            attended = self.convolutional_attention(f"{name}.self_attention", h)
+        else:
+            attended, _ = self.attention(f"{name}.self_attention", h, h)
+        s = self.norm(f"{name}.self_attention_norm", h + attended)
+        return self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+
+    def bert_states(self, input_ids):
+        """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last four hidden states side by side."""
+        size, stride = self.config.bert_window_size, self.config.bert_window_stride
+        length, found = len(input_ids), [[] for _ in input_ids]
+        starts = [0] if length <= size else [*range(0, length - size, stride), length - size]
+        for start in starts:
+            window = input_ids[start : start + size]
+            states = self.model.model.encoder.bert.bert(window[None], output_hidden_states=True).hidden_states
+            for offset in range(len(window)):
+                found[start + offset].append(torch.cat([state[0, offset] for state in states[-4:]]))
+        states = torch.stack([torch.stack(vectors).mean(0) for vectors in found])
+        return states if self.config.train_bert else states.detach()
+
+    def embed(self, input_ids):
+        words = self.weights["model.shared.weight"][input_ids]
+        return math.sqrt(self.config.d_model) * words + self.sinusoid(len(input_ids))
+
+    def encode(self, input_ids):
+        config, layers = self.config, range(self.config.encoder_layers)
+        if config.encoder_type == "transformer":
+            h = self.embed(input_ids)
+        else:
+            states, side = [self.bert_states(input_ids)], None
+            if config.side_layers:
+                side = self.embed(input_ids)
+                for index in layers[: config.side_layers]:
+                    side = self.encoder_layer(index, side)
+                states.append(side)
+            h = self.linear("model.encoder.reduction", torch.cat(states, dim=-1))
+            h = h.clamp(min=0) if config.bert_reduction == "relu" else h
+        if config.encoder_type == "bert":
+            return h
+        for index in layers[config.side_layers :]:
+            h = self.encoder_layer(index, h)
+        return h
+
+    def log_probs(self, decoder_input_ids, input_ids):
+        config, source = self.config, self.encode(input_ids)
+        if config.decoder_embedding == "bert":
+            words = self.model.model.decoder.embed_tokens.words.weight[decoder_input_ids]
+            h = self.linear("model.decoder.embed_tokens.reduction", words) + self.sinusoid(len(words))
+        else:
+            h = self.embed(decoder_input_ids)
+        for index in range(config.decoder_layers):
+            name = f"model.decoder.layers.{index}"
+            attended, _ = self.attention(f"{name}.self_attention", h, h, is_causal=True)
+            s = self.norm(f"{name}.self_attention_norm", h + attended)
+            attended, weights = self.attention(f"{name}.cross_attention", s, source)
+            s = self.norm(f"{name}.cross_attention_norm", s + attended)
+            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+        generated = self.linear("lm_head", h).softmax(-1)
+        if not config.copy:
+            return generated.log()
+        if config.copy_attention == "separate":
+            name = "model.decoder.copy_attention"
+            q, k = self.linear(f"{name}.q_proj", h), self.linear(f"{name}.k_proj", source)
+            weights = (q @ k.T / math.sqrt(config.d_model)).softmax(-1)
+        else:
+            weights = weights.mean(0)
+        gate = self.linear("copy_gate", h).sigmoid()
+        copied = torch.zeros_like(generated)
+        for position, token in enumerate(input_ids.tolist()):
+            copied[:, token] += weights[:, position]
+        return (gate * copied + (1 - gate) * generated).log()
+
+
+BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_window_size": 8, "bert_window_stride": 4}
+VARIANTS = {
+    "copy attention of its own": {"convolutional_attention": "none"},
+    "copy attention of the last layer": {"convolutional_attention": "none", "copy_attention": "last"},
+    "Transformer": {"convolutional_attention": "none", "copy": False, "label_smoothing": 0.0},
+    "1d": {"convolutional_attention": "1d"},
+    "2d": {"convolutional_attention": "2d"},
+    "2d circular": {"convolutional_attention": "2d_circular", "convolutional_layers": 2, "window_size": 3},
+    "BERT alone": {**BERT, "encoder_type": "bert", "convolutional_attention": "none", "copy": False},
+    "BERT with ReLU": {**BERT, "encoder_type": "bert", "convolutional_attention": "none", "bert_reduction": "relu"},
+    "BERT in both": {**BERT, "convolutional_attention": "none", "decoder_embedding": "bert"},
+    "trained BERT": {**BERT, "convolutional_attention": "none", "train_bert": True, "decoder_embedding": "bert"},
+    "stacking": {**BERT, "convolutional_attention": "2d"},
+    "concatenation": {**BERT, "convolutional_attention": "2d", "side_layers": 1},
+    "plain concatenation": {**BERT, "convolutional_attention": "none", "side_layers": 1, "decoder_embedding": "bert"},
+    "BERT in the decoder": {
+        "convolutional_attention": "none",
+        "decoder_embedding": "bert",
+        "bert_config": TINY_BERT,
+    },
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("is_training", [False, True], ids=["all logits", "in chunks"])
+def test_loss_and_gradients_equal_the_naive_reading(variant, is_training):
+    model = COPY_TRANSFORMER.model(**VARIANTS[variant])
+    # training computes the loss without the logits
+    model.train(is_training)
+    assert_equals_naive(model, NaiveCopyTransformer(model), COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels())
+
+
+@pytest.mark.parametrize(
+    "overrides", [{}, {"d_model": 256, "encoder_layers": 3, "decoder_layers": 3, "num_heads": 4, "ffn_dim": 1024}]
+)
+def test_parameter_count_is_that_of_the_parts(overrides):
+    with torch.device("meta"):
+        config = CopyTransformerConfig(**overrides)
+        model = CopyTransformerForConditionalGeneration(config)
+    d, vocabulary, inner = config.d_model, config.vocab_size, config.ffn_dim
+    attention, feed_forward, norm = 4 * (d * d + d), 2 * d * inner + d + inner, 2 * d
+    encoder = config.encoder_layers * (attention + feed_forward + 2 * norm)
+    decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    embedding, output = vocabulary * d, vocabulary * d + vocabulary
+    copy_attention, copy_gate = 2 * (d * d + d), d + 1
+    assert model.num_parameters() == embedding + encoder + decoder + output + copy_attention + copy_gate
+
+
+def save_bert(folder, **settings):
+    """A BERT with the heads that it was pre-trained with, random and different from any fresh one."""
+    torch.manual_seed(7)
+    model = BertForPreTraining(BertConfig(**{**TINY_BERT, **settings}))
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.fixture
+def bert_folder(tmp_path):
+    save_bert(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
+def build(**settings):
+    """A fresh model with the weights of the checkpoints that its settings name."""
+    config = COPY_TRANSFORMER.config(**settings)
+    config.read_pretrained_parts()
+    model = CopyTransformerForConditionalGeneration(config)
+    model.load_pretrained_parts()
+    return model
+
+
+@pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])
+@pytest.mark.parametrize("encoder_type", ["transformer", "bert", "bert_transformer"])
+def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_embedding, bert_folder):
+    settings = {"encoder_type": encoder_type, "decoder_embedding": decoder_embedding, "bert_window_size": 8}
+    model = build(**settings, bert_name=str(bert_folder), bert_window_stride=4, convolutional_attention="none").eval()
+    bert = BertModel.from_pretrained(bert_folder)
+    if encoder_type != "transformer":
+        for name, value in model.model.encoder.bert.bert.state_dict().items():
+            torch.testing.assert_close(value, bert.state_dict()[name], rtol=0, atol=0)
+    if decoder_embedding == "bert":
+        words = model.model.decoder.embed_tokens.words.weight
+        torch.testing.assert_close(words, bert.embeddings.word_embeddings.weight, rtol=0, atol=0)
+        # one matrix for both sides
+        if encoder_type != "transformer":
+            assert words is model.model.encoder.bert.bert.embeddings.word_embeddings.weight
+    assert model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.isfinite()
+
+
+def bert_parameters(model):
+    """Those that come from BERT, by name."""
+    parts = ("model.encoder.bert.", "model.decoder.embed_tokens.words.", "masked_lm.")
+    return {name: value for name, value in model.named_parameters() if name.startswith(parts)}
+
+
+def is_dropping(model):
+    """Whether any dropout of BERT's is active."""
+    return any(part.training for part in model.model.encoder.bert.modules())
+
+
+@pytest.mark.parametrize("encoder_type", ["transformer", "bert_transformer"])
+def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
+    settings = {**BERT, "encoder_type": encoder_type, "decoder_embedding": "bert", "bert_name": str(bert_folder)}
+    model = build(**settings)
+    model.save_pretrained(tmp_path / "saved")
+    # the checkpoint is whole: it needs no BERT beside it
+    for path in bert_folder.iterdir():
+        path.unlink()
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
+    for candidate in (model, loaded):
+        candidate.train()
+        before = {name: value.clone() for name, value in bert_parameters(candidate).items()}
+        assert before
+        assert not any(value.requires_grad for value in bert_parameters(candidate).values())
+        assert encoder_type == "transformer" or not is_dropping(candidate)
+        optimizer = torch.optim.SGD(candidate.parameters(), lr=1.0)
+        candidate(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.backward()
+        optimizer.step()
+        for name, value in bert_parameters(candidate).items():
+            torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+    for name, value in bert_parameters(loaded).items():
+        torch.testing.assert_close(value, bert_parameters(model)[name], rtol=0, atol=0)
+
+
+def test_trainable_bert_learns(bert_folder):
+    model = build(**BERT, decoder_embedding="bert", bert_name=str(bert_folder), train_bert=True).train()
+    assert is_dropping(model)
+    model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.backward()
+    still = [name for name, value in bert_parameters(model).items() if value.grad is None]
+    assert not still
+
+
+def test_base_model_is_an_auto_model(tmp_path):
+    COPY_TRANSFORMER_BERT.model().save_pretrained(tmp_path)
+    model = AutoModel.from_pretrained(tmp_path)
+    assert type(model) is CopyTransformerModel
+    ids = COPY_TRANSFORMER.inputs()["input_ids"]
+    outputs = model(input_ids=ids, decoder_input_ids=torch.tensor([[1, 5]] * 3))
+    assert outputs.last_hidden_state.shape == (3, 2, 16)
+    torch.testing.assert_close(outputs.copy_attentions.sum(-1), torch.ones(3, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)
+def test_logits_are_normalised_and_skipped_in_training(architecture):
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    outputs = model(**inputs, labels=labels)
+    torch.testing.assert_close(outputs.logits.exp().sum(-1), torch.ones(3, 6, dtype=torch.float64))
+    assert outputs.copy_attentions.shape == (3, 6, 11)
+    assert outputs.copy_gates.shape == (3, 6)
+    torch.testing.assert_close(outputs.coverage, outputs.copy_attentions.sum(1))
+    model.train()
+    assert model(**inputs, labels=labels).logits is None
+    kept = model(**inputs, labels=labels, skip_logits=False)
+    torch.testing.assert_close(kept.logits, outputs.logits)
+    torch.testing.assert_close(model(**inputs, labels=labels).loss, kept.loss)
+
+
+def test_adapter_on_the_output_layer_takes_part_in_the_loss():
+    from peft import LoraConfig, get_peft_model
+
+    model = COPY_TRANSFORMER.model()
+    settings = LoraConfig(task_type="SEQ_2_SEQ_LM", r=2, target_modules=["lm_head"], init_lora_weights=False)
+    adapted = get_peft_model(model, settings).train()
+    adapted(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.backward()
+    trained = [value for value in adapted.parameters() if value.requires_grad]
+    assert all(value.grad is not None and value.grad.any() for value in trained)
+
+
+def test_encoder_output_without_source_ids_takes_them_from_the_inputs():
+    model, inputs, labels = COPY_TRANSFORMER.model(), COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels()
+    expected = model(**inputs, labels=labels).loss
+    states = model.get_encoder()(**inputs).last_hidden_state
+    torch.testing.assert_close(model(**inputs, encoder_outputs=(states,), labels=labels).loss, expected)
+    mask = inputs["attention_mask"]
+    with pytest.raises(ValueError, match="copying needs the source's subwords"):
+        model(attention_mask=mask, encoder_outputs=(states,), labels=labels)
+
+
+def test_bert_asks_for_subwords():
+    model = COPY_TRANSFORMER_BERT.model()
+    with pytest.raises(ValueError, match="give `input_ids`"):
+        model(inputs_embeds=torch.zeros(1, 3, 16, dtype=torch.float64), decoder_input_ids=torch.tensor([[1]]))
+
+
+def test_vocabulary_of_bert_cannot_be_resized():
+    with pytest.raises(ValueError, match="cannot be resized"):
+        COPY_TRANSFORMER_BERT.model().resize_token_embeddings(50)
+
+
+def test_plain_vocabulary_is_resized():
+    model = COPY_TRANSFORMER.model()
+    model.resize_token_embeddings(50)
+    outputs = model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels() + 0)
+    assert outputs.logits.shape[-1] == 50
+
+
+def test_recorded_attentions_have_every_layer():
+    model, inputs = COPY_TRANSFORMER.model(convolutional_attention="none"), COPY_TRANSFORMER.inputs()
+    model.set_attn_implementation("eager")
+    outputs = model(**inputs, labels=COPY_TRANSFORMER.labels(), output_attentions=True, output_hidden_states=True)
+    assert [weights.shape for weights in outputs.encoder_attentions] == [(3, 4, 11, 11)] * 2
+    assert [weights.shape for weights in outputs.decoder_attentions] == [(3, 4, 6, 6)] * 2
+    assert [weights.shape for weights in outputs.cross_attentions] == [(3, 4, 6, 11)] * 2
+    assert len(outputs.encoder_hidden_states) == 3
+
+
+def test_eager_and_sdpa_attention_agree():
+    for architecture in (COPY_TRANSFORMER, COPY_TRANSFORMER_BERT):
+        model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+        expected = model(**inputs, labels=labels).logits
+        model.set_attn_implementation("eager")
+        torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_document_of_fifty_thousand_tokens():
+    settings = {"d_model": 4, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "convolutional_attention": "1d"}
+    bert = {**TINY_BERT, "max_position_embeddings": 512, "num_attention_heads": 1, "hidden_size": 4}
+    model = COPY_TRANSFORMER.model(
+        **settings, **{**BERT, "bert_config": bert, "bert_window_size": 512, "bert_window_stride": 256}
+    )
+    ids = torch.randint(4, 40, (1, 50_000))
+    generated = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, min_new_tokens=2)
+    assert generated.shape == (1, 3)
+
+
+MISTAKES = [
+    ({"num_heads": 7}, r"`d_model` \(512\) must be a multiple of `num_heads` \(7\)"),
+    ({"decoder_layers": 0}, "`decoder_layers` is 0"),
+    ({"copy_attention": "first"}, "`copy_attention` is 'first'; known are separate, last"),
+    ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
+    ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
+    ({"convolutional_attention": "2d", "head_window_size": 2}, "`head_window_size` is 2, but must be odd"),
+    ({"convolutional_attention": "2d", "head_window_size": 9}, "`head_window_size` is 9, but there are only 8 heads"),
+    ({"convolutional_attention": "1d", "convolutional_layers": 7}, "`convolutional_layers` is 7"),
+    ({"convolutional_attention": "1d", "convolutional_layers": 0}, "`convolutional_layers` is 0"),
+    ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "has no layers for"),
+    ({"encoder_type": "lstm"}, "`encoder_type` is 'lstm'"),
+    ({"encoder_type": "bert"}, "needs a BERT: name a checkpoint as `bert_name`"),
+    ({"decoder_embedding": "bert"}, "needs a BERT"),
+    ({"side_layers": 1}, "`side_layers` is 1, a network beside BERT"),
+    ({"encoder_type": "bert_transformer", "side_layers": 6, "bert_name": "x"}, "`side_layers` is 6"),
+    ({"dropout": 1.0}, "`dropout` is 1.0"),
+    ({"lm_training_factor": 0.5}, "`lm_training_factor` is 0.5"),
+    ({"lm_training_factor": 1.5}, "there is no language model"),
+    ({"lm_percentile": 100}, "`lm_percentile` is 100"),
+    ({"lm_top_tokens": 0}, "`lm_top_tokens` is 0"),
+    ({"masked_lm_name": "x"}, "does not go with `copy=True`"),
+]
+BERT_MISTAKES = [
+    ({"vocab_size": 50}, "the vocabulary has 50 tokens .* but BERT knows 40"),
+    ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "the vocabulary has 40 tokens .* but BERT knows 400"),
+    ({"bert_window_size": 9}, "`bert_window_size` is 9, but BERT has positions for 8"),
+    (
+        {"bert_config": {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}},
+        "`bert_window_size` is 8, but BERT has positions for 6",
+    ),
+    ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
+    ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
+    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but its last 4 hidden states"),
+    ({"bert_reduction": "tanh"}, "`bert_reduction` is 'tanh'"),
+    ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model knows 400"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "message"), MISTAKES, ids=str)
+def test_config_that_cannot_be_built_says_why(overrides, message):
+    with pytest.raises(Exception, match=message):
+        CopyTransformerConfig(**overrides)
+
+
+@pytest.mark.parametrize(("overrides", "message"), BERT_MISTAKES, ids=str)
+def test_config_on_a_bert_that_does_not_fit_says_why(overrides, message):
+    vocabulary = {"vocab_size": 40} if "bert_config" in overrides else {}
+    with pytest.raises(Exception, match=message):
+        COPY_TRANSFORMER_BERT.config(**{**vocabulary, **overrides})
+
+
+def test_padded_vocabulary_of_bert_is_accepted():
+    COPY_TRANSFORMER_BERT.config(vocab_size=39)
+
+
+@pytest.mark.parametrize("key", ["bert_name", "masked_lm_name"])
+def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
+    settings = {"encoder_type": "bert"} if key == "bert_name" else {"copy": False}
+    for name in ("google-bert/bert-base-uncased", str(tmp_path / "nowhere")):
+        config = CopyTransformerConfig(**settings, **{key: name})
+        with pytest.raises(ValueError, match=f"`{key}` is '{name}', which cannot be read .* give the folder"):
+            config.read_pretrained_parts()
+
+
+def test_model_before_its_bert_was_read_says_what_to_call():
+    config = CopyTransformerConfig(encoder_type="bert", bert_name="google-bert/bert-base-uncased")
+    with pytest.raises(ValueError, match="read_pretrained_parts"):
+        CopyTransformerForConditionalGeneration(config)
+
+
+def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_folder, tmp_path):
+    save_bert(tmp_path / "other", vocab_size=400)
+    names = {"bert_name": str(bert_folder), "masked_lm_name": str(tmp_path / "other")}
+    config = COPY_TRANSFORMER.config(**BERT, **names, copy=False)
+    with pytest.raises(ValueError, match=r"the vocabulary has 400 .* but BERT knows 40"):
+        config.read_pretrained_parts()
+
+
+def test_bert_without_weights_is_refused(bert_folder):
+    settings = {**BERT, "bert_name": str(bert_folder)}
+    config = COPY_TRANSFORMER.config(**settings)
+    config.read_pretrained_parts()
+    save_bert(bert_folder, num_hidden_layers=5)
+    config.bert_config = AutoConfig.from_pretrained(bert_folder)
+    model = CopyTransformerForConditionalGeneration(config)
+    save_bert(bert_folder)
+    with pytest.raises(ValueError, match=r"`bert_name` is .* which has no weights for encoder.layer.4"):
+        model.load_pretrained_parts()
+
+
+def test_saved_config_keeps_its_bert(tmp_path):
+    COPY_TRANSFORMER_BERT.config().save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(loaded.bert_config, BertConfig)
+    assert loaded.bert_config.hidden_size == 8
+    assert loaded.bert_config.to_dict() == COPY_TRANSFORMER_BERT.config().bert_config.to_dict()
+
+
+@pytest.fixture
+def conditioned(bert_folder):
+    """A Transformer whose output a masked language model corrects."""
+    settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_top_tokens": 10}
+    model = build(**settings, masked_lm_name=str(bert_folder), lm_training_factor=3.0)
+    return model.double().eval()
+
+
+def condition(log_probs, draft, masked_lm, rejected=1.0, accepted=1.0):
+    """Section 4.2.7 for one place: the ten likeliest tokens, by whether more than 60% of the vocabulary is below."""
+    scores = masked_lm(torch.tensor([[*draft, 3]])).logits[0, -1]
+    factors = torch.ones_like(log_probs)
+    for token in log_probs.topk(10).indices.tolist():
+        below = (scores < scores[token]).sum().item()
+        factors[token] = accepted if below >= 0.6 * len(scores) else rejected
+    probabilities = log_probs.exp() * factors
+    return (probabilities / probabilities.sum()).log()
+
+
+def test_masked_language_model_comes_from_its_checkpoint_and_goes_with_the_model(conditioned, bert_folder, tmp_path):
+    expected = BertForPreTraining.from_pretrained(bert_folder).state_dict()
+    actual = conditioned.masked_lm.state_dict()
+    torch.testing.assert_close(actual["cls.predictions.bias"].float(), expected["cls.predictions.bias"])
+    torch.testing.assert_close(
+        actual["bert.encoder.layer.3.output.dense.weight"].float(), expected["bert.encoder.layer.3.output.dense.weight"]
+    )
+    conditioned.save_pretrained(tmp_path / "saved")
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved").train()
+    assert not any(value.requires_grad for value in loaded.masked_lm.parameters())
+    assert not any(part.training for part in loaded.masked_lm.modules())
+    for name, value in loaded.masked_lm.state_dict().items():
+        torch.testing.assert_close(value, actual[name], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("factors", [{"lm_rejected_factor": 0.3}, {"lm_accepted_factor": 3.0}], ids=str)
+def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path):
+    # saved in the generation config
+    for key, value in factors.items():
+        setattr(conditioned.generation_config, key, value)
+    conditioned.save_pretrained(tmp_path / "saved")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved").eval()
+    inputs = COPY_TRANSFORMER.inputs(rows=1)
+    outputs = model.generate(**inputs, max_new_tokens=5, return_dict_in_generate=True, output_scores=True)
+    plain = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits[0].log_softmax(-1)
+    names = {"lm_rejected_factor": "rejected", "lm_accepted_factor": "accepted"}
+    settings = {names[key]: value for key, value in factors.items()}
+    differs = False
+    for step, scores in enumerate(outputs.scores):
+        draft = outputs.sequences[0, : step + 1].tolist()
+        expected = condition(plain[step], draft, model.masked_lm, **settings)
+        torch.testing.assert_close(scores[0].double(), expected, rtol=1e-4, atol=1e-4)
+        differs = differs or (expected - plain[step]).abs().max() > 0.01
+    assert differs
+
+
+@pytest.mark.parametrize("settings", [{"num_beams": 3}, {"num_beams": 3, "min_new_tokens": 4}], ids=str)
+def test_conditioned_beams_cached_uncached_and_alone_agree(conditioned, settings):
+    inputs = COPY_TRANSFORMER.inputs()
+    settings = {**settings, "max_new_tokens": 5, "lm_rejected_factor": 0.3}
+    together = conditioned.generate(**inputs, **settings)
+    torch.testing.assert_close(conditioned.generate(**inputs, **settings, use_cache=False), together, rtol=0, atol=0)
+    alone = conditioned.generate(**{name: value[:1] for name, value in inputs.items()}, **settings)[0].tolist()
+    assert together[0].tolist()[: alone.index(2) + 1 if 2 in alone else None] == alone
+
+
+def test_conditioned_training_follows_the_thesis(conditioned):
+    inputs, labels = COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels()
+    outputs = conditioned(**inputs, labels=labels)
+    conditioned.train()
+    loss = conditioned(**inputs, labels=labels).loss
+    total, tokens, smoothing = 0.0, 0, conditioned.config.label_smoothing
+    for row in range(len(labels)):
+        wanted = labels[row][labels[row] != -100].tolist()
+        for position, label in enumerate(wanted):
+            log_p = outputs.logits[row, position].log_softmax(-1)
+            log_p = condition(log_p, [1, *wanted[:position]], conditioned.masked_lm, accepted=3.0)
+            total = total - (1 - smoothing) * log_p[label] - smoothing * log_p.mean()
+            tokens += 1
+    torch.testing.assert_close(loss, total / tokens)
+    # evaluated without it
+    assert (loss - outputs.loss).abs() > 1e-3
+
+
+def test_conditioning_without_a_language_model_is_refused():
+    for factors in ({"lm_rejected_factor": 0.9}, {"lm_accepted_factor": 2.0}):
+        with pytest.raises(ValueError, match="need a masked language model"):
+            COPY_TRANSFORMER.model().generate(**COPY_TRANSFORMER.inputs(), **factors)
+
+
+def test_masked_language_model_without_its_head_is_refused(tmp_path):
+    BertModel(BertConfig(**TINY_BERT)).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"`masked_lm_name` is .* which has no weights for cls\.predictions"):
+        build(copy=False, convolutional_attention="none", masked_lm_name=str(tmp_path))

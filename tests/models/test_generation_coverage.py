@@ -1,0 +1,107 @@
+"""OpenNMT's stepwise coverage penalty through `generate()`, against a search of all texts."""
+
+import itertools
+
+import pytest
+import torch
+
+from hf_summ.models.generation_coverage import CoveragePenaltyLogitsProcessor
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, GDLF
+
+VOCABULARY, LONGEST = 5, 4
+
+
+def toy():
+    """A model over five tokens, which copies from few places of its source, and a source for it."""
+    model = COPY_TRANSFORMER.model(vocab_size=VOCABULARY)
+    # the end is not among what can be copied
+    inputs = {"input_ids": torch.tensor([[3, 4, 1, 3, 4]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
+    with torch.no_grad():
+        model.model.decoder.copy_attention.q_proj.weight.mul_(8.0)
+        # else the best text would be the empty one
+        model.lm_head.bias[model.config.eos_token_id] -= 3.0
+    return model, inputs
+
+
+def best_text(model, inputs, beta, alpha):
+    """The text of the best (log p - β · penalty) / ((5 + n) / 6)^α among all, penalty = Σ_i max(coverage_i, 1) - S."""
+    end, scored = model.config.eos_token_id, []
+    for length in range(1, LONGEST + 1):
+        for tokens in itertools.product(range(VOCABULARY), repeat=length):
+            if end in tokens[:-1] or not (tokens[-1] == end or length == LONGEST):
+                continue
+            decoder_input_ids = torch.tensor([[1, *tokens]])
+            outputs = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1])
+            log_p = outputs.logits.gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
+            coverage = outputs.copy_attentions.sum(1)[0].tolist()
+            penalty = sum(max(value, 1.0) for value in coverage) - len(coverage)
+            scored.append(((log_p - beta * penalty) / ((5 + length) / 6) ** alpha, tokens))
+    return max(scored)
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
+def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache):
+    model, inputs = toy()
+    with torch.no_grad():
+        score, tokens = best_text(model, inputs, beta, alpha)
+    outputs = model.generate(
+        **inputs,
+        num_beams=150,
+        max_new_tokens=LONGEST,
+        coverage_penalty=beta,
+        gnmt_length_penalty=alpha,
+        early_stopping="never",
+        use_cache=use_cache,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    assert tuple(outputs.sequences[0, 1:].tolist())[: len(tokens)] == tokens
+    assert outputs.sequences_scores[0].item() == pytest.approx(score, abs=1e-4)
+
+
+def test_the_penalty_makes_a_difference():
+    """Else the search above would prove nothing."""
+    model, inputs = toy()
+    with torch.no_grad():
+        assert best_text(model, inputs, 0.0, 0.9)[1] != best_text(model, inputs, 5.0, 0.9)[1]
+
+
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)
+@pytest.mark.parametrize("settings", [{"num_beams": 4}, {"num_beams": 3, "do_sample": True}], ids=str)
+def test_cached_uncached_and_alone_agree(architecture, settings):
+    model, inputs = architecture.model(), architecture.inputs()
+
+    def generate(inputs, **more):
+        torch.manual_seed(0)
+        return model.generate(**inputs, max_new_tokens=9, min_new_tokens=9, coverage_penalty=5.0, **settings, **more)
+
+    cached = generate(inputs)
+    torch.testing.assert_close(generate(inputs, use_cache=False), cached, rtol=0, atol=0)
+    if "do_sample" not in settings:
+        for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+            alone = generate({name: value[row : row + 1, :length] for name, value in inputs.items()})
+            torch.testing.assert_close(cached[row : row + 1], alone)
+
+
+def test_one_beam_is_not_touched():
+    model, inputs = COPY_TRANSFORMER.model(), COPY_TRANSFORMER.inputs()
+    plain = model.generate(**inputs, max_new_tokens=6)
+    torch.testing.assert_close(model.generate(**inputs, max_new_tokens=6, coverage_penalty=5.0), plain)
+
+
+def test_penalty_of_a_step_by_hand():
+    processor = CoveragePenaltyLogitsProcessor(2.0)
+    # the first position goes from 0.75 to 1.5, the second from 0.5 to 0.75, the third, padding, stays
+    processor.observe(torch.tensor([[1.5, 0.75, 0.0]]), torch.tensor([[0.75, 0.25, 0.0]]))
+    scores = processor(torch.tensor([[1]]), torch.tensor([[-1.0, -2.0]]))
+    torch.testing.assert_close(scores, torch.tensor([[-2.0, -3.0]]))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "overrides"), [(GDLF, {}), (COPY_TRANSFORMER, {"copy": False})], ids=["gdlf", "copy=False"]
+)
+def test_penalty_without_copy_attention_is_refused(architecture, overrides):
+    model = architecture.model(**overrides)
+    with pytest.raises(ValueError, match=f"`coverage_penalty` is 5.0, but this {architecture.name} does not copy"):
+        model.generate(**architecture.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)

@@ -1,0 +1,81 @@
+"""CopyTransformer's processor: BERT's WordPiece with `[CLS]` first, and what happens without it."""
+
+import pytest
+from tokenizers import BertWordPieceTokenizer
+from transformers import AutoProcessor, BertTokenizer
+
+from hf_summ.models import CopyTransformerProcessor
+from tests.conftest import SENTENCES
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT
+
+
+@pytest.fixture
+def wordpiece(tmp_path):
+    """BERT's kind of tokenizer, fitted on `SENTENCES`; as it comes, without beginning and end token."""
+    fitted = BertWordPieceTokenizer()
+    fitted.train_from_iterator(SENTENCES, vocab_size=300, min_frequency=1, show_progress=False)
+    fitted.save_model(str(tmp_path))
+    tokenizer = BertTokenizer.from_pretrained(tmp_path, model_max_length=8)
+    assert tokenizer.bos_token is None
+    assert tokenizer.eos_token is None
+    return tokenizer
+
+
+def test_documents_begin_with_cls_and_summaries_end_with_sep(wordpiece):
+    processor = CopyTransformerProcessor(wordpiece)
+    features = processor(text=SENTENCES, text_target=SENTENCES)
+    subwords = wordpiece(SENTENCES, add_special_tokens=False)["input_ids"]
+    assert features["input_ids"] == [[wordpiece.cls_token_id, *row] for row in subwords]
+    assert features["labels"] == [[*row, wordpiece.sep_token_id] for row in subwords]
+    assert features["attention_mask"] == [[1] * (len(row) + 1) for row in subwords]
+    texts = processor.batch_decode(features["labels"], skip_special_tokens=True)
+    assert texts[0] == "mayor ana lopez opened the new bridge over the river on monday."
+
+
+def test_lengths_count_the_special_tokens(wordpiece):
+    processor = CopyTransformerProcessor(wordpiece, max_source_length=7, max_target_length=5)
+    features = processor(text=SENTENCES, text_target=SENTENCES)
+    assert {len(row) for row in features["input_ids"]} == {7}
+    assert {len(row) for row in features["labels"]} == {5}
+    assert {row[-1] for row in features["labels"]} == {wordpiece.sep_token_id}
+    whole = processor(text=SENTENCES[0], truncation=False)
+    assert len(whole["input_ids"]) == len(wordpiece(SENTENCES[0], add_special_tokens=False)["input_ids"]) + 1
+
+
+def test_special_tokens_that_a_text_spells_out_are_words(wordpiece):
+    processor = CopyTransformerProcessor(wordpiece)
+    features = processor(text="[CLS] the [SEP] bridge", text_target="[PAD] the [SEP] bridge")
+    specials = set(wordpiece.all_special_ids) - {wordpiece.unk_token_id}
+    assert not specials & set(features["input_ids"][1:])
+    assert not specials & set(features["labels"][:-1])
+
+
+def test_config_is_aligned(wordpiece):
+    config = COPY_TRANSFORMER.config()
+    CopyTransformerProcessor(wordpiece).align(config)
+    assert config.vocab_size == len(wordpiece)
+    assert config.pad_token_id == wordpiece.pad_token_id
+    assert config.decoder_start_token_id == config.bos_token_id == wordpiece.cls_token_id
+    assert config.eos_token_id == wordpiece.sep_token_id
+    assert config.mask_token_id == wordpiece.mask_token_id
+
+
+def test_vocabulary_that_is_not_berts_is_refused(wordpiece):
+    config = COPY_TRANSFORMER_BERT.config()
+    with pytest.raises(ValueError, match=f"the vocabulary has {len(wordpiece)} tokens .* but BERT knows 40"):
+        CopyTransformerProcessor(wordpiece).align(config)
+
+
+def test_saved_processor_is_the_same(wordpiece, tmp_path):
+    processor = CopyTransformerProcessor(wordpiece, max_source_length=9, max_target_length=6)
+    processor.save_pretrained(tmp_path / "saved")
+    loaded = AutoProcessor.from_pretrained(tmp_path / "saved")
+    assert type(loaded) is CopyTransformerProcessor
+    texts = [*SENTENCES, "[SEP] [CLS]"]
+    assert loaded(text=texts, text_target=texts).data == processor(text=texts, text_target=texts).data
+
+
+def test_tokenizer_without_cls_ends_documents(tiny_tokenizer):
+    features = CopyTransformerProcessor(tiny_tokenizer)(text=SENTENCES)
+    assert tiny_tokenizer.cls_token is None
+    assert all(row[-1] == tiny_tokenizer.eos_token_id for row in features["input_ids"])

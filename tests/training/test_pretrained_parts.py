@@ -1,0 +1,128 @@
+"""The recipe with a model that starts from pre-trained parts."""
+
+import pytest
+import torch
+from tokenizers import BertWordPieceTokenizer
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertForPreTraining, BertTokenizer
+
+from hf_summ import CopyTransformerProcessor
+from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.building import build
+from hf_summ.training.run import main
+from tests.training import tiny
+
+MODEL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+BERT = {"encoder_type": "bert_transformer", "decoder_embedding": "bert"}
+
+
+@pytest.fixture(scope="module")
+def bert_folder(tmp_path_factory) -> str:
+    """A tiny BERT with a vocabulary of its own, as one downloads it."""
+    folder = tmp_path_factory.mktemp("bert")
+    fitted = BertWordPieceTokenizer()
+    texts = [row["document"] for row in tiny.rows(24)]
+    fitted.train_from_iterator(texts, vocab_size=200, min_frequency=1, show_progress=False)
+    fitted.save_model(str(folder))
+    tokenizer = BertTokenizer.from_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
+    BertForPreTraining(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def settings(tmp_path, bert_folder):
+    """Writes the YAML of a short run of a CopyTransformer over a corpus of its own."""
+    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
+
+    def write(overrides, **changes):
+        defaults = {
+            "model_type": "copy_transformer",
+            "tokenizer_name": bert_folder,
+            "cache_dir": str(tmp_path / "cache"),
+            "config_overrides": MODEL | overrides,
+            "max_source_length": 48,
+            "max_target_length": 16,
+        }
+        return tiny.write_settings(tmp_path, **files | defaults | changes)
+
+    return write
+
+
+def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert_folder, tmp_path):
+    overrides = {**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}
+    path = settings(overrides, do_predict=True, num_beams=2, coverage_penalty=5.0, gnmt_length_penalty=0.9)
+    main([path])
+    out = tmp_path / "out"
+    model, processor = AutoModelForSeq2SeqLM.from_pretrained(out), AutoProcessor.from_pretrained(out)
+    assert type(processor) is CopyTransformerProcessor
+    assert (model.generation_config.coverage_penalty, model.generation_config.gnmt_length_penalty) == (5.0, 0.9)
+    words = BertForPreTraining.from_pretrained(bert_folder).bert.embeddings.word_embeddings.weight
+    torch.testing.assert_close(model.model.decoder.embed_tokens.words.weight, words, rtol=0, atol=0)
+    losses = [loss for _, loss in tiny.history(out, "loss")]
+    assert losses[-1] < losses[0]
+    # the checkpoint needs neither the name nor the settings that it began with
+    again = settings({}, config_overrides={}, model_name_or_path=str(out), output_dir=str(tmp_path / "again"))
+    main([again, "--tokenizer_name", str(out), "--max_steps", "1"])
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "again")
+    assert loaded.config.encoder_type == "bert_transformer"
+
+
+def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
+    overrides = {"copy": False, "masked_lm_name": bert_folder, "lm_training_factor": 1.5, "lm_top_tokens": 5}
+    main([settings(overrides, do_predict=True, lm_accepted_factor=1.5, max_steps=2, max_predict_samples=2)])
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    assert model.generation_config.lm_accepted_factor == 1.5
+    assert model.masked_lm is not None
+
+
+@pytest.mark.parametrize(
+    ("overrides", "changes", "message"),
+    [
+        (
+            {**BERT, "bert_name": "google-bert/no-such-bert"},
+            {},
+            "`bert_name` is 'google-bert/no-such-bert', which cannot",
+        ),
+        ({"masked_lm_name": "x"}, {}, "does not go with `copy=True`"),
+        ({"copy": False}, {"coverage_penalty": 5.0, "num_beams": 2}, "`coverage_penalty` is 5.0, but this copy_trans"),
+        ({}, {"lm_rejected_factor": 0.9}, "need a masked language model"),
+    ],
+)
+def test_mistakes_are_named_before_anything_is_trained(settings, overrides, changes, message):
+    with pytest.raises(ValueError, match=message):
+        build(parse_arguments([settings(overrides, **changes)]))
+
+
+def test_vocabulary_that_is_not_berts_is_refused(settings, bert_folder, processor_folder):
+    path = settings({**BERT, "bert_name": bert_folder}, tokenizer_name=processor_folder)
+    with pytest.raises(ValueError, match=r"the vocabulary has .* but BERT knows"):
+        build(parse_arguments([path]))
+
+
+def test_language_model_flags_are_not_for_other_models(settings, processor_folder):
+    gdlf = {"model_type": "gdlf", "config_overrides": tiny.MODEL, "tokenizer_name": processor_folder}
+    path = settings({}, **gdlf, lm_rejected_factor=0.9)
+    with pytest.raises(ValueError, match=r"--lm_rejected_factor: generate\(\) of gdlf does not know it"):
+        build(parse_arguments([path]))
+
+
+def test_trained_transformer_is_given_a_language_model(settings, bert_folder, tmp_path):
+    plain = {"copy": False, "convolutional_attention": "none"}
+    main([settings(plain, max_steps=1)])
+    out = str(tmp_path / "out")
+    changes = {"model_name_or_path": out, "do_train": False, "do_predict": True, "lm_rejected_factor": 0.5}
+    arguments = parse_arguments([settings({}, config_overrides={"masked_lm_name": bert_folder}, **changes)])
+    model, _, _ = build(arguments)
+    bert = BertForPreTraining.from_pretrained(bert_folder)
+    torch.testing.assert_close(model.masked_lm.cls.predictions.bias, bert.cls.predictions.bias, rtol=0, atol=0)
+    trained = AutoModelForSeq2SeqLM.from_pretrained(out)
+    torch.testing.assert_close(model.lm_head.weight, trained.lm_head.weight, rtol=0, atol=0)
+
+
+def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(settings, tmp_path):
+    main([settings({"copy": False}, max_steps=1)])
+    path = settings({}, config_overrides={"copy": True}, model_name_or_path=str(tmp_path / "out"))
+    with pytest.raises(ValueError, match=r"it has no weights for copy_gate\.bias \(6 are missing\)"):
+        build(parse_arguments([path]))
