@@ -1,9 +1,16 @@
-"""GDLF of the paper's size, and a BART of equally many parameters."""
+"""Our models of the papers' sizes, and a BART of equally many parameters for each."""
 
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
 
-from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration
+from hf_summ.models import (
+    CopyTransformerConfig,
+    CopyTransformerForConditionalGeneration,
+    GdlfConfig,
+    GdlfForConditionalGeneration,
+)
+
+VOCABULARY = 30000
 
 
 def gdlf(**overrides) -> PreTrainedModel:
@@ -11,21 +18,32 @@ def gdlf(**overrides) -> PreTrainedModel:
     return GdlfForConditionalGeneration(GdlfConfig(**overrides))
 
 
-def bart(parameters: int) -> PreTrainedModel:
-    """A BART of GDLF's width and layers, its feed-forward networks as wide as makes the parameters equal."""
+def copy_transformer(**overrides) -> PreTrainedModel:
+    """The thesis's final CopyTransformer, in its small width."""
+    sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
+    return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
+
+
+def bart(ours: PreTrainedModel) -> PreTrainedModel:
+    """A BART of a model's width, layers and heads, its feed-forward networks as wide as makes the parameters equal.
+
+    Where the model's output projection is its own, so is BART's: else its feed-forward networks would be far wider.
+    """
+    own_output = ours.get_output_embeddings().weight is not ours.get_input_embeddings().weight
 
     def build(ffn_dim: int) -> PreTrainedModel:
         config = BartConfig(
-            vocab_size=30000,
-            d_model=256,
-            encoder_layers=7,
-            decoder_layers=6,
-            encoder_attention_heads=8,
-            decoder_attention_heads=8,
+            vocab_size=VOCABULARY,
+            d_model=ours.config.d_model,
+            encoder_layers=ours.config.encoder_layers,
+            decoder_layers=ours.config.decoder_layers,
+            encoder_attention_heads=ours.config.num_heads,
+            decoder_attention_heads=ours.config.num_heads,
             encoder_ffn_dim=ffn_dim,
             decoder_ffn_dim=ffn_dim,
             max_position_embeddings=1024,
-            dropout=0.3,
+            dropout=ours.config.dropout,
             attention_dropout=0.1,
             pad_token_id=0,
             bos_token_id=1,
@@ -34,11 +52,14 @@ def bart(parameters: int) -> PreTrainedModel:
             forced_eos_token_id=None,
             scale_embedding=True,
         )
-        return BartForConditionalGeneration(config)
+        model = BartForConditionalGeneration(config)
+        if own_output:
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+        return model
 
     with torch.device("meta"):
         few, many = (count(build(width)) for width in (256, 512))
-    width = 256 + round((parameters - few) / ((many - few) / 256))
+    width = 256 + round((count(ours) - few) / ((many - few) / 256))
     return build(width)
 
 
@@ -50,7 +71,7 @@ def count(model: PreTrainedModel) -> int:
 def batch(rows: int, source: int, target: int) -> dict[str, torch.Tensor]:
     """Random ids, full length."""
     return {
-        "input_ids": torch.randint(4, 30000, (rows, source)),
+        "input_ids": torch.randint(4, VOCABULARY, (rows, source)),
         "attention_mask": torch.ones(rows, source, dtype=torch.long),
-        "labels": torch.randint(4, 30000, (rows, target)),
+        "labels": torch.randint(4, VOCABULARY, (rows, target)),
     }

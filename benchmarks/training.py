@@ -27,7 +27,7 @@ def main() -> None:
     torch.manual_seed(0)
     ours = gdlf()
     models = {
-        BASELINE: bart(count(ours)),
+        BASELINE: bart(ours),
         "GDLF (chunked)": ours,
         "GDLF (compiled)": gdlf(conv_implementation="compiled"),
     }

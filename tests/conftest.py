@@ -13,6 +13,7 @@ os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="fal
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from tests.hub import LocalHub
@@ -26,6 +27,20 @@ SENTENCES = [
     "Engineers said that the crossing carries 4,000 cars an hour.",
     "Critics called the price too high, and the council promised a report.",
 ]
+
+
+def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> PreTrainedTokenizerFast:
+    """BERT's kind of tokenizer fitted on the texts: lower case, `[CLS]`, `[SEP]` and `[MASK]`, no end token."""
+    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size, special_tokens=list(special.values()), show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special, **settings)
 
 
 def pytest_unconfigure() -> None:

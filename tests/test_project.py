@@ -13,6 +13,7 @@ import pytest
 
 from hf_summ.models import GdlfProcessor
 from tests.conftest import SENTENCES
+from tests.evaluation.test_language_models import save_language_model
 from tests.models.architectures import GDLF
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +21,12 @@ README = ROOT / "README.md"
 PREFIXES = ("CopyTransformer", "Gdlf")
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "SummarizationPipeline"]
+# those that README compares, and what stands in for them
+LANGUAGE_MODELS = {
+    "google-bert/bert-base-uncased": "masked",
+    "openai-community/gpt2": "causal",
+    "xlnet/xlnet-base-cased": "permutation",
+}
 PUBLIC_NAMES = {
     "hf_summ": ARCHITECTURES,
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
@@ -48,6 +55,9 @@ def test_readme_python_blocks_and_commands_run(tmp_path, local_hub, tiny_tokeniz
     # the Hub repositories that README names, all of them this tiny model
     for name in set(re.findall(r"\borg/[\w.-]+", text)):
         local_hub.publish(name, tmp_path / "checkpoint")
+    bert = {"num_hidden_layers": 4, "max_position_embeddings": 512}
+    for name, kind in LANGUAGE_MODELS.items():
+        local_hub.publish(name, Path(save_language_model(kind, tmp_path / kind, **bert)))
     rows = [{"document": sentence, "summary": sentence[:20]} for sentence in SENTENCES]
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus" / "train.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     BertConfig,
     BertForPreTraining,
@@ -28,7 +28,7 @@ from hf_summ.evaluation.language_models import (
     random_words,
     shuffled,
 )
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import GDLF
 
 KINDS = ("masked", "causal", "permutation")
@@ -36,18 +36,6 @@ POSITIONS = 48
 TEXT = SENTENCES[0]
 LONG_TEXT = " ".join(SENTENCES * 2)
 PERCENTILES = (30, 50, 90)
-
-
-def word_piece_tokenizer() -> PreTrainedTokenizerFast:
-    """As BERT's, fitted on the sentences."""
-    special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=list(special.values()), show_progress=False)
-    tokenizer.train_from_iterator(SENTENCES, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
 
 
 def metaspace_tokenizer() -> PreTrainedTokenizerFast:
@@ -77,10 +65,10 @@ def bert_config(**changes) -> BertConfig:
     return BertConfig(**{**settings, **changes})
 
 
-def save_language_model(kind: str, folder: Path) -> str:
+def save_language_model(kind: str, folder: Path, **bert_settings) -> str:
     """A tiny language model of a kind with its tokenizer; the folder's name."""
     if kind == "masked":
-        model, tokenizer = BertForPreTraining(bert_config()), word_piece_tokenizer()
+        model, tokenizer = BertForPreTraining(bert_config(**bert_settings)), word_piece_tokenizer(SENTENCES, 120)
     elif kind == "causal":
         from hf_summ.data import fit_vocabulary
 
@@ -272,7 +260,7 @@ def test_vocabulary_without_words_is_refused(language_models):
 
 def test_masked_lm_without_its_head_is_refused(tmp_path):
     BertModel(bert_config()).save_pretrained(tmp_path)
-    word_piece_tokenizer().save_pretrained(tmp_path)
+    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
     message = re.escape(str(tmp_path)) + r" is no masked language model: its weights lack cls\.predictions\..*random"
     with pytest.raises(ValueError, match=message):
         load_language_model(str(tmp_path))
@@ -280,7 +268,7 @@ def test_masked_lm_without_its_head_is_refused(tmp_path):
 
 def test_bert_that_was_trained_as_a_decoder_is_causal(tmp_path):
     BertLMHeadModel(bert_config(is_decoder=True)).save_pretrained(tmp_path)
-    word_piece_tokenizer().save_pretrained(tmp_path)
+    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
     assert load_language_model(str(tmp_path)).kind == "causal"
 
 
@@ -298,7 +286,7 @@ def test_tokenizer_without_mask_token_is_refused(saved, tmp_path):
 
 def test_tokenizer_of_another_model_is_refused(tmp_path):
     BertForPreTraining(bert_config(vocab_size=20)).save_pretrained(tmp_path)
-    word_piece_tokenizer().save_pretrained(tmp_path)
+    word_piece_tokenizer(SENTENCES, 120).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"makes token \d+, but the model knows 20 tokens"):
         acceptance(load_language_model(str(tmp_path)), TEXT, [50])
 

@@ -1,21 +1,17 @@
 """CopyTransformer's processor: BERT's WordPiece with `[CLS]` first, and what happens without it."""
 
 import pytest
-from tokenizers import BertWordPieceTokenizer
-from transformers import AutoProcessor, BertTokenizer
+from transformers import AutoProcessor
 
 from hf_summ.models import CopyTransformerProcessor
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT
 
 
 @pytest.fixture
-def wordpiece(tmp_path):
-    """BERT's kind of tokenizer, fitted on `SENTENCES`; as it comes, without beginning and end token."""
-    fitted = BertWordPieceTokenizer()
-    fitted.train_from_iterator(SENTENCES, vocab_size=300, min_frequency=1, show_progress=False)
-    fitted.save_model(str(tmp_path))
-    tokenizer = BertTokenizer.from_pretrained(tmp_path, model_max_length=8)
+def wordpiece():
+    """BERT's kind of tokenizer, as it comes: without beginning and end token, for a model of few positions."""
+    tokenizer = word_piece_tokenizer(SENTENCES, 300, model_max_length=8)
     assert tokenizer.bos_token is None
     assert tokenizer.eos_token is None
     return tokenizer
