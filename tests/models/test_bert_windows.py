@@ -17,6 +17,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.output_capturing import capture_outputs
 
+from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.modules_bert_windows import BertWindows, window_starts, word_embeddings_name
 from tests.conftest import SENTENCES
 
@@ -251,23 +252,11 @@ def test_windows_of_a_real_bert_equal_the_naive_ones():
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-def peak_bytes(candidate) -> int:
-    """The most that torch's allocator holds above what it held before."""
-    with torch.autograd.profiler.profile(profile_memory=True, use_kineto=True) as profile:
-        candidate()
-    events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
-    held = peak = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        held += event.nbytes()
-        peak = max(peak, held)
-    return peak
-
-
 def test_memory_is_linear_in_the_length():
     module = make()
     shorter, longer = (documents([length]) for length in (1000, 4000))
-    first, second = peak_bytes(lambda: module(*shorter)), peak_bytes(lambda: module(*longer))
+    first, second = peak_mebibytes(lambda: module(*shorter)), peak_mebibytes(lambda: module(*longer))
     assert second <= 4.5 * first
     # the result, a number a position to count windows, and little else
-    result = 4000 * 4 * 12 * 8
+    result = 4000 * 4 * 12 * 8 / 2**20
     assert second <= 1.25 * result

@@ -1,5 +1,6 @@
 """CopyTransformer on a real pre-trained BERT: six layers, 384 wide, with its own WordPiece vocabulary."""
 
+import logging
 from importlib.resources import files
 
 import pytest
@@ -46,7 +47,7 @@ def test_encoder_reads_with_the_pretrained_weights(model, processor):
     torch.testing.assert_close(model.model.encoder.bert(**inputs), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_it_learns_to_copy_names_and_summarizes_from_a_folder(model, processor, tmp_path):
+def test_it_learns_to_copy_names_and_summarizes_from_a_folder(model, processor, tmp_path, caplog, monkeypatch):
     documents, names = SENTENCES, ["ana lopez", "euros", "old town", "engineers", "critics"]
     batch = processor(documents, names, return_tensors="pt")
     model.train()
@@ -64,5 +65,9 @@ def test_it_learns_to_copy_names_and_summarizes_from_a_folder(model, processor, 
     summarizer = pipeline("summarization", model=str(tmp_path))
     summaries = [record["summary_text"] for record in summarizer(documents, batch_size=5)]
     assert sum(summary == name for summary, name in zip(summaries, names, strict=True)) >= 4
-    # a document of several windows, longer than the tokenizer thinks that its model reads
+    # a document of several windows, longer than the tokenizer thinks that its model reads, is not cut
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
     assert summarizer(" ".join(SENTENCES * 15), max_new_tokens=5, num_beams=4, coverage_penalty=5.0)
+    assert "were cut" not in caplog.text
+    summarizer(" ".join(SENTENCES * 40), max_new_tokens=2)
+    assert "of which the model reads 2000" in caplog.text

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.measuring import peak_mebibytes
 from hf_summ.models.functional_windowed_attention import windowed_attention
 from hf_summ.models.modules_convolutional_attention import ConvolutionalSelfAttention
 
@@ -153,15 +154,8 @@ def test_dropout_acts_on_the_weights_in_training_alone():
 
 def test_memory_is_linear_in_the_length():
     def peak(length):
-        inputs = make(length, heads=4, batch=1, width=8, dtype=torch.float32)
-        with torch.autograd.profiler.profile(profile_memory=True, use_kineto=True) as profile:
-            windowed_attention(*inputs, 11, 3, padding_mask=torch.ones(1, length)).sum().backward()
-        held = most = 0
-        for event in sorted(profile.kineto_results.events(), key=lambda event: event.start_ns()):
-            if event.name() == "[memory]":
-                held += event.nbytes()
-                most = max(most, held)
-        return most
+        inputs, mask = make(length, heads=4, batch=1, width=8, dtype=torch.float32), torch.ones(1, length)
+        return peak_mebibytes(lambda: windowed_attention(*inputs, 11, 3, padding_mask=mask).sum().backward())
 
     assert 0 < peak(2048) < 4.5 * peak(512)
 

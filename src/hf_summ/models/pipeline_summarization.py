@@ -99,9 +99,9 @@ class SummarizationPipeline(Pipeline):
 
     def _source_limit(self) -> int | None:
         limits = [
-            getattr(self.processor, "max_source_length", None),
+            # a processor's tokenizer may come from a model of fewer positions
+            getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
             getattr(self.model.config, "max_position_embeddings", None),
-            self.tokenizer.model_max_length,
         ]
         known = [limit for limit in limits if limit is not None and limit < 10**9]
         return min(known, default=None)
