@@ -4,7 +4,16 @@ import math
 
 import pytest
 import torch
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, BertConfig, BertForPreTraining, BertModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSeq2SeqLM,
+    BertConfig,
+    BertForPreTraining,
+    BertModel,
+    DynamicCache,
+    EncoderDecoderCache,
+)
 
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, TINY_BERT
@@ -236,6 +245,18 @@ def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
         torch.testing.assert_close(value, bert_parameters(model)[name], rtol=0, atol=0)
 
 
+def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
+    for model in (
+        conditioned,
+        COPY_TRANSFORMER_BERT.model(),
+        COPY_TRANSFORMER.model(**VARIANTS["BERT in the decoder"]),
+    ):
+        model.requires_grad_(True)
+        model.train()
+        assert bert_parameters(model)
+        assert not any(value.requires_grad for value in bert_parameters(model).values())
+
+
 def test_trainable_bert_learns(bert_folder):
     model = build(**BERT, decoder_embedding="bert", bert_name=str(bert_folder), train_bert=True).train()
     assert is_dropping(model)
@@ -285,9 +306,36 @@ def test_encoder_output_without_source_ids_takes_them_from_the_inputs():
     expected = model(**inputs, labels=labels).loss
     states = model.get_encoder()(**inputs).last_hidden_state
     torch.testing.assert_close(model(**inputs, encoder_outputs=(states,), labels=labels).loss, expected)
+    recorded = model.get_encoder()(**inputs, output_hidden_states=True, return_dict=False)
+    torch.testing.assert_close(model(**inputs, encoder_outputs=recorded, labels=labels).loss, expected)
     mask = inputs["attention_mask"]
+    torch.testing.assert_close(model(attention_mask=mask, encoder_outputs=recorded, labels=labels).loss, expected)
     with pytest.raises(ValueError, match="copying needs the source's subwords"):
         model(attention_mask=mask, encoder_outputs=(states,), labels=labels)
+
+
+def test_cache_of_another_model_is_refused():
+    model, cache = COPY_TRANSFORMER.model(), EncoderDecoderCache(DynamicCache(), DynamicCache())
+    cache.self_attention_cache.update(torch.zeros(3, 4, 0, 4), torch.zeros(3, 4, 0, 4), 0)
+    with pytest.raises(ValueError, match="is no cache of this model's"):
+        model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.tensor([[1]] * 3), past_key_values=cache)
+
+
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)
+def test_documents_without_a_token(architecture):
+    model, inputs = architecture.model(), architecture.inputs()
+    inputs["attention_mask"] = torch.zeros_like(inputs["attention_mask"])
+    assert model(**inputs, labels=architecture.labels()).loss.isfinite()
+    assert model.generate(**inputs, max_new_tokens=2).shape[0] == 3
+
+
+def test_bert_refuses_padding_on_the_left():
+    model, inputs = COPY_TRANSFORMER_BERT.model(), COPY_TRANSFORMER_BERT.inputs()
+    expected = model(**inputs, labels=COPY_TRANSFORMER_BERT.labels()).loss
+    as_floats = {**inputs, "attention_mask": inputs["attention_mask"].double()}
+    torch.testing.assert_close(model(**as_floats, labels=COPY_TRANSFORMER_BERT.labels()).loss, expected)
+    with pytest.raises(ValueError, match="pad documents on the right"):
+        model(**{name: value.flip(1) for name, value in inputs.items()}, labels=COPY_TRANSFORMER_BERT.labels())
 
 
 def test_bert_asks_for_subwords():
@@ -296,9 +344,13 @@ def test_bert_asks_for_subwords():
         model(inputs_embeds=torch.zeros(1, 3, 16, dtype=torch.float64), decoder_input_ids=torch.tensor([[1]]))
 
 
-def test_vocabulary_of_bert_cannot_be_resized():
-    with pytest.raises(ValueError, match="cannot be resized"):
-        COPY_TRANSFORMER_BERT.model().resize_token_embeddings(50)
+def test_vocabulary_of_bert_cannot_be_resized(conditioned):
+    for model in (COPY_TRANSFORMER_BERT.model(), conditioned):
+        with pytest.raises(ValueError, match="cannot be resized to 44"):
+            model.resize_token_embeddings(44)
+        assert model.get_input_embeddings().weight.shape[0] == model.lm_head.weight.shape[0] == 40
+        # what scripts do with any tokenizer
+        assert model.resize_token_embeddings(40) is model.get_input_embeddings()
 
 
 def test_plain_vocabulary_is_resized():
@@ -364,10 +416,7 @@ BERT_MISTAKES = [
     ({"vocab_size": 50}, "the vocabulary has 50 tokens .* but BERT knows 40"),
     ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "the vocabulary has 40 tokens .* but BERT knows 400"),
     ({"bert_window_size": 9}, "`bert_window_size` is 9, but BERT has positions for 8"),
-    (
-        {"bert_config": {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}},
-        "`bert_window_size` is 8, but BERT has positions for 6",
-    ),
+    ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` is of the model type 'brt'"),
     ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
     ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
     ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but its last 4 hidden states"),
@@ -414,6 +463,27 @@ def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_fold
     config = COPY_TRANSFORMER.config(**BERT, **names, copy=False)
     with pytest.raises(ValueError, match=r"the vocabulary has 400 .* but BERT knows 40"):
         config.read_pretrained_parts()
+
+
+def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
+    model = CopyTransformerForConditionalGeneration(
+        COPY_TRANSFORMER.config(**{**BERT, "bert_config": {**TINY_BERT, "hidden_size": 12}}, bert_name=str(bert_folder))
+    )
+    with pytest.raises(ValueError, match=r"`bert_name` is .* which cannot be read"):
+        model.load_pretrained_parts()
+
+
+def test_window_larger_than_the_positions_of_an_architecture_that_leaves_out_some():
+    roberta = {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}
+    config = COPY_TRANSFORMER.config(**{**BERT, "bert_config": roberta})
+    with pytest.raises(ValueError, match="`bert_window_size` is 8, but BERT has positions for 6"):
+        CopyTransformerForConditionalGeneration(config)
+
+
+def test_config_of_the_caller_is_left_alone():
+    bert = BertConfig(**TINY_BERT, dtype="float16")
+    COPY_TRANSFORMER.config(**{**BERT, "bert_config": bert})
+    assert bert.dtype == torch.float16
 
 
 def test_bert_without_weights_is_refused(bert_folder):
@@ -517,6 +587,48 @@ def test_conditioned_training_follows_the_thesis(conditioned):
     torch.testing.assert_close(loss, total / tokens)
     # evaluated without it
     assert (loss - outputs.loss).abs() > 1e-3
+
+
+def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
+    # the end is likely, and forbidden: its probability is not to go to the other tokens
+    conditioned.lm_head.bias.data[2] = 6.0
+    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "num_beams": 3}
+    settings |= {"return_dict_in_generate": True, "output_scores": True}
+    plain = conditioned.generate(**COPY_TRANSFORMER.inputs(), **settings)
+    hardly = conditioned.generate(**COPY_TRANSFORMER.inputs(), **settings, lm_rejected_factor=0.999999)
+    torch.testing.assert_close(hardly.sequences_scores, plain.sequences_scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"lm_rejected_factor": 1.5},
+        {"lm_rejected_factor": 0.0},
+        {"lm_accepted_factor": 0.5},
+        {"lm_rejected_factor": 0.5, "lm_percentile": 100},
+        {"lm_rejected_factor": 0.5, "lm_top_tokens": 0},
+    ],
+    ids=str,
+)
+def test_impossible_conditioning_is_named(conditioned, keys):
+    for key, value in keys.items():
+        setattr(conditioned.generation_config, key, value)
+    key, value = list(keys.items())[-1]
+    with pytest.raises(ValueError, match=f"`{key}` is {value}"):
+        conditioned.check_generation_keys(conditioned.generation_config)
+
+
+@pytest.mark.parametrize("mask_token_id", [None, 103])
+def test_language_model_needs_its_mask(mask_token_id):
+    config = COPY_TRANSFORMER.config(copy=False, masked_lm_config=TINY_BERT, mask_token_id=mask_token_id)
+    with pytest.raises(ValueError, match=f"`mask_token_id` is {mask_token_id}, no token of the 40"):
+        CopyTransformerForConditionalGeneration(config)
+
+
+def test_conditioned_training_asks_for_subwords(conditioned):
+    embeddings, labels = torch.zeros(3, 6, 16, dtype=torch.float64), COPY_TRANSFORMER.labels()
+    with pytest.raises(ValueError, match="give `decoder_input_ids`"):
+        conditioned.train()(**COPY_TRANSFORMER.inputs(), decoder_inputs_embeds=embeddings, labels=labels)
 
 
 def test_conditioning_without_a_language_model_is_refused():

@@ -105,3 +105,26 @@ def test_penalty_without_copy_attention_is_refused(architecture, overrides):
     model = architecture.model(**overrides)
     with pytest.raises(ValueError, match=f"`coverage_penalty` is 5.0, but this {architecture.name} does not copy"):
         model.generate(**architecture.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
+
+
+def test_coverage_is_a_sum_in_full_precision():
+    for copy_attention in ("separate", "last"):
+        model = COPY_TRANSFORMER.model(copy_attention=copy_attention).bfloat16()
+        outputs = model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.full((3, 50), 5), use_cache=True)
+        assert outputs.coverage.dtype == torch.float32
+
+
+def test_padding_of_a_prompt_covers_nothing():
+    model, inputs = COPY_TRANSFORMER.model(), COPY_TRANSFORMER.inputs(rows=1)
+    prompt = model(**inputs, decoder_input_ids=torch.tensor([[1, 7]]))
+    mask = torch.tensor([[0, 0, 0, 1, 1]])
+    padded = model(**inputs, decoder_input_ids=torch.tensor([[0, 0, 0, 1, 7]]), decoder_attention_mask=mask)
+    torch.testing.assert_close(prompt.coverage.sum(), torch.tensor(2.0, dtype=torch.float64))
+    torch.testing.assert_close(padded.coverage.sum(), torch.tensor(2.0, dtype=torch.float64))
+
+
+def test_penalty_that_would_be_undone_is_refused():
+    with pytest.raises(ValueError, match="`renormalize_logits=True` undoes"):
+        COPY_TRANSFORMER.model().generate(
+            **COPY_TRANSFORMER.inputs(), num_beams=2, coverage_penalty=5.0, renormalize_logits=True
+        )

@@ -280,7 +280,7 @@ def test_beams_are_scored_by_the_conditioned_distribution(masked_lm):
     ("setting", "message"),
     [
         ({"top_tokens": 0}, "`lm_top_tokens` is 0, but at least 1 token must be judged"),
-        ({"percentile": 101}, "`lm_percentile` is 101, but must be between 0 and 100"),
+        ({"percentile": 101}, "`lm_percentile` is 101, but must be from 0 to below 100"),
         ({"percentile": float("nan")}, "`lm_percentile` is nan"),
         ({"rejected_factor": 0.0}, "`lm_rejected_factor` is 0.0, but must be above 0 and at most 1"),
         ({"rejected_factor": 1.1}, "`lm_rejected_factor` is 1.1"),

@@ -75,3 +75,10 @@ def test_tokenizer_without_cls_ends_documents(tiny_tokenizer):
     features = CopyTransformerProcessor(tiny_tokenizer)(text=SENTENCES)
     assert tiny_tokenizer.cls_token is None
     assert all(row[-1] == tiny_tokenizer.eos_token_id for row in features["input_ids"])
+
+
+def test_apostrophes_come_back_without_spaces(tmp_path):
+    text = "the mayor's bridge isn't new, is it?"
+    CopyTransformerProcessor(word_piece_tokenizer([text], 80)).save_pretrained(tmp_path)
+    processor = AutoProcessor.from_pretrained(tmp_path)
+    assert processor.decode(processor(text_target=text)["labels"], skip_special_tokens=True) == text

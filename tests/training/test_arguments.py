@@ -139,10 +139,12 @@ def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
     path = tmp_path / "settings.yaml"
     hub = {"dataset_name": "org/news", "dataset_config_name": "en", "text_column": "article", "source_prefix": "p: "}
     path.write_text(yaml.safe_dump(hub), encoding="utf-8")
-    for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"]):
+    for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
         data = parse_arguments([str(path), *flags, "--output_dir", "out"]).data
         assert (data.dataset_name, data.dataset_config_name, data.text_column) == (None, None, None)
         assert (data.train_file, data.source_prefix) == ("mine.jsonl", "p: ")
+    data = parse_arguments([str(path), "--dataset_name", "org/other", "--output_dir", "out"]).data
+    assert (data.dataset_name, data.dataset_config_name, data.text_column) == ("org/other", None, None)
     path.write_text(yaml.safe_dump({"train_file": "theirs.jsonl", "summary_column": "s"}), encoding="utf-8")
     data = parse_arguments([str(path), "--dataset_name", "org/news", "--output_dir", "out"]).data
     assert (data.dataset_name, data.train_file, data.summary_column) == ("org/news", None, None)

@@ -104,5 +104,7 @@ def test_rates_that_are_none(item, message):
 
 def test_pattern_without_parameter(model):
     check_patterns(model, [("embed", 1.0)])
-    with pytest.raises(ValueError, match=r"'embde' matches no parameter; their names are like embed.weight"):
+    with pytest.raises(
+        ValueError, match=r"'embde' matches no parameter that learns; their names are like embed.weight"
+    ):
         check_patterns(model, [("embde", 1.0)])

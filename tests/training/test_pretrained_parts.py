@@ -122,3 +122,24 @@ def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(set
     path = settings({}, config_overrides={"copy": True}, model_name_or_path=str(tmp_path / "out"))
     with pytest.raises(ValueError, match=r"it has no weights for copy_gate\.bias \(6 are missing\)"):
         build(parse_arguments([path]))
+
+
+def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, bert_folder, tmp_path):
+    main([settings({**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}, max_steps=1)])
+    path = settings({}, config_overrides={"encoder_type": "transformer"}, model_name_or_path=str(tmp_path / "out"))
+    with pytest.raises(ValueError, match=r"has no place in the model that these --config_overrides describe"):
+        build(parse_arguments([path]))
+
+
+def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert_folder, tmp_path, caplog):
+    sizes = {"model_type": "bert", "vocab_size": 30522, "hidden_size": 384, "hidden_act": "relu"}
+    overrides = {**BERT, "bert_window_size": 16, "bert_window_stride": 8}
+    main([settings({**overrides, "bert_name": bert_folder}, max_steps=1)])
+    again = {**overrides, "bert_config": sizes, "vocab_size": 30522, "convolutional_attention": "1d"}
+    with caplog.at_level("WARNING", logger="hf_summ"):
+        path = settings({}, config_overrides=again, model_name_or_path=str(tmp_path / "out"))
+        model, processor, _ = build(parse_arguments([path]))
+    assert (model.config.bert_config.hidden_size, model.config.bert_config.hidden_act) == (8, "gelu")
+    assert model.config.vocab_size == len(processor.tokenizer)
+    # what no weight would tell
+    assert "convolutional_attention is 'none' in the checkpoint, and becomes '1d'" in caplog.text

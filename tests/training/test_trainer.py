@@ -11,7 +11,7 @@ from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.trainer import SummarizationTrainer, counts_items
+from hf_summ.training.trainer import SummarizationTrainer, takes
 from tests.training import tiny
 
 
@@ -69,8 +69,8 @@ def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind):
 
 
 def test_who_counts_items(processor, tiny_tokenizer):
-    assert counts_items(tiny.gdlf(processor))
-    assert not counts_items(tiny.bart(tiny_tokenizer))
+    assert takes(tiny.gdlf(processor), "num_items_in_batch")
+    assert not takes(tiny.bart(tiny_tokenizer), "num_items_in_batch")
 
 
 def test_smoothing_of_a_foreign_model_is_not_in_its_nll(make, tiny_tokenizer):

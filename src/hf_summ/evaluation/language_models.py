@@ -24,7 +24,8 @@ from transformers import (
 )
 
 from hf_summ.models.functional_language_models import above_percentile
-from hf_summ.models.modules_language_model import draft_predictions, longest_input, rows_at_once
+from hf_summ.models.modules_language_model import draft_predictions, rows_at_once
+from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_cleaning import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"

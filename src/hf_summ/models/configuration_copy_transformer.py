@@ -1,9 +1,12 @@
 """Configuration of CopyTransformer, with convolutional self-attention and BERT conditioning."""
 
+import copy
+
 from huggingface_hub.dataclasses import strict
-from transformers import AutoConfig, PreTrainedConfig
+from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .configuration_base import SummarizationConfig
+from .modules_bert_windows import HIDDEN_STATES
 from .pretrained_parts import read_config
 
 _COPY_ATTENTIONS = ("separate", "last")
@@ -11,10 +14,6 @@ _CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
 _ENCODERS = ("transformer", "bert", "bert_transformer")
 _DECODER_EMBEDDINGS = ("trained", "bert")
 _REDUCTIONS = ("linear", "relu")
-# last hidden states of BERT that make up its representation of a token (section 4.2.3)
-_BERT_STATES = 4
-# architectures that count positions from behind the one of padding
-_OFFSET_POSITIONS = ("camembert", "data2vec-text", "mpnet", "roberta", "xlm-roberta")
 # padded checkpoints have some more rows in their embedding than their tokenizer has tokens
 _PADDING_ROWS = 127
 
@@ -44,7 +43,7 @@ class CopyTransformerConfig(SummarizationConfig):
         encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on BERT (section 4.2.3).
         side_layers: how many of the lowest encoder layers form a network beside BERT, whose output is concatenated with
             BERT's; 0 stacks all of them on BERT (section 4.2.6).
-        bert_reduction: from BERT's width to `d_model`: `linear` or `relu`.
+        bert_reduction: from BERT's width to `d_model` in the encoder: `linear` or `relu`; in the decoder it is linear.
         decoder_embedding: `trained`, or `bert`: BERT's word embeddings (section 4.2.5).
         bert_name: checkpoint that a fresh model takes BERT's configuration and weights from; a folder or a Hub name.
         bert_config: BERT's configuration; with `bert_name` it comes from there.
@@ -117,13 +116,8 @@ class CopyTransformerConfig(SummarizationConfig):
     def __post_init__(self, **kwargs):
         for key in ("bert_config", "masked_lm_config"):
             nested = getattr(self, key)
-            if isinstance(nested, dict):
-                # a known architecture's, whose code is transformers' own
-                nested = AutoConfig.for_model(**{"model_type": "bert", **nested})
-                setattr(self, key, nested)
             if nested is not None:
-                # of the precision that the whole model is loaded in, not of the checkpoint's that it came from
-                nested.dtype = None
+                setattr(self, key, _nested_config(key, nested))
         super().__post_init__(**kwargs)
 
     @property
@@ -231,7 +225,8 @@ class CopyTransformerConfig(SummarizationConfig):
         self._check_vocabulary("BERT", self.bert_config)
 
     def _check_windows(self) -> None:
-        positions = _positions(self.bert_config)
+        # BertWindows knows better of architectures that leave out some of them
+        positions = getattr(self.bert_config, "max_position_embeddings", None)
         if positions is not None and self.bert_window_size > positions:
             raise ValueError(
                 f"`bert_window_size` is {self.bert_window_size}, but BERT has positions for {positions} tokens: take "
@@ -242,9 +237,9 @@ class CopyTransformerConfig(SummarizationConfig):
                 f"`bert_window_stride` is {self.bert_window_stride}, but must be from 1 to `bert_window_size` "
                 f"({self.bert_window_size}), or tokens would be left out"
             )
-        if self.bert_config.num_hidden_layers < _BERT_STATES:
+        if self.bert_config.num_hidden_layers < HIDDEN_STATES:
             raise ValueError(
-                f"BERT has {self.bert_config.num_hidden_layers} layers, but its last {_BERT_STATES} hidden states are "
+                f"BERT has {self.bert_config.num_hidden_layers} layers, but its last {HIDDEN_STATES} hidden states are "
                 "read"
             )
 
@@ -279,12 +274,20 @@ class CopyTransformerConfig(SummarizationConfig):
             )
 
 
-def _positions(bert_config: PreTrainedConfig) -> int | None:
-    """How many tokens BERT has positions for; None when they have no end."""
-    positions = getattr(bert_config, "max_position_embeddings", None)
-    if positions is not None and bert_config.model_type in _OFFSET_POSITIONS:
-        return positions - bert_config.pad_token_id - 1
-    return positions
+def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfig:
+    """A configuration of its own, of an architecture whose code is transformers' own."""
+    if isinstance(nested, dict):
+        settings = {"model_type": "bert", **nested}
+        if settings["model_type"] not in CONFIG_MAPPING:
+            raise ValueError(
+                f"`{key}` is of the model type {settings['model_type']!r}, which transformers does not know"
+            )
+        config = AutoConfig.for_model(**settings)
+    else:
+        config = copy.copy(nested)
+    # of the precision that the whole model is loaded in, not of the checkpoint's that it came from
+    config.dtype = None
+    return config
 
 
 __all__ = ["CopyTransformerConfig"]

@@ -37,8 +37,8 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
     ):
         if top_tokens < 1:
             raise ValueError(f"`lm_top_tokens` is {top_tokens}, but at least 1 token must be judged")
-        if not 0 <= percentile <= 100:
-            raise ValueError(f"`lm_percentile` is {percentile}, but must be between 0 and 100")
+        if not 0 <= percentile < 100:
+            raise ValueError(f"`lm_percentile` is {percentile}, but must be from 0 to below 100")
         if not 0 < rejected_factor <= 1:
             raise ValueError(f"`lm_rejected_factor` is {rejected_factor}, but must be above 0 and at most 1")
         if not 1 <= accepted_factor < float("inf"):

@@ -79,6 +79,10 @@ class SummarizationGenerationMixin(GenerationMixin):
                 f"`coverage_penalty` is {penalty}, but this {self.config.model_type} does not copy, so nothing says "
                 "what it has covered: set it to 0"
             )
+        if penalty and getattr(generation_config, "renormalize_logits", False):
+            raise ValueError(
+                "`coverage_penalty` lowers all scores of a beam, which `renormalize_logits=True` undoes: leave that out"
+            )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
         # only the decoder's rows are repeated: its layers read the number of beams off the shapes

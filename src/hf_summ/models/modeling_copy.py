@@ -62,7 +62,18 @@ class CopySummarizationOutput(SummarizationOutput):
 def with_source_ids(encoder_outputs, input_ids) -> CopyEncoderOutput:
     """An encoder's output, also as a tuple or without the source's subwords, in the form that the decoder asks for."""
     if isinstance(encoder_outputs, (tuple, list)):
-        encoder_outputs = BaseModelOutput(*encoder_outputs)
+        # subwords are the only integers of the encoder's own tuple, whose other entries depend on what was recorded
+        states = [item for item in encoder_outputs if not _is_ids(item)]
+        encoder_outputs = CopyEncoderOutput(*states, source_ids=next(filter(_is_ids, encoder_outputs), None))
     if getattr(encoder_outputs, "source_ids", None) is not None:
         return encoder_outputs
-    return CopyEncoderOutput(**encoder_outputs, source_ids=input_ids)
+    return CopyEncoderOutput(
+        last_hidden_state=encoder_outputs.last_hidden_state,
+        hidden_states=encoder_outputs.hidden_states,
+        attentions=encoder_outputs.attentions,
+        source_ids=input_ids,
+    )
+
+
+def _is_ids(item) -> bool:
+    return isinstance(item, torch.Tensor) and not item.is_floating_point()

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 import torch
 from torch import nn
-from transformers import AutoModel, AutoModelForMaskedLM
+from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessorList
 from transformers.utils import can_return_tuple
 
 from .configuration_copy_transformer import CopyTransformerConfig
@@ -57,8 +57,6 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel):
         return self.shared if self.config.trains_embedding else self.decoder.embed_tokens.words
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        if self.config.uses_bert:
-            raise ValueError("the vocabulary is BERT's, which cannot be resized: use the tokenizer that came with it")
         self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
 
     def load_bert(self, **hub_settings) -> None:
@@ -141,6 +139,11 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
             self.copy_gate = nn.Linear(config.d_model, 1)
         self.masked_lm = None
         if config.masked_lm_config is not None:
+            if config.mask_token_id is None or not 0 <= config.mask_token_id < config.vocab_size:
+                raise ValueError(
+                    f"`mask_token_id` is {config.mask_token_id}, no token of the {config.vocab_size}: the language "
+                    "model needs its mask, so take the tokenizer that came with it"
+                )
             self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config)
         self.post_init()
 
@@ -156,7 +159,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
-            self.masked_lm.eval()
+            self.masked_lm.requires_grad_(False).eval()
         return self
 
     def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
@@ -291,6 +294,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
             return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
         if not self._conditions_training():
             return logits
+        if decoder_input_ids is None:
+            raise ValueError("the language model reads subwords: give `decoder_input_ids`, not `decoder_inputs_embeds`")
         return condition_in_training(
             logits.to(torch.promote_types(logits.dtype, torch.float32)),
             decoder_input_ids,
@@ -304,36 +309,35 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
 
     def check_generation_keys(self, generation_config) -> None:
         super().check_generation_keys(generation_config)
-        if self.masked_lm is None and _lm_factors(generation_config) != (1.0, 1.0):
+        # refuses what is impossible
+        self._language_model_processors(generation_config)
+
+    def _get_logits_processor(self, generation_config, *args, **kwargs):
+        processors = super()._get_logits_processor(generation_config, *args, **kwargs)
+        # first, also before transformers' own: it normalises, and what the others forbid is not to go to the rest
+        return LogitsProcessorList([*self._language_model_processors(generation_config), *processors])
+
+    def _language_model_processors(self, generation_config) -> list[LanguageModelLogitsProcessor]:
+        keys = ("lm_rejected_factor", "lm_accepted_factor", "lm_percentile", "lm_top_tokens")
+        rejected, accepted, percentile, top_tokens = (getattr(generation_config, key, None) for key in keys)
+        if rejected in (None, 1) and accepted in (None, 1):
+            return []
+        if self.masked_lm is None:
             raise ValueError(
                 "`lm_rejected_factor` and `lm_accepted_factor` need a masked language model: build the model with "
                 "`copy=False` and `masked_lm_name`, or set both to 1"
             )
-
-    def _own_processors(self, generation_config, prompt_length, device) -> list:
-        processors = super()._own_processors(generation_config, prompt_length, device)
-        rejected, accepted = _lm_factors(generation_config)
-        if (rejected, accepted) == (1.0, 1.0):
-            return processors
-        percentile, top_tokens = generation_config.lm_percentile, generation_config.lm_top_tokens
-        language_model = LanguageModelLogitsProcessor(
-            self.masked_lm,
-            self.config.mask_token_id,
-            self.config.pad_token_id,
-            top_tokens=self.config.lm_top_tokens if top_tokens is None else top_tokens,
-            percentile=self.config.lm_percentile if percentile is None else percentile,
-            rejected_factor=rejected,
-            accepted_factor=accepted,
-        )
-        # first: it normalises, and what the others forbid is not to go to the rest
-        return [language_model, *processors]
-
-
-def _lm_factors(generation_config) -> tuple[float, float]:
-    """What rejected and accepted tokens are multiplied by."""
-    factors = (getattr(generation_config, key, None) for key in ("lm_rejected_factor", "lm_accepted_factor"))
-    rejected, accepted = (1.0 if factor is None else float(factor) for factor in factors)
-    return rejected, accepted
+        return [
+            LanguageModelLogitsProcessor(
+                self.masked_lm,
+                self.config.mask_token_id,
+                self.config.pad_token_id,
+                top_tokens=self.config.lm_top_tokens if top_tokens is None else top_tokens,
+                percentile=self.config.lm_percentile if percentile is None else percentile,
+                rejected_factor=1.0 if rejected is None else rejected,
+                accepted_factor=1.0 if accepted is None else accepted,
+            )
+        ]
 
 
 __all__ = ["CopyTransformerForConditionalGeneration", "CopyTransformerModel", "CopyTransformerPreTrainedModel"]

@@ -15,7 +15,7 @@ from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copy import CopyDecoderOutput, CopyEncoderOutput
 from .modules_attention import CrossAttention, SelfAttention, source_padding_mask
-from .modules_bert_windows import BertWindows
+from .modules_bert_windows import HIDDEN_STATES, BertWindows
 from .modules_convolutional_attention import ConvolutionalSelfAttention
 from .modules_copy_attention import CopyAttention
 from .modules_positions import SinusoidalPositions
@@ -35,6 +35,17 @@ class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
             if hasattr(module, "freeze"):
                 module.freeze()
 
+    def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, *args, **kwargs):
+        """transformers' `resize_token_embeddings`; a vocabulary that is BERT's or a language model's is refused."""
+        config = self.config
+        if not config.uses_bert and config.masked_lm_config is None:
+            return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, *args, **kwargs)
+        if new_num_tokens in (None, config.vocab_size) and pad_to_multiple_of is None:
+            return self.get_input_embeddings()
+        raise ValueError(
+            f"the vocabulary is BERT's and cannot be resized to {new_num_tokens}: use the tokenizer that came with it"
+        )
+
 
 class BertWordEmbedding(nn.Module):
     """BERT's word embeddings, reduced to the model's width (section 4.2.5)."""
@@ -52,6 +63,11 @@ class BertWordEmbedding(nn.Module):
         """Keep the words as they are, unless they are to learn."""
         if not self.trainable:
             self.words.requires_grad_(False)
+
+    def train(self, mode: bool = True):
+        """Set the mode; frozen words stay so."""
+        self.freeze()
+        return super().train(mode)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """(R, T) -> (R, T, C)."""
@@ -72,6 +88,16 @@ def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Modul
         circular=kind == "2d_circular",
         dropout=dropout,
     )
+
+
+def _coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """The copy distributions (R, T, S) added up over the positions that are not padding, (R, S)."""
+    copied = copy_attentions.detach()
+    # a sum of many steps needs more digits than a half precision has
+    copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
+    if attention_mask is not None:
+        copied = copied * attention_mask[:, -copied.shape[1] :, None]
+    return copied.sum(1)
 
 
 class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
@@ -96,7 +122,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
                 trainable=config.train_bert,
             )
             side_width = config.d_model if config.side_layers else 0
-            self.reduction = nn.Linear(4 * config.bert_config.hidden_size + side_width, config.d_model)
+            self.reduction = nn.Linear(HIDDEN_STATES * config.bert_config.hidden_size + side_width, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         layers = 0 if config.encoder_type == "bert" else config.encoder_layers
         self.layers = nn.ModuleList(
@@ -116,7 +142,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
         else:
             if input_ids is None:
                 raise ValueError("BERT reads subwords: give `input_ids`, as `inputs_embeds` cannot be turned into them")
-            hidden_states = self.bert(input_ids, attention_mask).to(self.reduction.weight.dtype)
+            hidden_states = self.bert(input_ids, attention_mask)
             if self.config.side_layers:
                 side = self._embed(input_ids, inputs_embeds)
                 for layer in layers[: self.config.side_layers]:
@@ -190,6 +216,10 @@ class CopyTransformerDecoder(CopyTransformerPreTrainedModel):
         length = inputs_embeds.shape[1]
         hidden_states = self.dropout(self._with_positions(inputs_embeds, past_key_values))
         own_cache = None if past_key_values is None else past_key_values.self_attention_cache
+        if own_cache is not None and not isinstance(own_cache.layers[-1], DecoderStateLayer):
+            raise ValueError(
+                "`past_key_values` is no cache of this model's: leave it out, as the decoder makes its own"
+            )
         causal_mask = create_causal_mask(
             config=self.config,
             inputs_embeds=hidden_states,
@@ -215,7 +245,7 @@ class CopyTransformerDecoder(CopyTransformerPreTrainedModel):
                 )
             else:
                 copy_attentions = weights.mean(1)
-            coverage = copy_attentions.detach().sum(1)
+            coverage = _coverage(copy_attentions, attention_mask)
             if own_cache is not None:
                 coverage = own_cache.layers[-1].accumulate("coverage", coverage)
         if own_cache is not None:

@@ -4,10 +4,12 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from .pretrained_parts import longest_input
+
 # windows that BERT reads at a time: enough to keep it busy, and what else a long document needs stays small
 _WINDOWS = 8
-# hidden states that are concatenated, as Devlin et al. (2019) recommend
-_LAYERS = 4
+# last hidden states that are concatenated, as Devlin et al. (2019) recommend
+HIDDEN_STATES = 4
 
 
 def word_embeddings_name(bert: PreTrainedModel) -> str:
@@ -20,6 +22,20 @@ def window_starts(length: int, window_size: int, stride: int) -> list[int]:
     """Where a document's windows start: every `stride` tokens, the last one flush right with the document's end."""
     last = max(length - window_size, 0)
     return [*range(0, last, stride), last]
+
+
+def _lengths(attention_mask: torch.Tensor) -> list[int]:
+    """Tokens of each document, (B, S) -> B numbers."""
+    real = attention_mask != 0
+    positions = torch.arange(1, real.shape[1] + 1, device=real.device)
+    # one look at what may be on an accelerator
+    lengths, ends = torch.stack((real.sum(dim=1), (real * positions).amax(dim=1))).tolist()
+    if lengths != ends:
+        raise ValueError(
+            "`attention_mask` has padding before or between tokens, but BERT's windows begin at a row's first place: "
+            "pad documents on the right"
+        )
+    return lengths
 
 
 class BertWindows(nn.Module):
@@ -38,6 +54,11 @@ class BertWindows(nn.Module):
 
     def __init__(self, bert: PreTrainedModel, window_size: int, stride: int, trainable: bool = False):
         super().__init__()
+        positions = longest_input(bert)
+        if positions is not None and window_size > positions:
+            raise ValueError(
+                f"`bert_window_size` is {window_size}, but BERT has positions for {positions} tokens: take at most that"
+            )
         if getattr(bert, "pooler", None) is not None:
             # parameters without gradients would upset distributed training
             bert.pooler = None
@@ -61,9 +82,11 @@ class BertWindows(nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and their mask, padded on the right, (B, S) each -> (B, S, 4 * BERT's width), zero at padding."""
         documents, width = input_ids.shape
-        lengths = [width] * documents if attention_mask is None else attention_mask.sum(dim=1).tolist()
-        if documents <= _WINDOWS and max(lengths) <= self.window_size:
-            return self._whole_documents(input_ids, attention_mask, max(lengths))
+        lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
+        # of documents without a token BERT reads some padding, of which nothing is kept
+        longest = max(*lengths, 1)
+        if documents <= _WINDOWS and longest <= self.window_size:
+            return self._whole_documents(input_ids, attention_mask, longest)
         return self._averaged_windows(input_ids, lengths)
 
     def _whole_documents(self, input_ids, attention_mask, longest):
@@ -97,7 +120,7 @@ class BertWindows(nn.Module):
     def _add_windows(self, total, input_ids, windows):
         """Adds the windows' vectors at their places, in place; makes the total, (B * S, 4 * BERT's width), if None."""
         starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
-        offsets = torch.arange(int(sizes.max()))
+        offsets = torch.arange(max(int(sizes.max()), 1))
         mask = offsets < sizes
         # beyond a short window's end these stay within its row, and what stands there is masked
         places = starts + offsets
@@ -115,4 +138,4 @@ class BertWindows(nn.Module):
             # asked for hidden states of its own, a model around BERT hooks BERT's layers once more, and transformers
             # then records each layer several times over
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
-            return torch.cat(output.hidden_states[::-times][:_LAYERS][::-1], dim=-1)
+            return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)

@@ -4,22 +4,12 @@ import torch
 from torch import nn
 
 from .functional_language_models import above_percentile, multiply_probabilities
+from .pretrained_parts import longest_input
 
 # a batch of drafts holds so many tokens and so many rows at most: the first bounds the model's states, the second the
 # scores over its vocabulary
 _TOKENS_AT_ONCE = 8192
 _ROWS_AT_ONCE = 128
-
-
-def longest_input(language_model: nn.Module) -> int | None:
-    """How many tokens the language model has positions for; None when its positions have no end."""
-    positions = getattr(language_model.config, "max_position_embeddings", None)
-    if positions is None or positions < 1:
-        return None
-    embeddings = getattr(getattr(language_model.base_model, "embeddings", None), "position_embeddings", None)
-    padding = getattr(embeddings, "padding_idx", None)
-    # RoBERTa counts positions from behind the one of padding
-    return positions if padding is None else positions - padding - 1
 
 
 def rows_at_once(length: int) -> int:

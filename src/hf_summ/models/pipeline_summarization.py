@@ -119,7 +119,7 @@ class SummarizationPipeline(Pipeline):
 
     def postprocess(self, outputs, return_tensors=False, return_text=True, clean_up_tokenization_spaces=None):
         sequences = outputs["output_ids"][0]
-        texts = self.tokenizer.batch_decode(
+        texts = self._reader.batch_decode(
             sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
         )
         records = []

@@ -36,7 +36,7 @@ def read_model(
         model, loaded = auto_class.from_pretrained(
             name, config=config, output_loading_info=True, trust_remote_code=False, **hub_settings
         )
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise _unreadable(key, name, error) from error
     missing = sorted(weight for weight in loaded["missing_keys"] if not weight.startswith(unused))
     if missing:
@@ -45,6 +45,17 @@ def read_model(
             "random; take a checkpoint that was trained for this"
         )
     return model
+
+
+def longest_input(model: PreTrainedModel) -> int | None:
+    """How many tokens a BERT or a language model has positions for; None when its positions have no end."""
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions is None or positions < 1:
+        return None
+    embeddings = getattr(getattr(model.base_model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(embeddings, "padding_idx", None)
+    # RoBERTa counts positions from behind the one of padding
+    return positions if padding is None else positions - padding - 1
 
 
 def _unreadable(key: str, name: str, error: Exception) -> ValueError:

@@ -19,6 +19,9 @@ class CopyTransformerProcessor(SummarizationProcessor):
         for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
             if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
                 setattr(tokenizer, special, getattr(tokenizer, substitute))
+        if tokenizer.cls_token is not None:
+            # WordPiece parts words from their punctuation: "it's" would come back as "it ' s"
+            tokenizer.clean_up_tokenization_spaces = True
         # a text that spells out a special token holds no such token
         tokenizer.split_special_tokens = True
         super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)

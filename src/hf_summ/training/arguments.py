@@ -240,12 +240,14 @@ def parse_arguments(argv: list[str]) -> RunArguments:
 
 def _without_replaced_data(content: dict[str, Any], flags: list[str]) -> dict[str, Any]:
     """A file's entries without those of its data, columns included, where flags name other data."""
-    given = {flag.removeprefix("--").partition("=")[0] for flag in flags}
+    given = {flag.removeprefix("--").partition("=")[0].replace("-", "_") for flag in flags}
     files, hub = {"train_file", "validation_file", "test_file"}, {"dataset_name", "dataset_config_name"}
+    columns = {"text_column", "summary_column"}
     replaced: set[str] = set()
-    for flags_of_one, keys_of_other in ((files, hub), (hub, files)):
-        if given & flags_of_one and content.keys() & keys_of_other:
-            replaced = keys_of_other | {"text_column", "summary_column"}
+    if given & files and content.keys() & hub:
+        replaced = hub | columns
+    elif "dataset_name" in given:
+        replaced = files | hub | columns
     return {key: value for key, value in content.items() if key not in replaced}
 
 

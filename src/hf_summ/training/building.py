@@ -28,6 +28,8 @@ from hf_summ.training.overrides import apply_overrides, parse_overrides, refusal
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
+# what a file writes down to be sized by; a checkpoint has it from its own processor and pre-trained parts
+_SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # what a bare tokenizer does not know
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # transformers refuses to save a greedy configuration that sets its own of these; ours do nothing there either
@@ -105,7 +107,23 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
         config = AutoConfig.for_model(arguments.model_type)
     if not config.is_encoder_decoder:
         raise ValueError(f"{config.model_type} is no encoder-decoder; this recipe trains seq2seq models such as bart")
-    return apply_overrides(config, parse_overrides(arguments.config_overrides))
+    overrides = parse_overrides(arguments.config_overrides)
+    if arguments.config_name is None and arguments.model_name_or_path is not None:
+        overrides = _overrides_of_a_checkpoint(config, overrides)
+    return apply_overrides(config, overrides)
+
+
+def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
+    """Those that are not settled in a checkpoint; what they change in it is said."""
+    overrides = {
+        name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
+    }
+    for name, value in overrides.items():
+        # dotted keys lead into what is no attribute
+        there = getattr(config, name, value)
+        if there != value:
+            logger.warning(f"--config_overrides: {name} is {there!r} in the checkpoint, and becomes {value!r}")
+    return overrides
 
 
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
@@ -209,6 +227,12 @@ def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrained
         raise ValueError(
             f"--model_name_or_path {name_or_path}: {name} is {list(there)} in its weights, but {list(here)} by its "
             "configuration; give the one it was trained with, with no --config_overrides that change shapes"
+        )
+    unused = loaded["unexpected_keys"]
+    if unused and arguments.config_overrides:
+        raise ValueError(
+            f"--model_name_or_path {name_or_path}: its {min(unused)} ({len(unused)} such) has no place in the model "
+            "that these --config_overrides describe; give those that it was trained with"
         )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):

@@ -42,7 +42,9 @@ def check_patterns(model: nn.Module, rates: Rates) -> None:
     for pattern, _ in rates:
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
-            raise ValueError(f"--learning_rates: {pattern!r} matches no parameter; their names are like {some}")
+            raise ValueError(
+                f"--learning_rates: {pattern!r} matches no parameter that learns; their names are like {some}"
+            )
 
 
 def parameter_groups(

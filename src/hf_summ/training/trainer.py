@@ -52,7 +52,7 @@ class SummarizationTrainer(Seq2SeqTrainer):
     args: SummarizationTrainingArguments
 
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
-        if not counts_items(model):
+        if not takes(model, "num_items_in_batch"):
             kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
         super().__init__(model, args, **kwargs)
         self._loss_parts: dict[str, torch.Tensor] = {}
@@ -282,8 +282,12 @@ class SummarizationTrainer(Seq2SeqTrainer):
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
+        given: dict[str, Any] = dict(inputs)
+        if takes(self.model, "skip_logits"):
+            # all logits of a batch would be the largest thing in evaluation, and nothing here reads them
+            given["skip_logits"] = True
         with self.compute_loss_context_manager():
-            loss, outputs = self.compute_loss(model, dict(inputs), return_outputs=True)
+            loss, outputs = self.compute_loss(model, given, return_outputs=True)
         values = {"loss": loss.float().mean().item()}
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
         return [{"tokens": count, **values} for count in tokens]
@@ -307,11 +311,11 @@ class SummarizationTrainer(Seq2SeqTrainer):
         return [_strip_padding(row, padding) for row in generated.tolist()]
 
 
-def counts_items(model: nn.Module) -> bool:
-    """Whether the model's forward divides its loss by `num_items_in_batch` when that is given."""
+def takes(model: nn.Module, name: str) -> bool:
+    """Whether the model's forward has an input of that name; an adapter's own takes anything."""
     unwrap = getattr(model, "get_base_model", None)
     base = model if unwrap is None else cast(nn.Module, unwrap())
-    return "num_items_in_batch" in inspect.signature(base.forward).parameters
+    return name in inspect.signature(base.forward).parameters
 
 
 def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
