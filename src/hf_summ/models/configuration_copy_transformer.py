@@ -126,6 +126,12 @@ class CopyTransformerConfig(SummarizationConfig):
         return self.encoder_type in ("bert", "bert_transformer") or self.decoder_embedding == "bert"
 
     @property
+    def pretrained_names(self) -> list[str]:
+        """The checkpoints that parts of the model come from."""
+        names = (self.bert_name if self.uses_bert else None, self.masked_lm_name)
+        return [name for name in names if name is not None]
+
+    @property
     def trains_embedding(self) -> bool:
         """Whether there is an embedding that is not BERT's."""
         reads_words = self.encoder_type == "transformer" or self.side_layers > 0

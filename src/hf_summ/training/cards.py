@@ -1,10 +1,18 @@
 """transformers' model card, put right where it does not know this recipe."""
 
+from collections.abc import Sequence
+
 from hf_summ.training.arguments import SummarizationTrainingArguments
 
 
-def correct_card(text: str, args: SummarizationTrainingArguments, is_fresh: bool) -> str:
-    """The card with the optimiser, schedule and batches that were used; fresh weights are not called fine-tuned."""
+def correct_card(
+    text: str, args: SummarizationTrainingArguments, is_fresh: bool, pretrained_names: Sequence[str] = ()
+) -> str:
+    """The card with the optimiser, schedule and batches that were used; fresh weights are not called fine-tuned.
+
+    Args:
+        pretrained_names: the checkpoints that parts of a fresh model came from.
+    """
     facts: dict[str, str | None] = {}
     if args.optimizer == "adam":
         facts["optimizer"] = f"Adam with betas=({args.adam_beta1},{args.adam_beta2}) and epsilon={args.adam_epsilon}"
@@ -27,5 +35,6 @@ def correct_card(text: str, args: SummarizationTrainingArguments, is_fresh: bool
             lines.append(f"- {name}: {facts[name]}")
     text = "\n".join(lines) + "\n"
     if is_fresh:
-        text = text.replace("is a fine-tuned version of [](https://huggingface.co/)", "was trained from scratch")
+        start = f"with {' and '.join(pretrained_names)} as a part of it" if pretrained_names else "from scratch"
+        text = text.replace("is a fine-tuned version of [](https://huggingface.co/)", f"was trained {start}")
     return text

@@ -222,7 +222,11 @@ class SummarizationTrainer(Seq2SeqTrainer):
         if self.is_world_process_zero():
             card = Path(self.args.output_dir) / "README.md"
             text = card.read_text(encoding="utf-8")
-            write_atomically(card, correct_card(text, self.args, is_fresh=not self.model.config._name_or_path))
+            config = self.model.config
+            parts = getattr(config, "pretrained_names", ())
+            write_atomically(
+                card, correct_card(text, self.args, is_fresh=not config._name_or_path, pretrained_names=parts)
+            )
 
     def _issue_warnings_after_load(self, load_result) -> None:
         # a checkpoint holds tied weights once
