@@ -95,7 +95,8 @@ class NaiveCopyTransformer(NaiveModel):
         config, source = self.config, self.encode(input_ids)
         if config.decoder_embedding == "bert":
             words = self.model.model.decoder.embed_tokens.words.weight[decoder_input_ids]
-            h = self.linear("model.decoder.embed_tokens.reduction", words) + self.sinusoid(len(words))
+            words = self.linear("model.decoder.embed_tokens.reduction", words)
+            h = math.sqrt(config.d_model) * words + self.sinusoid(len(words))
         else:
             h = self.embed(decoder_input_ids)
         for index in range(config.decoder_layers):

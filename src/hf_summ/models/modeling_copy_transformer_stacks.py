@@ -260,9 +260,8 @@ class CopyTransformerDecoder(CopyTransformerPreTrainedModel):
     def _with_positions(self, embeddings, past_key_values):
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         positions = self.positions(seen, embeddings.shape[1], embeddings.device, embeddings.dtype)
-        # BERT's words have a scale of their own
-        scale = 1.0 if self.config.decoder_embedding == "bert" else math.sqrt(self.config.d_model)
-        return scale * embeddings + positions
+        # BERT's words too: they are narrow, and beside unscaled positions a decoder does not learn to see them
+        return math.sqrt(self.config.d_model) * embeddings + positions
 
 
 __all__ = ["CopyTransformerDecoder", "CopyTransformerEncoder", "CopyTransformerPreTrainedModel"]
