@@ -15,6 +15,7 @@ from transformers import (
     EncoderDecoderCache,
 )
 
+from benchmarks.measuring import peak_mebibytes
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, TINY_BERT
 from tests.models.naive import NaiveModel, assert_equals_naive
@@ -377,6 +378,19 @@ def test_eager_and_sdpa_attention_agree():
         expected = model(**inputs, labels=labels).logits
         model.set_attn_implementation("eager")
         torch.testing.assert_close(model(**inputs, labels=labels).logits, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["none", "2d"])
+def test_memory_of_the_encoder_is_linear_in_the_length(kind):
+    encoder = COPY_TRANSFORMER.model(convolutional_attention=kind).get_encoder().float()
+
+    def peak(length):
+        ids, mask = torch.randint(4, 40, (2, length)), torch.ones(2, length, dtype=torch.long)
+        mask[1, length // 2 :] = 0
+        with torch.no_grad():
+            return peak_mebibytes(lambda: encoder(input_ids=ids, attention_mask=mask))
+
+    assert 0 < peak(4000) < 4.5 * peak(1000)
 
 
 def test_document_of_fifty_thousand_tokens():

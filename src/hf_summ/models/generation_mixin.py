@@ -21,7 +21,7 @@ class _Running:
     coverage_processor: CoveragePenaltyLogitsProcessor | None = None
 
 
-_running: ContextVar[_Running] = ContextVar("running_generation")
+_running: ContextVar[_Running | None] = ContextVar("running_generation", default=None)
 
 
 class GnmtLengthPenalty(float):
@@ -118,22 +118,25 @@ class SummarizationGenerationMixin(GenerationMixin):
         processors = self._word_processors(generation_config, prompt_length, device)
         if generation_config.coverage_penalty:
             coverage_processor = CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty)
-            _running.get().coverage_processor = coverage_processor
             processors.append(coverage_processor)
+            if (running := _running.get()) is not None:
+                running.coverage_processor = coverage_processor
         return processors
 
     def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
         # transformers calls this between a step's forward and its logits processors
-        coverage_processor = _running.get().coverage_processor
-        if coverage_processor is not None:
-            coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
+        running = _running.get()
+        # a loop that the caller wrote has no `generate()` running
+        if running is not None and running.coverage_processor is not None:
+            running.coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
         return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
     def _word_processors(self, generation_config, prompt_length, device) -> list:
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []
-        tokenizer = _running.get().tokenizer
+        running = _running.get()
+        tokenizer = None if running is None else running.tokenizer
         if tokenizer is None:
             raise ValueError(
                 "`no_repeat_word_ngram_size` and `min_new_words` count words, which only the tokenizer knows: call "
