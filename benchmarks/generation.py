@@ -46,8 +46,11 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         columns = ["model", "documents a second", "peak, MiB", "times faster", "of the memory"]
         title = f"{documents} documents of {arguments.source} tokens, {beams} beams, {arguments.new_tokens} new tokens"
         print_table(title, columns, rows)
+        # in float32 a tie of two beams may be rounded to either side
+        ours.double()
         same = torch.equal(generate(ours), generate(ours, use_cache=False))
-        print(f"\n{name}'s tokens equal those of uncached decoding: {same}", flush=True)
+        ours.float()
+        print(f"\n{name}'s tokens equal those of uncached decoding (float64): {same}", flush=True)
 
 
 def main() -> None:
