@@ -355,6 +355,17 @@ def test_vocabulary_of_bert_cannot_be_resized(conditioned):
         assert model.resize_token_embeddings(40) is model.get_input_embeddings()
 
 
+@pytest.mark.parametrize("variant", ["copy attention of its own", "stacking", "concatenation", "BERT in both"])
+def test_input_embeddings_can_be_replaced(variant):
+    model = COPY_TRANSFORMER.model(**VARIANTS[variant])
+    names = set(model.state_dict())
+    new = torch.nn.Embedding(*model.get_input_embeddings().weight.shape).double()
+    model.set_input_embeddings(new)
+    assert model.get_input_embeddings() is new
+    assert set(model.state_dict()) == names
+    assert model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.isfinite()
+
+
 def test_plain_vocabulary_is_resized():
     model = COPY_TRANSFORMER.model()
     model.resize_token_embeddings(50)

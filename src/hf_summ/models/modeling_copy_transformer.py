@@ -57,7 +57,14 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel):
         return self.shared if self.config.trains_embedding else self.decoder.embed_tokens.words
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
+        if not self.config.trains_embedding:
+            self.decoder.embed_tokens.words = value
+            return
+        self.shared = value
+        if hasattr(self.encoder, "embed_tokens"):
+            self.encoder.embed_tokens = value
+        if self.config.decoder_embedding == "trained":
+            self.decoder.embed_tokens = value
 
     def load_bert(self, **hub_settings) -> None:
         """Take BERT's weights from the checkpoint that the config's `bert_name` names.
