@@ -1,0 +1,174 @@
+"""How far a summary is its source's words, and whose: novelty, copying, compression, repetition, length."""
+
+from collections.abc import Sequence
+from itertools import compress
+from typing import Literal
+
+import numpy as np
+from huggingface_hub.utils import tqdm
+
+from hf_summ.evaluation.fragments import Alignment, align
+from hf_summ.evaluation.words import no_words
+
+NGRAMS = (1, 2, 3, 4)
+# those that are no share, hence not in points
+_PLAIN = ("copy_density", "compression", "length")
+MEASURES = (
+    *(f"novel{n}" for n in NGRAMS),
+    *(f"repeated{n}" for n in NGRAMS),
+    "copy_rate",
+    "copy_position",
+    *_PLAIN,
+)
+# a corpus that is scored within this many seconds shows no bar
+_PATIENCE = 3.0
+
+Average = Literal["macro", "micro"]
+Count = Literal["types", "tokens"]
+
+
+def novelty(
+    predictions: Sequence[str],
+    sources: Sequence[str],
+    language: str = "en",
+    average: Average = "macro",
+    count: Count = "types",
+) -> dict[str, float]:
+    """Means of `novelty_scores` over the rows, to 4 digits; rows that have no value for a measure are left out of it.
+
+    Args:
+        average: "macro" is the mean of the rows' values, "micro" the corpus's value: n-grams, words and so on are
+            summed over the rows before they are divided.
+
+    Raises:
+        ValueError: as `novelty_scores`, or `average` is neither.
+    """
+    if average not in ("macro", "micro"):
+        raise ValueError(f"average '{average}' is not known: 'macro' or 'micro'")
+    parts, wholes = _parts_and_wholes(predictions, sources, language, count)
+    if average == "micro":
+        # an empty summary has no compression: its source is left out with it
+        parts = np.where(wholes > 0, parts, 0)
+        parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
+    values = _divide(parts, wholes)
+    given = ~np.isnan(values)
+    means = _divide(np.where(given, values, 0).sum(axis=0), given.sum(axis=0), scale=1)
+    return {measure: round(float(mean), 4) for measure, mean in zip(MEASURES, means, strict=True)}
+
+
+def novelty_scores(
+    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count: Count = "types"
+) -> dict[str, list[float]]:
+    """Measures of each summary against its source: measure -> one value a row, NaN where the row has none.
+
+    - `novel1` to `novel4`: share of the summary's n-grams that the source lacks, in points, 0 to 100. A summary shorter
+      than n has none. N-grams run across sentences, on both sides.
+    - `repeated1` to `repeated4`: share of the summary's n-grams that it has had before, in points.
+    - `copy_rate`: share of the summary's words inside a fragment of the source, in points: coverage of
+      Grusky et al. 2018. `copy_density` is their density: mean length, in words, of the fragment that a
+      word belongs to, 0 for a word in none.
+    - `copy_position`: mean relative position of the source sentences that the copied words come from, in points: the
+      middle of sentence i of k is at 100 (i + 1/2) / k. A fragment with several occurrences counts at each in equal
+      parts.
+    - `compression`: words of the source for one of the summary (their compression).
+    - `length`: words of the summary.
+
+    Words are lowercased, not stemmed.
+
+    Args:
+        language: as for `rouge_scores`.
+        count: novel n-grams are counted once each ("types"), or as often as they occur ("tokens").
+
+    Raises:
+        ValueError: as many predictions as sources are needed, at least one, sources that hold words, a known `count`.
+    """
+    parts, wholes = _parts_and_wholes(predictions, sources, language, count)
+    return dict(zip(MEASURES, _divide(parts, wholes).T.tolist(), strict=True))
+
+
+def copy_positions(
+    predictions: Sequence[str], sources: Sequence[str], language: str = "en", bins: int = 10
+) -> list[float]:
+    """Where in the sources copied words come from: share of each of `bins` equal parts of a source, in points.
+
+    The copied words of a sentence i of k are spread evenly from i / k to (i + 1) / k, those of several occurrences over
+    each in equal parts; words of all rows count alike. All parts are 0 where nothing is copied.
+
+    Raises:
+        ValueError: as `novelty_scores`, or `bins` is less than 1.
+    """
+    if bins < 1:
+        raise ValueError(f"copy_positions needs at least 1 bin, not {bins}")
+    borders = np.arange(bins + 1) / bins
+    counts = np.zeros(bins)
+    for row in _alignments(predictions, sources, language):
+        copied = [0.0] * row.source_sentences
+        for fragment in row.fragments:
+            for sentence in fragment.sentences:
+                copied[sentence] += fragment.length / len(fragment.sentences)
+        ends = np.arange(row.source_sentences + 1)
+        counts += np.diff(np.interp(borders * row.source_sentences, ends, np.cumsum([0.0, *copied])))
+    return (100 * counts / max(counts.sum(), 1)).tolist()
+
+
+def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str):
+    """Each row's alignment, with a progress bar."""
+    if len(predictions) != len(sources):
+        raise ValueError(f"{len(predictions)} predictions and {len(sources)} sources: each needs its counterpart")
+    if not len(sources):
+        raise ValueError("nothing to measure: there are no predictions and no sources")
+    pairs = zip(predictions, sources, strict=True)
+    bar = tqdm(pairs, desc="novelty", total=len(sources), delay=_PATIENCE, leave=False)
+    for number, (prediction, source) in enumerate(bar):
+        row = align(prediction, source, language)
+        if not row.source_words:
+            raise ValueError(no_words(f"nothing to compare with: source {number} (counted from 0)", language))
+        yield row
+
+
+def _parts_and_wholes(
+    predictions: Sequence[str], sources: Sequence[str], language: str, count: Count
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every measure as a fraction: numerators and denominators, (rows, measures) each."""
+    if count not in ("types", "tokens"):
+        raise ValueError(f"count '{count}' is not known: 'types' or 'tokens'")
+    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language)]
+    table = np.array(rows, dtype=np.float64)
+    return table[..., 0], table[..., 1]
+
+
+def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
+    """Numerator and denominator of each of `MEASURES` for one summary."""
+    words = row.words
+    length = len(words)
+    novel, repeated = [], []
+    for n in NGRAMS:
+        ngrams = list(zip(*(words[shift:] for shift in range(n)), strict=False))
+        new = [match < n for match in row.matches[: len(ngrams)]]
+        kinds = len(set(ngrams))
+        if count == "types":
+            novel.append((len(set(compress(ngrams, new))), kinds))
+        else:
+            novel.append((sum(new), len(ngrams)))
+        repeated.append((len(ngrams) - kinds, len(ngrams)))
+    copied = sum(fragment.length for fragment in row.fragments)
+    squares = sum(fragment.length**2 for fragment in row.fragments)
+    # mean of i + 1/2 over a fragment's occurrences
+    middles = sum(part.length * (sum(part.sentences) / len(part.sentences) + 0.5) for part in row.fragments)
+    return [
+        *novel,
+        *repeated,
+        (copied, length),
+        (middles / row.source_sentences, copied),
+        (squares, length),
+        (row.source_words, length),
+        (length, 1),
+    ]
+
+
+_SCALES = np.array([1.0 if measure in _PLAIN else 100.0 for measure in MEASURES])
+
+
+def _divide(parts: np.ndarray, wholes: np.ndarray, scale: np.ndarray | float = _SCALES) -> np.ndarray:
+    """Fractions times their scale, NaN for those of nothing."""
+    return np.divide(scale * parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)

@@ -1,0 +1,5 @@
+"""Summaries made of a document's own sentences, as references for abstractive ones."""
+
+from hf_summ.extractive.extraction import METHODS, extract, extract_sentences
+
+__all__ = ["METHODS", "extract", "extract_sentences"]

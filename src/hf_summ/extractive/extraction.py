@@ -1,0 +1,122 @@
+"""Extractive summaries by any method."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from huggingface_hub.utils import tqdm
+
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.words import no_words, split_words
+from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
+from hf_summ.extractive.oracle import MEASURES, greedy_oracle
+
+_CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
+METHODS = ("lead", "tail", "oracle", *_CENTRALITIES)
+# a corpus that is done within this many seconds shows no bar
+_PATIENCE = 3.0
+
+
+def extract(
+    documents: Sequence[str],
+    method: str,
+    sentences: int | Sequence[int] = 3,
+    references: Sequence[str] | None = None,
+    measure: str = "rouge12",
+    language: str = "en",
+) -> list[str]:
+    """A summary of each document out of its own sentences, in their order, on one line.
+
+    - "lead" and "tail": the first and the last sentences; with each reference's number of sentences as `sentences`, the
+      head and the tail of Aksenov et al. 2020, section 5.2.
+    - "oracle": those that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than asked for where
+      more would lower it, and an empty summary where nothing is in common with the reference.
+    - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences that score highest
+      in their document, the first of equals. They need the extra `extractive`.
+
+    See `extract_sentences` for arguments and errors.
+    """
+    chosen = extract_sentences(documents, method, sentences, references, measure, language)
+    return [_cut(document, indices, language) for document, indices in zip(documents, chosen, strict=True)]
+
+
+def extract_sentences(
+    documents: Sequence[str],
+    method: str,
+    sentences: int | Sequence[int] = 3,
+    references: Sequence[str] | None = None,
+    measure: str = "rouge12",
+    language: str = "en",
+) -> list[list[int]]:
+    """What `extract` would choose: ascending indices into `split_sentences(document, language)`, a list a document.
+
+    Args:
+        method: one of `METHODS`.
+        sentences: how many, for all documents or for each; of a shorter document, all.
+        references: a text a document, for "oracle"; other methods do not read them.
+        measure: what "oracle" raises: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
+        language: as for `rouge_scores`.
+
+    Raises:
+        ValueError: unknown method or measure; fewer than 1 sentence; numbers of sentences or references that are not
+            one a document; "oracle" without references; a document without words.
+        ImportError: the extra `extractive` is not installed and the method needs it.
+    """
+    numbers = _check(documents, method, sentences, references, measure)
+    chosen = []
+    bar = tqdm(zip(documents, numbers, strict=True), desc=method, total=len(documents), delay=_PATIENCE, leave=False)
+    for row, (document, number) in enumerate(bar):
+        parts = [split_words(sentence, language) for sentence in split_sentences(document, language)]
+        if not any(parts):
+            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0)", language))
+        if method == "oracle":
+            assert references is not None
+            chosen.append(greedy_oracle(parts, split_words(references[row], language), number, measure))
+        elif method in _CENTRALITIES:
+            # rounded, so that floating point does not order what is equal; "stable" takes the first of equals
+            ranks = np.argsort(-_CENTRALITIES[method](parts).round(9), kind="stable")
+            chosen.append(sorted(ranks[:number].tolist()))
+        else:
+            indices = list(range(len(parts)))
+            chosen.append(indices[:number] if method == "lead" else indices[-number:])
+    return chosen
+
+
+def _check(
+    documents: Sequence[str],
+    method: str,
+    sentences: int | Sequence[int],
+    references: Sequence[str] | None,
+    measure: str,
+) -> Sequence[int]:
+    """The number of sentences of each document, once the arguments go together."""
+    if method not in METHODS:
+        raise ValueError(f"extractive method '{method}' is not known: one of {', '.join(METHODS)}")
+    numbers = [sentences] * len(documents) if isinstance(sentences, int) else sentences
+    if len(numbers) != len(documents):
+        raise ValueError(
+            f"{len(numbers)} numbers of sentences for {len(documents)} documents: one each, or one for all"
+        )
+    if wrong := [number for number in numbers if number < 1]:
+        raise ValueError(f"{method} needs at least 1 sentence, not {wrong[0]}")
+    if method == "oracle":
+        if measure not in MEASURES:
+            raise ValueError(f"measure '{measure}' of the oracle is not known: one of {', '.join(MEASURES)}")
+        if references is None:
+            raise ValueError("oracle chooses by the reference summaries: give `references`, one a document")
+        if len(references) != len(documents):
+            raise ValueError(f"{len(references)} references for {len(documents)} documents: each needs its own")
+    return numbers
+
+
+def _cut(document: str, indices: Sequence[int], language: str) -> str:
+    """The sentences with these ascending indices on one line."""
+    end = 0
+    pieces: list[str] = []
+    wanted = set(indices)
+    for index, sentence in enumerate(split_sentences(document, language)):
+        start = document.index(sentence, end)
+        # space only where the document has it: not every script puts spaces between sentences
+        if index in wanted:
+            pieces.append(" " * (start > end) + sentence)
+        end = start + len(sentence)
+    return " ".join("".join(pieces).split())

@@ -1,0 +1,172 @@
+import math
+import re
+
+import numpy as np
+import pytest
+
+from hf_summ.data import split_sentences
+from hf_summ.evaluation import copied_fragments, copy_positions, novelty, novelty_scores
+from hf_summ.evaluation.novelty import MEASURES
+
+SOURCE = "The mayor opened a bridge. It cost 12 million. The river is wide."
+# copied: "the mayor" (sentence 0), "12 million" (1); the others are new
+SUMMARY = "The mayor paid 12 million, 12 million!"
+
+
+def test_measures_by_hand():
+    scores = {measure: values[0] for measure, values in novelty_scores([SUMMARY], [SOURCE]).items()}
+    assert set(scores) == set(MEASURES)
+    # 5 kinds of words, "paid" is new; 5 kinds of pairs, the source has the-mayor and 12-million
+    assert [scores[f"novel{n}"] for n in (1, 2, 3, 4)] == pytest.approx([100 / 5, 300 / 5, 100, 100])
+    # 12 and million come twice among 7 words, 12-million twice among 6 pairs
+    assert [scores[f"repeated{n}"] for n in (1, 2, 3, 4)] == pytest.approx([200 / 7, 100 / 6, 0, 0])
+    # fragments of 2, 2 and 2 words
+    assert scores["copy_rate"] == pytest.approx(600 / 7)
+    assert scores["copy_density"] == pytest.approx(12 / 7)
+    assert scores["compression"] == pytest.approx(13 / 7)
+    assert scores["length"] == 7
+    # sentences 0, 1 and 1 of 3
+    assert scores["copy_position"] == pytest.approx(100 * (1 / 6 + 1 / 2 + 1 / 2) / 3)
+
+
+def test_tokens_count_as_often_as_they_occur():
+    scores = novelty_scores(["new new mayor"], [SOURCE], count="tokens")
+    assert scores["novel1"] == [pytest.approx(200 / 3)]
+    assert novelty_scores(["new new mayor"], [SOURCE])["novel1"] == [50]
+
+
+def test_fragments_are_the_longest_and_know_all_their_sentences():
+    fragments = copied_fragments("the river and the bridge", "The bridge. The river. It is the river.")
+    assert [tuple(fragment) for fragment in fragments] == [(0, 2, (1, 2)), (3, 2, (0,))]
+
+
+def test_sentences_without_words_are_not_counted():
+    assert copied_fragments("two", "One.\n---\nTwo.")[0].sentences == (1,)
+    assert copy_positions(["two"], ["One.\n---\nTwo.\n***"], bins=2) == [0, 100]
+
+
+def test_a_fragment_with_several_occurrences_counts_at_each():
+    assert novelty_scores(["river"], ["A river. A town. The river."])["copy_position"] == [pytest.approx(50)]
+    assert copy_positions(["river"], ["A river. A town. The river."], bins=3) == pytest.approx([50, 0, 50])
+
+
+def test_copied_words_are_spread_over_the_parts_their_sentence_covers():
+    # of two sentences the first covers the parts 0, 1 and half of 2
+    assert copy_positions(["one"], ["One. Two."], bins=5) == pytest.approx([40, 40, 20, 0, 0])
+    assert copy_positions(["none of them"], ["One. Two."], bins=2) == [0, 0]
+
+
+def test_summaries_shorter_than_n_are_left_out_not_zero():
+    predictions, sources = ["new", "quite new mayor", ""], [SOURCE] * 3
+    scores = novelty_scores(predictions, sources)
+    assert scores["novel3"][1] == 100
+    assert [math.isnan(value) for value in scores["novel2"]] == [True, False, True]
+    assert scores["length"] == [1, 3, 0]
+    means = novelty(predictions, sources)
+    assert means["novel1"] == round((100 + 200 / 3) / 2, 4)
+    assert means["novel2"] == 100
+    assert math.isnan(means["novel4"])
+    assert means["length"] == round(4 / 3, 4)
+
+
+def test_macro_is_the_mean_of_rows_and_micro_that_of_the_corpus():
+    predictions, sources = ["new", "the mayor it", ""], [SOURCE, SOURCE, SOURCE]
+    assert novelty(predictions, sources)["novel1"] == 50
+    micro = novelty(predictions, sources, average="micro")
+    assert micro["novel1"] == 25
+    # the source of the empty summary is not compressed
+    assert micro["compression"] == round(2 * 13 / 4, 4)
+
+
+def naive(prediction: str, source: str) -> dict[str, float]:
+    """Definitions of the papers over explicit n-grams and every pair of positions."""
+    words = re.findall("[a-z0-9]+", prediction.lower())
+    sentences = [re.findall("[a-z0-9]+", sentence.lower()) for sentence in split_sentences(source)]
+    sentence_of = [index for index, sentence in enumerate(sentences) for _ in sentence]
+    source_words = [word for sentence in sentences for word in sentence]
+    scores = {}
+    for n in (1, 2, 3, 4):
+        grams, source_grams = (
+            [tuple(text[i : i + n]) for i in range(len(text) - n + 1)] for text in (words, source_words)
+        )
+        scores[f"novel{n}"] = 100 * len(set(grams) - set(source_grams)) / len(set(grams))
+        scores[f"repeated{n}"] = 100 * sum(gram in grams[:i] for i, gram in enumerate(grams)) / len(grams)
+    lengths, middles = [], []
+    i = 0
+    while i < len(words):
+        places = {}
+        for j in range(len(source_words)):
+            k = 0
+            while i + k < len(words) and j + k < len(source_words) and words[i + k] == source_words[j + k]:
+                k += 1
+            places.setdefault(k, []).append(j)
+        longest = max(places)
+        if longest:
+            lengths.append(longest)
+            middles.append(np.mean([(sentence_of[j] + 0.5) / len(sentences) for j in places[longest]]))
+        i += max(longest, 1)
+    scores["copy_rate"] = 100 * sum(lengths) / len(words)
+    scores["copy_density"] = sum(length**2 for length in lengths) / len(words)
+    scores["copy_position"] = 100 * np.average(middles, weights=lengths) if lengths else math.nan
+    scores["compression"] = len(source_words) / len(words)
+    scores["length"] = len(words)
+    return scores
+
+
+def test_measures_agree_with_their_definitions_on_random_texts():
+    rng = np.random.default_rng(0)
+
+    def text(sentences: int, words: int) -> str:
+        # few kinds of words, so that much is repeated and matches overlap
+        return " ".join(" ".join(rng.choice(list("ABCDEFG"), words)) + ". Yes." for _ in range(sentences))
+
+    predictions, sources = ([text(*size) for _ in range(40)] for size in ((1, 12), (4, 9)))
+    scores = novelty_scores(predictions, sources)
+    for row, pair in enumerate(zip(predictions, sources, strict=True)):
+        assert {measure: values[row] for measure, values in scores.items()} == pytest.approx(naive(*pair), nan_ok=True)
+
+
+def test_chinese_is_read_by_characters():
+    scores = novelty_scores(["你好地球"], ["你好世界。"], language="zh")
+    assert scores["novel1"] == [50]
+    assert scores["length"] == [4]
+
+
+def test_words_of_other_scripts_stay_whole():
+    assert novelty_scores(["Müller"], ["Frau Müller kam."], language="de")["novel1"] == [0]
+
+
+def test_different_numbers_of_rows_are_an_error():
+    with pytest.raises(ValueError, match="2 predictions and 1 sources"):
+        novelty(["a", "b"], ["a"])
+
+
+def test_nothing_to_measure_is_an_error():
+    with pytest.raises(ValueError, match="nothing to measure"):
+        novelty([], [])
+
+
+@pytest.mark.parametrize(
+    ("source", "language", "message"),
+    [
+        ("", "en", "source 1 .* holds no word .*name the language"),
+        ("你好", "en-GB", "source 1 .* holds no word .*name the language"),
+        (" .", "de", r"source 1 .* holds no word \(language 'de'\)$"),
+    ],
+)
+def test_a_source_without_words_is_an_error(source, language, message):
+    with pytest.raises(ValueError, match=message):
+        novelty(["a", "b"], ["a", source], language=language)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [({"average": "mean"}, "'macro' or 'micro'"), ({"count": "all"}, "'types' or 'tokens'")]
+)
+def test_unknown_variants_are_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        novelty(["a"], ["a"], **arguments)
+
+
+def test_no_bins_are_an_error():
+    with pytest.raises(ValueError, match="at least 1 bin, not 0"):
+        copy_positions(["a"], ["a"], bins=0)

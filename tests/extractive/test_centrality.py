@@ -1,0 +1,120 @@
+import math
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from hf_summ.extractive import extract, extract_sentences
+from hf_summ.extractive.centrality import (
+    lexrank_scores,
+    lexrank_similarities,
+    textrank_scores,
+    textrank_similarities,
+    tfidf_scores,
+)
+
+METHODS = ("tfidf", "lexrank", "textrank")
+
+
+@pytest.fixture(params=range(5))
+def sentences(request) -> list[list[str]]:
+    rng = np.random.default_rng(request.param)
+    drawn = [rng.choice(list("abcdefghijklmno"), rng.integers(1, 9)).tolist() for _ in range(8)]
+    # an empty one, one of a single word, and two that are equal
+    return [*drawn, [], ["a"], list(drawn[0])]
+
+
+def idf(sentences: list[list[str]], word: str) -> float:
+    return math.log(len(sentences) / sum(word in sentence for sentence in sentences))
+
+
+def naive_pagerank(weights: np.ndarray) -> np.ndarray:
+    """p = (1 - d) / N + d Σ p(v) w(v, u) / Σ w(v, ·) as linear equations; who has no links goes anywhere."""
+    number = len(weights)
+    rows = [row / row.sum() if row.sum() else np.full(number, 1 / number) for row in weights]
+    return np.linalg.solve(np.eye(number) - 0.85 * np.stack(rows).T, np.full(number, 0.15 / number))
+
+
+def test_tfidf_agrees_with_its_definition(sentences):
+    document = [word for sentence in sentences for word in sentence]
+    expected = [
+        np.mean([document.count(word) / len(document) * idf(sentences, word) for word in sentence]) if sentence else 0
+        for sentence in sentences
+    ]
+    np.testing.assert_allclose(tfidf_scores(sentences), expected, atol=1e-12)
+
+
+def test_lexrank_agrees_with_its_definition(sentences):
+    def cosine(a: list[str], b: list[str]) -> float:
+        common = sum(a.count(word) * b.count(word) * idf(sentences, word) ** 2 for word in {*a} & {*b})
+        norms = (math.sqrt(sum((text.count(w) * idf(sentences, w)) ** 2 for w in {*text})) for text in (a, b))
+        return common / math.prod(norms) if common else 0.0
+
+    expected = np.array([[cosine(a, b) for b in sentences] for a in sentences])
+    np.testing.assert_allclose(lexrank_similarities(sentences), expected, atol=1e-12)
+    np.testing.assert_allclose(lexrank_scores(sentences), naive_pagerank(expected > 0.1), atol=1e-6)
+
+
+def test_textrank_agrees_with_its_definition(sentences):
+    def similarity(a: list[str], b: list[str]) -> float:
+        return len({*a} & {*b}) / (math.log(len(a)) + math.log(len(b))) if len(a) > 1 and len(b) > 0 else 0.0
+
+    expected = np.array(
+        [[max(similarity(a, b), similarity(b, a)) * (i != j) for j, b in enumerate(sentences)]
+         for i, a in enumerate(sentences)]
+    )  # fmt: skip
+    np.testing.assert_allclose(textrank_similarities(sentences), expected, atol=1e-12)
+    np.testing.assert_allclose(textrank_scores(sentences), naive_pagerank(expected), atol=1e-6)
+
+
+def test_the_middle_of_a_star_is_central():
+    # each of the outer sentences shares a word with the middle one alone
+    document = "Red plums fell. Old trees grow. Red trees need wet earth. Wet snow came. Dark earth froze."
+    assert extract([document], "textrank", 1) == ["Red trees need wet earth."]
+    assert extract([document], "lexrank", 1) == ["Red trees need wet earth."]
+
+
+def test_tfidf_prefers_frequent_words_of_few_sentences():
+    document = "He met her. The flood and the flood. He left her. He came."
+    assert extract([document], "tfidf", 1) == ["The flood and the flood."]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_equal_sentences_come_in_their_order(method):
+    # more sentences than numpy sorts in order by itself: the best kind is the third for tfidf, all, the first two
+    expected = {"tfidf": [2, 5, 8], "lexrank": [0, 1, 2], "textrank": [0, 1, 3]}
+    assert extract_sentences(["Cat dog. Cat hen. Owl. " * 40], method, 3) == [expected[method]]
+    assert extract(["Just one sentence."], method, 2) == ["Just one sentence."]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_missing_library_names_the_extra(method, monkeypatch):
+    for library in ("networkx", "sklearn.feature_extraction.text"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'"):
+        extract(["One. Two."], method, 1)
+    assert extract(["One. Two."], "lead", 1) == ["One."]
+
+
+def test_agrees_with_sumy(sentences):
+    """Its similarities and its power method; its tf-idf is given ours, its own being log(N / (1 + n))."""
+    reason = "sumy is not installed"
+    lex_rank = pytest.importorskip("sumy.summarizers.lex_rank", reason=reason).LexRankSummarizer
+    text_rank = pytest.importorskip("sumy.summarizers.text_rank", reason=reason).TextRankSummarizer
+    # it counts a common word as often as it occurs
+    unique = [list(dict.fromkeys(sentence)) for sentence in sentences]
+    idfs = {word: idf(sentences, word) for sentence in sentences for word in sentence}
+    counts = [Counter(sentence) for sentence in sentences]
+    cosines = lexrank_similarities(sentences)
+    overlaps = textrank_similarities(unique)
+    for i, a in enumerate(sentences):
+        for j, b in enumerate(sentences):
+            assert cosines[i, j] == pytest.approx(lex_rank.cosine_similarity(a, b, counts[i], counts[j], idfs))
+            # two sentences of one word each have no value in the paper and 1 in sumy
+            if i != j and len(unique[i]) * len(unique[j]) > 1:
+                assert overlaps[i, j] == pytest.approx(text_rank._rate_sentences_edge(unique[i], unique[j]))
+    rows = overlaps.sum(axis=1, keepdims=True)
+    walk = np.divide(overlaps, rows, out=np.full_like(overlaps, 1 / len(unique)), where=rows > 0)
+    ranks = text_rank.power_method(0.15 / len(unique) + 0.85 * walk, 1e-12)
+    np.testing.assert_allclose(textrank_scores(unique), ranks, atol=1e-6)

@@ -1,0 +1,72 @@
+import pytest
+
+from hf_summ.data import lead, split_sentences
+from hf_summ.extractive import METHODS, extract, extract_sentences
+from tests.conftest import SENTENCES
+
+DOCUMENT = " ".join(SENTENCES)
+REFERENCE = "A bridge that cost 12 million euros was called too high in price by critics."
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_summaries_are_sentences_of_the_document_in_its_order(method):
+    documents = [DOCUMENT, " ".join(SENTENCES[:2]), "\n".join(SENTENCES[::-1])]
+    chosen = extract_sentences(documents, method, 2, [REFERENCE] * 3)
+    for document, indices, summary in zip(
+        documents, chosen, extract(documents, method, 2, [REFERENCE] * 3), strict=True
+    ):
+        assert indices == sorted(set(indices))
+        assert 1 <= len(indices) <= 2
+        sentences = split_sentences(document)
+        assert summary == " ".join(sentences[index] for index in indices)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_document_does_not_change_anothers_summary(method):
+    documents = [DOCUMENT, "Rain fell. Rain fell on the bridge. The bridge held."]
+    references = [REFERENCE, "The bridge held in the rain"]
+    alone = [extract([d], method, 2, [r])[0] for d, r in zip(documents, references, strict=True)]
+    assert extract(documents, method, 2, references) == alone
+
+
+@pytest.mark.parametrize("text", [DOCUMENT, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes."])
+def test_lead_is_that_of_the_data(text):
+    assert extract([text], "lead", 2) == [lead(text, 2)]
+
+
+def test_head_and_tail_with_a_number_a_document():
+    documents = ["One. Two. Three.", "Four. Five."]
+    assert extract(documents, "lead", [2, 1]) == ["One. Two.", "Four."]
+    assert extract(documents, "tail", [2, 1]) == ["Two. Three.", "Five."]
+    assert extract(documents, "tail", 9) == documents
+
+
+def test_no_spaces_where_the_script_has_none():
+    document = "你好世界。下雨了。你好再见。"
+    assert extract([document], "tail", 2, language="zh") == ["下雨了。你好再见。"]
+    assert extract([document], "oracle", 2, ["你好世界你好再见"], language="zh") == ["你好世界。你好再见。"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "luhn"}, "'luhn' is not known: one of lead, tail, oracle"),
+        ({"method": "tail", "sentences": 0}, "tail needs at least 1 sentence, not 0"),
+        ({"method": "tail", "sentences": [1, 0]}, "tail needs at least 1 sentence, not 0"),
+        ({"method": "lead", "sentences": [1]}, "1 numbers of sentences for 2 documents"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        extract(["One.", "Two."], **arguments)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("document", ["", " \n", "你好。"])
+def test_a_document_without_words_is_an_error(method, document):
+    with pytest.raises(ValueError, match=r"document 1 .* holds no word"):
+        extract(["One.", document], method, 1, ["One.", "Two."])
+
+
+def test_no_documents_no_summaries():
+    assert extract([], "lead") == []

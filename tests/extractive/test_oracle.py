@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import rouge_scores
+from hf_summ.extractive import extract, extract_sentences
+from hf_summ.extractive.oracle import MEASURES, greedy_oracle
+
+DOCUMENT = "Rain fell all day. The mayor opened a bridge. Nobody came. It cost 12 million."
+
+
+def rouge(sentences: list[str], reference: str, measure: str) -> float:
+    scores = rouge_scores([" ".join(sentences)], [reference], use_stemmer=False)
+    return sum(scores[f"rouge{n}"][0] for n in MEASURES[measure])
+
+
+def naive(sentences: list[str], reference: str, number: int, measure: str) -> list[int]:
+    """Greedy over the real ROUGE of the joined sentences."""
+    chosen: list[int] = []
+    while len(chosen) < min(number, len(sentences)):
+        current = rouge([sentences[i] for i in chosen], reference, measure)
+        gains = {
+            i: rouge([sentences[j] for j in sorted([*chosen, i])], reference, measure) - current
+            for i in range(len(sentences))
+            if i not in chosen
+        }
+        best = max(gains, key=lambda i: round(gains[i], 9))
+        if gains[best] <= 1e-9:
+            break
+        chosen = sorted([*chosen, best])
+    return chosen
+
+
+def test_oracle_takes_what_the_reference_tells_in_the_documents_order():
+    reference = "12 million is what it cost the mayor, who opened the bridge."
+    assert extract([DOCUMENT], "oracle", 3, [reference]) == ["The mayor opened a bridge. It cost 12 million."]
+
+
+def test_oracle_ends_where_more_would_lower_the_measure():
+    assert extract_sentences([DOCUMENT], "oracle", 4, ["A mayor opened the bridge"]) == [[1]]
+    assert extract([DOCUMENT], "oracle", 4, ["Quite another text"]) == [""]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_oracle_agrees_with_greedy_search_by_rouge(measure):
+    rng = np.random.default_rng(1)
+    for _ in range(15):
+        sentences = [" ".join(rng.choice(list("abcdefgh"), rng.integers(1, 7))) for _ in range(7)]
+        reference = " ".join(rng.choice(list("abcdefgh"), 9))
+        words = [sentence.split() for sentence in sentences]
+        assert greedy_oracle(words, reference.split(), 3, measure) == naive(sentences, reference, 3, measure)
+
+
+def test_a_single_sentence_is_the_best_of_all():
+    reference = "Nobody came to the bridge of the mayor"
+    best = max(range(4), key=lambda i: rouge([DOCUMENT.split(". ")[i]], reference, "rouge1"))
+    assert extract_sentences([DOCUMENT], "oracle", 1, [reference], measure="rouge1") == [[best]]
+
+
+def test_measures_choose_differently():
+    # sentence 0 has most of the words, sentence 1 most of the pairs
+    document, reference = "Dog cat boy ant. Then ant boy cat went on to xylophones.", "ant boy cat dog"
+    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge1") == [[0]]
+    assert extract_sentences([document], "oracle", 1, [reference], measure="rouge2") == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "give `references`"),
+        ({"references": ["a", "b"]}, "2 references for 1 documents"),
+        ({"references": ["a"], "measure": "rougeL"}, "measure 'rougeL' of the oracle is not known: one of rouge1"),
+    ],
+)
+def test_errors(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        extract([DOCUMENT], "oracle", 1, **arguments)
