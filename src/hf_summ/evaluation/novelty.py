@@ -122,7 +122,9 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     for number, (prediction, source) in enumerate(bar):
         row = align(prediction, source, language)
         if not row.source_words:
-            raise ValueError(no_words(f"nothing to compare with: source {number} (counted from 0)", language))
+            raise ValueError(
+                no_words(f"nothing to compare with: source {number} (counted from 0) holds no word", language)
+            )
         yield row
 
 

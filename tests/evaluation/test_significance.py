@@ -1,0 +1,131 @@
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import bootstrap_interval, paired_bootstrap
+from hf_summ.evaluation.significance import _bounds, _perl_draws
+
+
+def test_interval_agrees_with_resamples_drawn_one_by_one():
+    scores = np.random.default_rng(1).beta(2, 5, 400) * 100
+    interval = bootstrap_interval(scores, resamples=4000)
+    generator = np.random.default_rng(2)
+    means = sorted(generator.choice(scores, 400).mean() for _ in range(4000))
+    assert interval.mean == pytest.approx(scores.mean())
+    assert interval.low == pytest.approx(means[100], abs=0.15)
+    assert interval.high == pytest.approx(means[3899], abs=0.15)
+
+
+@pytest.mark.parametrize(("resamples", "confidence"), [(1000, 95), (10, 95), (7, 50), (1, 95), (200, 100), (200, 0)])
+def test_bounds_are_read_where_the_script_reads_them(resamples, confidence):
+    means = np.cumsum(np.random.default_rng(0).random(resamples))
+    # lines of ROUGE-1.5.5's computeAverages; beyond its array Perl reads nothing, times 0
+    delta = resamples * ((100 - confidence) / 2.0) / 100.0
+    upper = int(resamples - delta - 1)
+    lower = int(delta)
+    ratio = resamples - delta - 1 - upper
+    padded = [*means, means[-1]]
+    expected = [padded[place] + (padded[place + 1] - padded[place]) * ratio for place in (lower, upper)]
+    assert _bounds(means, confidence) == pytest.approx(tuple(expected))
+
+
+def test_of_1000_resamples_the_26th_and_the_975th_count():
+    assert _bounds(np.arange(1000.0), 95) == (25, 974)
+
+
+def test_a_seed_gives_the_same_comparison_again():
+    a, b = np.random.default_rng(0).random((2, 100))
+    assert paired_bootstrap(a, b, seed=3) == paired_bootstrap(a, b, seed=3)
+    assert paired_bootstrap(a, b, seed=3) != paired_bootstrap(a, b, seed=4)
+
+
+def test_script_s_draws_agree_with_drand48_step_by_step():
+    draws = _perl_draws(50)(3, 6)
+    for seed, row in zip(range(3, 6), draws, strict=True):
+        state = (seed << 16) + 0x330E
+        for place in row:
+            state = (state * 0x5DEECE66D + 0xB) % 2**48
+            assert place == int(state / 2**48 * 50)
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="perl is missing")
+def test_script_s_draws_are_perl_s():
+    program = 'for $s (0..4) { srand($s); print join(" ", map { int(rand(333)) } 1..333), "\\n" }'
+    lines = subprocess.run(["perl", "-e", program], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert [[int(place) for place in line.split()] for line in lines] == _perl_draws(333)(0, 5).tolist()
+
+
+def test_examples_are_drawn_in_the_order_of_their_numbers_letters():
+    scores = np.random.default_rng(0).random(12)
+    # 1 10 11 12 2 3 …
+    ordered = scores[[0, 9, 10, 11, 1, 2, 3, 4, 5, 6, 7, 8]]
+    means = ordered[_perl_draws(12)(0, 1000)].mean(1)
+    assert bootstrap_interval(scores).resampled == pytest.approx(means.mean())
+    assert bootstrap_interval(scores).low == pytest.approx(np.sort(means)[25])
+
+
+def test_paired_interval_is_of_the_differences():
+    generator = np.random.default_rng(0)
+    a = generator.random(300) * 50
+    b = a - 1 + generator.normal(0, 0.5, 300)
+    comparison = paired_bootstrap(a, b)
+    assert comparison.mean == pytest.approx((a - b).mean())
+    generator = np.random.default_rng(7)
+    rows = [generator.integers(300, size=300) for _ in range(4000)]
+    means = sorted(a[row].mean() - b[row].mean() for row in rows)
+    assert comparison.low == pytest.approx(means[100], abs=0.02)
+    assert comparison.high == pytest.approx(means[3899], abs=0.02)
+    # far more certain than each system's own interval: the same examples are hard for both
+    assert comparison.high - comparison.low < (bootstrap_interval(a).high - bootstrap_interval(a).low) / 10
+    assert comparison.significant
+    assert comparison.p_value == 0
+    reverse = paired_bootstrap(b, a)
+    assert reverse.mean == pytest.approx(-comparison.mean)
+
+
+def test_equal_systems_do_not_differ():
+    comparison = paired_bootstrap([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    assert (comparison.mean, comparison.low, comparison.high, comparison.p_value) == (0, 0, 0, 1)
+    assert not comparison.significant
+
+
+def test_p_value_is_twice_the_share_of_the_other_sign():
+    # two examples of differences 3 and -1: both drawn as -1 in a quarter of the resamples, each once: mean 1
+    comparison = paired_bootstrap([3.0, 0.0], [0.0, 1.0], resamples=20_000)
+    assert comparison.p_value == pytest.approx(0.5, abs=0.02)
+
+
+def test_one_pair_says_so():
+    interval = bootstrap_interval([42.0])
+    assert (interval.mean, interval.low, interval.high, interval.pairs) == (42, 42, 42, 1)
+    assert str(interval) == "42.00 (one pair only: no interval)"
+    comparison = paired_bootstrap([42.0], [40.0])
+    assert not comparison.significant
+    assert comparison.p_value == 1
+    assert "one pair only" in str(comparison)
+
+
+def test_interval_reads_as_mean_and_bounds():
+    assert str(bootstrap_interval([10.0, 10.0])) == "10.00 (95%: 10.00 to 10.00)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scores": []}, r"`scores` has shape \(0,\)"),
+        ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
+        ({"scores": [1.0, float("nan")]}, "`scores` holds nan in row 1"),
+        ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
+        ({"scores": [1.0], "confidence": 101}, "`confidence` is 101"),
+    ],
+)
+def test_what_cannot_be_resampled_is_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap_interval(**arguments)
+
+
+def test_systems_of_different_lengths_are_an_error():
+    with pytest.raises(ValueError, match="2 scores_a and 1 scores_b"):
+        paired_bootstrap([1.0, 2.0], [1.0])
