@@ -151,21 +151,17 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
                     f"`mask_token_id` is {config.mask_token_id}, no token of the {config.vocab_size}: the language "
                     "model needs its mask, so take the tokenizer that came with it"
                 )
-            self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config)
+            self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
         self.post_init()
 
     @property
     def has_copy_attention(self) -> bool:
         return self.config.copy
 
-    def tie_weights(self, *args, **kwargs):
-        super().tie_weights(*args, **kwargs)
-        if self.masked_lm is not None:
-            self.masked_lm.requires_grad_(False)
-
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
+            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
             self.masked_lm.requires_grad_(False).eval()
         return self
 

@@ -23,17 +23,10 @@ from .modules_transformer_layers import TransformerDecoderLayer, TransformerEnco
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
-    """What transformers asks of CopyTransformer's models; what is frozen stays so."""
+    """What transformers asks of CopyTransformer's models."""
 
     config_class = CopyTransformerConfig
     _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
-
-    def tie_weights(self, *args, **kwargs):
-        """Ties, and freezes what is not to learn: loading has put new parameters in place of frozen ones."""
-        super().tie_weights(*args, **kwargs)
-        for module in self.modules():
-            if hasattr(module, "freeze"):
-                module.freeze()
 
     def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, *args, **kwargs):
         """transformers' `resize_token_embeddings`; a vocabulary that is BERT's or a language model's is refused."""
@@ -58,15 +51,13 @@ class BertWordEmbedding(nn.Module):
         self.words = nn.Embedding(bert.vocab_size, width, bert.pad_token_id)
         self.reduction = nn.Linear(width, config.d_model)
         self.trainable = config.train_bert
-
-    def freeze(self) -> None:
-        """Keep the words as they are, unless they are to learn."""
-        if not self.trainable:
-            self.words.requires_grad_(False)
+        self.train()
 
     def train(self, mode: bool = True):
-        """Set the mode; frozen words stay so."""
-        self.freeze()
+        """Set the mode, and keep the words as they are, unless they are to learn."""
+        if not self.trainable:
+            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
+            self.words.requires_grad_(False)
         return super().train(mode)
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:

@@ -68,15 +68,11 @@ class BertWindows(nn.Module):
         self.trainable = trainable
         self.train(bert.training)
 
-    def freeze(self) -> None:
-        """Keep BERT from learning, unless it is trainable; to be repeated where parameters have been made anew."""
-        if not self.trainable:
-            self.bert.requires_grad_(False)
-
     def train(self, mode: bool = True):
         """Set the mode, which is always evaluation when BERT is frozen."""
-        # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
-        self.freeze()
+        if not self.trainable:
+            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
+            self.bert.requires_grad_(False)
         return super().train(mode and self.trainable)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
