@@ -146,6 +146,9 @@ TINY_BERT = {
     "attention_probs_dropout_prob": 0.0,
 }
 
+# an encoder on it, in windows shorter than the documents
+ON_BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_window_size": 8, "bert_window_stride": 4}
+
 # as far from the plain one as it goes: a network beside BERT, its windows shorter than the documents, BERT's words in
 # the decoder, the copy distribution of the last layer
 COPY_TRANSFORMER_BERT = Architecture(
@@ -154,13 +157,10 @@ COPY_TRANSFORMER_BERT = Architecture(
     CopyTransformerProcessor,
     settings={
         **COPY_TRANSFORMER.settings,
+        **ON_BERT,
         "copy_attention": "last",
-        "encoder_type": "bert_transformer",
         "side_layers": 1,
         "decoder_embedding": "bert",
-        "bert_config": TINY_BERT,
-        "bert_window_size": 8,
-        "bert_window_stride": 4,
     },
     lora_modules=("q_proj", "v_proj"),
     variant="bert",

@@ -5,11 +5,8 @@ import math
 import pytest
 import torch
 from transformers import (
-    AutoConfig,
     AutoModel,
     AutoModelForSeq2SeqLM,
-    BertConfig,
-    BertForPreTraining,
     BertModel,
     DynamicCache,
     EncoderDecoderCache,
@@ -17,8 +14,9 @@ from transformers import (
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
-from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, TINY_BERT
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
 from tests.models.naive import NaiveModel, assert_equals_naive
+from tests.models.pretrained import build
 
 
 class NaiveCopyTransformer(NaiveModel):
@@ -123,7 +121,6 @@ class NaiveCopyTransformer(NaiveModel):
         return (gate * copied + (1 - gate) * generated).log()
 
 
-BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_window_size": 8, "bert_window_stride": 4}
 VARIANTS = {
     "copy attention of its own": {"convolutional_attention": "none"},
     "copy attention of the last layer": {"convolutional_attention": "none", "copy_attention": "last"},
@@ -131,13 +128,18 @@ VARIANTS = {
     "1d": {"convolutional_attention": "1d"},
     "2d": {"convolutional_attention": "2d"},
     "2d circular": {"convolutional_attention": "2d_circular", "convolutional_layers": 2, "window_size": 3},
-    "BERT alone": {**BERT, "encoder_type": "bert", "convolutional_attention": "none", "copy": False},
-    "BERT with ReLU": {**BERT, "encoder_type": "bert", "convolutional_attention": "none", "bert_reduction": "relu"},
-    "BERT in both": {**BERT, "convolutional_attention": "none", "decoder_embedding": "bert"},
-    "trained BERT": {**BERT, "convolutional_attention": "none", "train_bert": True, "decoder_embedding": "bert"},
-    "stacking": {**BERT, "convolutional_attention": "2d"},
-    "concatenation": {**BERT, "convolutional_attention": "2d", "side_layers": 1},
-    "plain concatenation": {**BERT, "convolutional_attention": "none", "side_layers": 1, "decoder_embedding": "bert"},
+    "BERT alone": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "copy": False},
+    "BERT with ReLU": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "bert_reduction": "relu"},
+    "BERT in both": {**ON_BERT, "convolutional_attention": "none", "decoder_embedding": "bert"},
+    "trained BERT": {**ON_BERT, "convolutional_attention": "none", "train_bert": True, "decoder_embedding": "bert"},
+    "stacking": {**ON_BERT, "convolutional_attention": "2d"},
+    "concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1},
+    "plain concatenation": {
+        **ON_BERT,
+        "convolutional_attention": "none",
+        "side_layers": 1,
+        "decoder_embedding": "bert",
+    },
     "BERT in the decoder": {
         "convolutional_attention": "none",
         "decoder_embedding": "bert",
@@ -171,29 +173,6 @@ def test_parameter_count_is_that_of_the_parts(overrides):
     assert model.num_parameters() == embedding + encoder + decoder + output + copy_attention + copy_gate
 
 
-def save_bert(folder, **settings):
-    """A BERT with the heads that it was pre-trained with, random and different from any fresh one."""
-    torch.manual_seed(7)
-    model = BertForPreTraining(BertConfig(**{**TINY_BERT, **settings}))
-    model.save_pretrained(folder)
-    return model
-
-
-@pytest.fixture
-def bert_folder(tmp_path):
-    save_bert(tmp_path / "bert")
-    return tmp_path / "bert"
-
-
-def build(**settings):
-    """A fresh model with the weights of the checkpoints that its settings name."""
-    config = COPY_TRANSFORMER.config(**settings)
-    config.read_pretrained_parts()
-    model = CopyTransformerForConditionalGeneration(config)
-    model.load_pretrained_parts()
-    return model
-
-
 @pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert", "bert_transformer"])
 def test_fresh_model_has_the_weights_of_the_named_bert(encoder_type, decoder_embedding, bert_folder):
@@ -225,7 +204,7 @@ def is_dropping(model):
 
 @pytest.mark.parametrize("encoder_type", ["transformer", "bert_transformer"])
 def test_frozen_bert_stays_as_it_is(encoder_type, bert_folder, tmp_path):
-    settings = {**BERT, "encoder_type": encoder_type, "decoder_embedding": "bert", "bert_name": str(bert_folder)}
+    settings = {**ON_BERT, "encoder_type": encoder_type, "decoder_embedding": "bert", "bert_name": str(bert_folder)}
     model = build(**settings)
     model.save_pretrained(tmp_path / "saved")
     # the checkpoint is whole: it needs no BERT beside it
@@ -260,7 +239,7 @@ def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
 
 
 def test_trainable_bert_learns(bert_folder):
-    model = build(**BERT, decoder_embedding="bert", bert_name=str(bert_folder), train_bert=True).train()
+    model = build(**ON_BERT, decoder_embedding="bert", bert_name=str(bert_folder), train_bert=True).train()
     assert is_dropping(model)
     model(**COPY_TRANSFORMER.inputs(), labels=COPY_TRANSFORMER.labels()).loss.backward()
     still = [name for name, value in bert_parameters(model).items() if value.grad is None]
@@ -408,262 +387,8 @@ def test_document_of_fifty_thousand_tokens():
     settings = {"d_model": 4, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "convolutional_attention": "1d"}
     bert = {**TINY_BERT, "max_position_embeddings": 512, "num_attention_heads": 1, "hidden_size": 4}
     model = COPY_TRANSFORMER.model(
-        **settings, **{**BERT, "bert_config": bert, "bert_window_size": 512, "bert_window_stride": 256}
+        **settings, **{**ON_BERT, "bert_config": bert, "bert_window_size": 512, "bert_window_stride": 256}
     )
     ids = torch.randint(4, 40, (1, 50_000))
     generated = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, min_new_tokens=2)
     assert generated.shape == (1, 3)
-
-
-MISTAKES = [
-    ({"num_heads": 7}, r"`d_model` \(512\) must be a multiple of `num_heads` \(7\)"),
-    ({"decoder_layers": 0}, "`decoder_layers` is 0"),
-    ({"copy_attention": "first"}, "`copy_attention` is 'first'; known are separate, last"),
-    ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
-    ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
-    ({"convolutional_attention": "2d", "head_window_size": 2}, "`head_window_size` is 2, but must be odd"),
-    ({"convolutional_attention": "2d", "head_window_size": 9}, "`head_window_size` is 9, but there are only 8 heads"),
-    ({"convolutional_attention": "1d", "convolutional_layers": 7}, "`convolutional_layers` is 7"),
-    ({"convolutional_attention": "1d", "convolutional_layers": 0}, "`convolutional_layers` is 0"),
-    ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "has no layers for"),
-    ({"encoder_type": "lstm"}, "`encoder_type` is 'lstm'"),
-    ({"encoder_type": "bert"}, "needs a BERT: name a checkpoint as `bert_name`"),
-    ({"decoder_embedding": "bert"}, "needs a BERT"),
-    ({"side_layers": 1}, "`side_layers` is 1, a network beside BERT"),
-    ({"encoder_type": "bert_transformer", "side_layers": 6, "bert_name": "x"}, "`side_layers` is 6"),
-    ({"dropout": 1.0}, "`dropout` is 1.0"),
-    ({"lm_training_factor": 0.5}, "`lm_training_factor` is 0.5"),
-    ({"lm_training_factor": 1.5}, "there is no language model"),
-    ({"lm_percentile": 100}, "`lm_percentile` is 100"),
-    ({"lm_top_tokens": 0}, "`lm_top_tokens` is 0"),
-    ({"masked_lm_name": "x"}, "does not go with `copy=True`"),
-]
-BERT_MISTAKES = [
-    ({"vocab_size": 50}, "the vocabulary has 50 tokens .* but BERT knows 40"),
-    ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "the vocabulary has 40 tokens .* but BERT knows 400"),
-    ({"bert_window_size": 9}, "`bert_window_size` is 9, but BERT has positions for 8"),
-    ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` is of the model type 'brt'"),
-    ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
-    ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
-    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but its last 4 hidden states"),
-    ({"bert_reduction": "tanh"}, "`bert_reduction` is 'tanh'"),
-    ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model knows 400"),
-]
-
-
-@pytest.mark.parametrize(("overrides", "message"), MISTAKES, ids=str)
-def test_config_that_cannot_be_built_says_why(overrides, message):
-    with pytest.raises(Exception, match=message):
-        CopyTransformerConfig(**overrides)
-
-
-@pytest.mark.parametrize(("overrides", "message"), BERT_MISTAKES, ids=str)
-def test_config_on_a_bert_that_does_not_fit_says_why(overrides, message):
-    vocabulary = {"vocab_size": 40} if "bert_config" in overrides else {}
-    with pytest.raises(Exception, match=message):
-        COPY_TRANSFORMER_BERT.config(**{**vocabulary, **overrides})
-
-
-def test_padded_vocabulary_of_bert_is_accepted():
-    COPY_TRANSFORMER_BERT.config(vocab_size=39)
-
-
-@pytest.mark.parametrize("key", ["bert_name", "masked_lm_name"])
-def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
-    settings = {"encoder_type": "bert"} if key == "bert_name" else {"copy": False}
-    for name in ("google-bert/bert-base-uncased", str(tmp_path / "nowhere")):
-        config = CopyTransformerConfig(**settings, **{key: name})
-        with pytest.raises(ValueError, match=f"`{key}` is '{name}', which cannot be read .* give the folder"):
-            config.read_pretrained_parts()
-
-
-def test_model_before_its_bert_was_read_says_what_to_call():
-    config = CopyTransformerConfig(encoder_type="bert", bert_name="google-bert/bert-base-uncased")
-    with pytest.raises(ValueError, match="read_pretrained_parts"):
-        CopyTransformerForConditionalGeneration(config)
-
-
-def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_folder, tmp_path):
-    save_bert(tmp_path / "other", vocab_size=400)
-    names = {"bert_name": str(bert_folder), "masked_lm_name": str(tmp_path / "other")}
-    config = COPY_TRANSFORMER.config(**BERT, **names, copy=False)
-    with pytest.raises(ValueError, match=r"the vocabulary has 400 .* but BERT knows 40"):
-        config.read_pretrained_parts()
-
-
-def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
-    model = CopyTransformerForConditionalGeneration(
-        COPY_TRANSFORMER.config(**{**BERT, "bert_config": {**TINY_BERT, "hidden_size": 12}}, bert_name=str(bert_folder))
-    )
-    with pytest.raises(ValueError, match=r"`bert_name` is .* which cannot be read"):
-        model.load_pretrained_parts()
-
-
-def test_window_larger_than_the_positions_of_an_architecture_that_leaves_out_some():
-    roberta = {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}
-    config = COPY_TRANSFORMER.config(**{**BERT, "bert_config": roberta})
-    with pytest.raises(ValueError, match="`bert_window_size` is 8, but BERT has positions for 6"):
-        CopyTransformerForConditionalGeneration(config)
-
-
-def test_config_of_the_caller_is_left_alone():
-    bert = BertConfig(**TINY_BERT, dtype="float16")
-    COPY_TRANSFORMER.config(**{**BERT, "bert_config": bert})
-    assert bert.dtype == torch.float16
-
-
-def test_bert_without_weights_is_refused(bert_folder):
-    settings = {**BERT, "bert_name": str(bert_folder)}
-    config = COPY_TRANSFORMER.config(**settings)
-    config.read_pretrained_parts()
-    save_bert(bert_folder, num_hidden_layers=5)
-    config.bert_config = AutoConfig.from_pretrained(bert_folder)
-    model = CopyTransformerForConditionalGeneration(config)
-    save_bert(bert_folder)
-    with pytest.raises(ValueError, match=r"`bert_name` is .* which has no weights for encoder.layer.4"):
-        model.load_pretrained_parts()
-
-
-def test_saved_config_keeps_its_bert(tmp_path):
-    COPY_TRANSFORMER_BERT.config().save_pretrained(tmp_path)
-    loaded = AutoConfig.from_pretrained(tmp_path)
-    assert isinstance(loaded.bert_config, BertConfig)
-    assert loaded.bert_config.hidden_size == 8
-    assert loaded.bert_config.to_dict() == COPY_TRANSFORMER_BERT.config().bert_config.to_dict()
-
-
-@pytest.fixture
-def conditioned(bert_folder):
-    """A Transformer whose output a masked language model corrects."""
-    settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_top_tokens": 10}
-    model = build(**settings, masked_lm_name=str(bert_folder), lm_training_factor=3.0)
-    return model.double().eval()
-
-
-def condition(log_probs, draft, masked_lm, rejected=1.0, accepted=1.0):
-    """Section 4.2.7 for one place: the ten likeliest tokens, by whether more than 60% of the vocabulary is below."""
-    scores = masked_lm(torch.tensor([[*draft, 3]])).logits[0, -1]
-    factors = torch.ones_like(log_probs)
-    for token in log_probs.topk(10).indices.tolist():
-        below = (scores < scores[token]).sum().item()
-        factors[token] = accepted if below >= 0.6 * len(scores) else rejected
-    probabilities = log_probs.exp() * factors
-    return (probabilities / probabilities.sum()).log()
-
-
-def test_masked_language_model_comes_from_its_checkpoint_and_goes_with_the_model(conditioned, bert_folder, tmp_path):
-    expected = BertForPreTraining.from_pretrained(bert_folder).state_dict()
-    actual = conditioned.masked_lm.state_dict()
-    torch.testing.assert_close(actual["cls.predictions.bias"].float(), expected["cls.predictions.bias"])
-    torch.testing.assert_close(
-        actual["bert.encoder.layer.3.output.dense.weight"].float(), expected["bert.encoder.layer.3.output.dense.weight"]
-    )
-    conditioned.save_pretrained(tmp_path / "saved")
-    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved").train()
-    assert not any(value.requires_grad for value in loaded.masked_lm.parameters())
-    assert not any(part.training for part in loaded.masked_lm.modules())
-    for name, value in loaded.masked_lm.state_dict().items():
-        torch.testing.assert_close(value, actual[name], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("factors", [{"lm_rejected_factor": 0.3}, {"lm_accepted_factor": 3.0}], ids=str)
-def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path):
-    # saved in the generation config
-    for key, value in factors.items():
-        setattr(conditioned.generation_config, key, value)
-    conditioned.save_pretrained(tmp_path / "saved")
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved").eval()
-    inputs = COPY_TRANSFORMER.inputs(rows=1)
-    outputs = model.generate(**inputs, max_new_tokens=5, return_dict_in_generate=True, output_scores=True)
-    plain = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits[0].log_softmax(-1)
-    names = {"lm_rejected_factor": "rejected", "lm_accepted_factor": "accepted"}
-    settings = {names[key]: value for key, value in factors.items()}
-    differs = False
-    for step, scores in enumerate(outputs.scores):
-        draft = outputs.sequences[0, : step + 1].tolist()
-        expected = condition(plain[step], draft, model.masked_lm, **settings)
-        torch.testing.assert_close(scores[0].double(), expected, rtol=1e-4, atol=1e-4)
-        differs = differs or (expected - plain[step]).abs().max() > 0.01
-    assert differs
-
-
-@pytest.mark.parametrize("settings", [{"num_beams": 3}, {"num_beams": 3, "min_new_tokens": 4}], ids=str)
-def test_conditioned_beams_cached_uncached_and_alone_agree(conditioned, settings):
-    inputs = COPY_TRANSFORMER.inputs()
-    settings = {**settings, "max_new_tokens": 5, "lm_rejected_factor": 0.3}
-    together = conditioned.generate(**inputs, **settings)
-    torch.testing.assert_close(conditioned.generate(**inputs, **settings, use_cache=False), together, rtol=0, atol=0)
-    alone = conditioned.generate(**{name: value[:1] for name, value in inputs.items()}, **settings)[0].tolist()
-    assert together[0].tolist()[: alone.index(2) + 1 if 2 in alone else None] == alone
-
-
-def test_conditioned_training_follows_the_thesis(conditioned):
-    inputs, labels = COPY_TRANSFORMER.inputs(), COPY_TRANSFORMER.labels()
-    outputs = conditioned(**inputs, labels=labels)
-    conditioned.train()
-    loss = conditioned(**inputs, labels=labels).loss
-    total, tokens, smoothing = 0.0, 0, conditioned.config.label_smoothing
-    for row in range(len(labels)):
-        wanted = labels[row][labels[row] != -100].tolist()
-        for position, label in enumerate(wanted):
-            log_p = outputs.logits[row, position].log_softmax(-1)
-            log_p = condition(log_p, [1, *wanted[:position]], conditioned.masked_lm, accepted=3.0)
-            total = total - (1 - smoothing) * log_p[label] - smoothing * log_p.mean()
-            tokens += 1
-    torch.testing.assert_close(loss, total / tokens)
-    # evaluated without it
-    assert (loss - outputs.loss).abs() > 1e-3
-
-
-def test_conditioning_leaves_alone_what_other_processors_forbid(conditioned):
-    # the end is likely, and forbidden: its probability is not to go to the other tokens
-    conditioned.lm_head.bias.data[2] = 6.0
-    settings = {"max_new_tokens": 4, "min_new_tokens": 4, "num_beams": 3}
-    settings |= {"return_dict_in_generate": True, "output_scores": True}
-    plain = conditioned.generate(**COPY_TRANSFORMER.inputs(), **settings)
-    hardly = conditioned.generate(**COPY_TRANSFORMER.inputs(), **settings, lm_rejected_factor=0.999999)
-    torch.testing.assert_close(hardly.sequences_scores, plain.sequences_scores, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"lm_rejected_factor": 1.5},
-        {"lm_rejected_factor": 0.0},
-        {"lm_accepted_factor": 0.5},
-        {"lm_rejected_factor": 0.5, "lm_percentile": 100},
-        {"lm_rejected_factor": 0.5, "lm_top_tokens": 0},
-    ],
-    ids=str,
-)
-def test_impossible_conditioning_is_named(conditioned, keys):
-    for key, value in keys.items():
-        setattr(conditioned.generation_config, key, value)
-    key, value = list(keys.items())[-1]
-    with pytest.raises(ValueError, match=f"`{key}` is {value}"):
-        conditioned.check_generation_keys(conditioned.generation_config)
-
-
-@pytest.mark.parametrize("mask_token_id", [None, 103])
-def test_language_model_needs_its_mask(mask_token_id):
-    config = COPY_TRANSFORMER.config(copy=False, masked_lm_config=TINY_BERT, mask_token_id=mask_token_id)
-    with pytest.raises(ValueError, match=f"`mask_token_id` is {mask_token_id}, no token of the 40"):
-        CopyTransformerForConditionalGeneration(config)
-
-
-def test_conditioned_training_asks_for_subwords(conditioned):
-    embeddings, labels = torch.zeros(3, 6, 16, dtype=torch.float64), COPY_TRANSFORMER.labels()
-    with pytest.raises(ValueError, match="give `decoder_input_ids`"):
-        conditioned.train()(**COPY_TRANSFORMER.inputs(), decoder_inputs_embeds=embeddings, labels=labels)
-
-
-def test_conditioning_without_a_language_model_is_refused():
-    for factors in ({"lm_rejected_factor": 0.9}, {"lm_accepted_factor": 2.0}):
-        with pytest.raises(ValueError, match="need a masked language model"):
-            COPY_TRANSFORMER.model().generate(**COPY_TRANSFORMER.inputs(), **factors)
-
-
-def test_masked_language_model_without_its_head_is_refused(tmp_path):
-    BertModel(BertConfig(**TINY_BERT)).save_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"`masked_lm_name` is .* which has no weights for cls\.predictions"):
-        build(copy=False, convolutional_attention="none", masked_lm_name=str(tmp_path))

@@ -1,0 +1,19 @@
+"""Pre-trained parts that tests of models share: made by the test, as small as they come."""
+
+import pytest
+
+from tests.models.pretrained import build, save_bert
+
+
+@pytest.fixture
+def bert_folder(tmp_path):
+    save_bert(tmp_path / "bert")
+    return tmp_path / "bert"
+
+
+@pytest.fixture
+def conditioned(bert_folder):
+    """A Transformer whose output a masked language model corrects."""
+    settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_top_tokens": 10}
+    model = build(**settings, masked_lm_name=str(bert_folder), lm_training_factor=3.0)
+    return model.double().eval()

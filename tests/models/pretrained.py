@@ -1,0 +1,24 @@
+"""A tiny pre-trained BERT, and CopyTransformers that start from one."""
+
+import torch
+from transformers import BertConfig, BertForPreTraining
+
+from hf_summ.models import CopyTransformerForConditionalGeneration
+from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT
+
+
+def save_bert(folder, **settings):
+    """A BERT with the heads that it was pre-trained with, random and different from any fresh one."""
+    torch.manual_seed(7)
+    model = BertForPreTraining(BertConfig(**{**TINY_BERT, **settings}))
+    model.save_pretrained(folder)
+    return model
+
+
+def build(**settings):
+    """A fresh model with the weights of the checkpoints that its settings name."""
+    config = COPY_TRANSFORMER.config(**settings)
+    config.read_pretrained_parts()
+    model = CopyTransformerForConditionalGeneration(config)
+    model.load_pretrained_parts()
+    return model

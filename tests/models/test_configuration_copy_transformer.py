@@ -1,0 +1,130 @@
+"""CopyTransformer's configuration: what it refuses, and the pre-trained parts that it names."""
+
+import pytest
+import torch
+from transformers import (
+    AutoConfig,
+    BertConfig,
+)
+
+from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
+from tests.models.pretrained import save_bert
+
+MISTAKES = [
+    ({"num_heads": 7}, r"`d_model` \(512\) must be a multiple of `num_heads` \(7\)"),
+    ({"decoder_layers": 0}, "`decoder_layers` is 0"),
+    ({"copy_attention": "first"}, "`copy_attention` is 'first'; known are separate, last"),
+    ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
+    ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
+    ({"convolutional_attention": "2d", "head_window_size": 2}, "`head_window_size` is 2, but must be odd"),
+    ({"convolutional_attention": "2d", "head_window_size": 9}, "`head_window_size` is 9, but there are only 8 heads"),
+    ({"convolutional_attention": "1d", "convolutional_layers": 7}, "`convolutional_layers` is 7"),
+    ({"convolutional_attention": "1d", "convolutional_layers": 0}, "`convolutional_layers` is 0"),
+    ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "has no layers for"),
+    ({"encoder_type": "lstm"}, "`encoder_type` is 'lstm'"),
+    ({"encoder_type": "bert"}, "needs a BERT: name a checkpoint as `bert_name`"),
+    ({"decoder_embedding": "bert"}, "needs a BERT"),
+    ({"side_layers": 1}, "`side_layers` is 1, a network beside BERT"),
+    ({"encoder_type": "bert_transformer", "side_layers": 6, "bert_name": "x"}, "`side_layers` is 6"),
+    ({"dropout": 1.0}, "`dropout` is 1.0"),
+    ({"lm_training_factor": 0.5}, "`lm_training_factor` is 0.5"),
+    ({"lm_training_factor": 1.5}, "there is no language model"),
+    ({"lm_percentile": 100}, "`lm_percentile` is 100"),
+    ({"lm_top_tokens": 0}, "`lm_top_tokens` is 0"),
+    ({"masked_lm_name": "x"}, "does not go with `copy=True`"),
+]
+BERT_MISTAKES = [
+    ({"vocab_size": 50}, "the vocabulary has 50 tokens .* but BERT knows 40"),
+    ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "the vocabulary has 40 tokens .* but BERT knows 400"),
+    ({"bert_window_size": 9}, "`bert_window_size` is 9, but BERT has positions for 8"),
+    ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` is of the model type 'brt'"),
+    ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
+    ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
+    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but its last 4 hidden states"),
+    ({"bert_reduction": "tanh"}, "`bert_reduction` is 'tanh'"),
+    ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model knows 400"),
+]
+
+
+@pytest.mark.parametrize(("overrides", "message"), MISTAKES, ids=str)
+def test_config_that_cannot_be_built_says_why(overrides, message):
+    with pytest.raises(Exception, match=message):
+        CopyTransformerConfig(**overrides)
+
+
+@pytest.mark.parametrize(("overrides", "message"), BERT_MISTAKES, ids=str)
+def test_config_on_a_bert_that_does_not_fit_says_why(overrides, message):
+    vocabulary = {"vocab_size": 40} if "bert_config" in overrides else {}
+    with pytest.raises(Exception, match=message):
+        COPY_TRANSFORMER_BERT.config(**{**vocabulary, **overrides})
+
+
+def test_padded_vocabulary_of_bert_is_accepted():
+    COPY_TRANSFORMER_BERT.config(vocab_size=39)
+
+
+@pytest.mark.parametrize("key", ["bert_name", "masked_lm_name"])
+def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
+    settings = {"encoder_type": "bert"} if key == "bert_name" else {"copy": False}
+    for name in ("google-bert/bert-base-uncased", str(tmp_path / "nowhere")):
+        config = CopyTransformerConfig(**settings, **{key: name})
+        with pytest.raises(ValueError, match=f"`{key}` is '{name}', which cannot be read .* give the folder"):
+            config.read_pretrained_parts()
+
+
+def test_model_before_its_bert_was_read_says_what_to_call():
+    config = CopyTransformerConfig(encoder_type="bert", bert_name="google-bert/bert-base-uncased")
+    with pytest.raises(ValueError, match="read_pretrained_parts"):
+        CopyTransformerForConditionalGeneration(config)
+
+
+def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_folder, tmp_path):
+    save_bert(tmp_path / "other", vocab_size=400)
+    names = {"bert_name": str(bert_folder), "masked_lm_name": str(tmp_path / "other")}
+    config = COPY_TRANSFORMER.config(**ON_BERT, **names, copy=False)
+    with pytest.raises(ValueError, match=r"the vocabulary has 400 .* but BERT knows 40"):
+        config.read_pretrained_parts()
+
+
+def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
+    model = CopyTransformerForConditionalGeneration(
+        COPY_TRANSFORMER.config(
+            **{**ON_BERT, "bert_config": {**TINY_BERT, "hidden_size": 12}}, bert_name=str(bert_folder)
+        )
+    )
+    with pytest.raises(ValueError, match=r"`bert_name` is .* which cannot be read"):
+        model.load_pretrained_parts()
+
+
+def test_window_larger_than_the_positions_of_an_architecture_that_leaves_out_some():
+    roberta = {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}
+    config = COPY_TRANSFORMER.config(**{**ON_BERT, "bert_config": roberta})
+    with pytest.raises(ValueError, match="`bert_window_size` is 8, but BERT has positions for 6"):
+        CopyTransformerForConditionalGeneration(config)
+
+
+def test_config_of_the_caller_is_left_alone():
+    bert = BertConfig(**TINY_BERT, dtype="float16")
+    COPY_TRANSFORMER.config(**{**ON_BERT, "bert_config": bert})
+    assert bert.dtype == torch.float16
+
+
+def test_bert_without_weights_is_refused(bert_folder):
+    settings = {**ON_BERT, "bert_name": str(bert_folder)}
+    config = COPY_TRANSFORMER.config(**settings)
+    config.read_pretrained_parts()
+    save_bert(bert_folder, num_hidden_layers=5)
+    config.bert_config = AutoConfig.from_pretrained(bert_folder)
+    model = CopyTransformerForConditionalGeneration(config)
+    save_bert(bert_folder)
+    with pytest.raises(ValueError, match=r"`bert_name` is .* which has no weights for encoder.layer.4"):
+        model.load_pretrained_parts()
+
+
+def test_saved_config_keeps_its_bert(tmp_path):
+    COPY_TRANSFORMER_BERT.config().save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path)
+    assert isinstance(loaded.bert_config, BertConfig)
+    assert loaded.bert_config.hidden_size == 8
+    assert loaded.bert_config.to_dict() == COPY_TRANSFORMER_BERT.config().bert_config.to_dict()
