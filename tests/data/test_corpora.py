@@ -324,8 +324,8 @@ def test_corpus_by_name_without_the_columns(load, named):
 
 
 def test_corpus_by_name_whose_documents_are_no_text(load, named):
-    with pytest.raises(ValueError, match=r"train: the column 'documents' holds List.*, not text"):
-        load(dataset_name=named(train=[{"documents": ["a"], "summary": "s"}]), text_column="documents")
+    with pytest.raises(ValueError, match=r"train: the column 'pages' holds Value.*int64.*, not text"):
+        load(dataset_name=named(train=[{"pages": 7, "summary": "s"}]), text_column="pages")
 
 
 def test_corpus_by_name_with_blank_rows_only(load, named):

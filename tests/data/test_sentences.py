@@ -1,12 +1,17 @@
+import random
+import sys
+
 import pytest
 
 from hf_summ.data import lead, split_sentences
+from hf_summ.data.sentences import SPLITTERS, _sentencizer
 
 TEXT = "Dr. Lopez went to Washington, D.C. on Monday. She paid $3.50 for it!\nA title without a stop\n\nLast one? Yes."
 
 
-def test_sentences_end_at_stops_and_line_ends_but_not_in_abbreviations():
-    assert split_sentences(TEXT) == [
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_sentences_end_at_stops_and_line_ends_but_not_in_abbreviations(splitter):
+    assert split_sentences(TEXT, splitter=splitter) == [
         "Dr. Lopez went to Washington, D.C. on Monday.",
         "She paid $3.50 for it!",
         "A title without a stop",
@@ -15,9 +20,29 @@ def test_sentences_end_at_stops_and_line_ends_but_not_in_abbreviations():
     ]
 
 
+def test_spacy_ends_sentences_between_quotation_marks_and_sentencex_does_not():
+    text = "“I ran. I fell,” he said. “Then?”"
+    assert split_sentences(text, splitter="sentencex") == ["“I ran. I fell,” he said.", "“Then?”"]
+    assert split_sentences(text, splitter="spacy") == ["“I ran.", "I fell,” he said.", "“Then?”"]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["He came.", '"I saw it."', "'So?'", "(He had.)", "“Yes.”", '["No."]'],
+        # a mark that opens nothing stays where it is, as does one that closes
+        ['Is it? "'],
+        ["He came . '", "Then he left ."],
+    ],
+)
+def test_what_opens_a_quotation_belongs_to_it(sentences):
+    assert split_sentences(" ".join(sentences), splitter="spacy") == sentences
+
+
 @pytest.mark.parametrize("text", ["", " \n\t\n "])
-def test_blank_text_has_no_sentences(text):
-    assert split_sentences(text) == []
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_blank_text_has_no_sentences(text, splitter):
+    assert split_sentences(text, splitter=splitter) == []
     assert lead(text, 3) == ""
 
 
@@ -28,6 +53,53 @@ def test_line_ends_part_sentences_in_every_language(language):
 
 def test_control_characters_and_emoji_stay():
     assert split_sentences("A\x00b 🙂 here. Then more.") == ["A\x00b 🙂 here.", "Then more."]
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_sentences_are_parts_of_any_text_and_hold_all_of_it(splitter):
+    rng = random.Random(0)
+    pieces = ["A", "b", "Mr.", "n't", ".", "!", "…", "。", '"', "“", "'", "(", " ", "  ", "\t", "\n", "\x85", "\0"]
+    # spaces of more than a byte, a lone surrogate, a letter with a mark of its own
+    pieces += ["\u00a0", "\u2028", "\u3000", "\ud800", "e\u0301", "🙂"]
+    for _ in range(2000):
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 25)))
+        end = 0
+        for sentence in split_sentences(text, splitter=splitter):
+            assert sentence == sentence.strip() != ""
+            start = text.index(sentence, end)
+            assert not text[end:start].strip()
+            end = start + len(sentence)
+        assert not text[end:].strip()
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_a_wide_space_and_a_lone_surrogate_are_kept(splitter):
+    text = "Vitamin\u00a0B\u00a0. She wrote \ud83d. It went."
+    assert split_sentences(text, splitter=splitter)[-2:] == ["She wrote \ud83d.", "It went."]
+    assert lead(text, 1, splitter=splitter).startswith("Vitamin B .")
+
+
+def test_a_line_longer_than_spacys_models_read_is_split():
+    assert len(split_sentences("This is one. " * 100_000, splitter="spacy")) == 100_000
+
+
+@pytest.mark.parametrize(
+    ("language", "splitter", "message"),
+    [
+        ("en", "nltk", "splitter 'nltk' is not known: one of sentencex, spacy"),
+        ("de", "spacy", "splitter 'spacy' is for English, not for 'de': take 'sentencex'"),
+    ],
+)
+def test_unknown_splitters_are_an_error(language, splitter, message):
+    with pytest.raises(ValueError, match=message):
+        split_sentences("One. Two.", language, splitter)
+
+
+def test_missing_spacy_names_the_extra(monkeypatch):
+    _sentencizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'"):
+        split_sentences("One. Two.", splitter="spacy")
 
 
 def test_lead_is_the_first_sentences_on_one_line():

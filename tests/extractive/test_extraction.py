@@ -1,9 +1,14 @@
+import sys
+
 import pytest
 
 from hf_summ.data import lead, split_sentences
+from hf_summ.data.sentences import SPLITTERS, _sentencizer
 from hf_summ.extractive import METHODS, extract, extract_sentences
 from tests.conftest import SENTENCES
 
+# what the splitters disagree on
+QUOTED = '"I ran. I fell," he said. Rain fell.'
 DOCUMENT = " ".join(SENTENCES)
 REFERENCE = "A bridge that cost 12 million euros was called too high in price by critics."
 
@@ -17,7 +22,7 @@ def test_summaries_are_sentences_of_the_document_in_its_order(method):
     ):
         assert indices == sorted(set(indices))
         assert 1 <= len(indices) <= 2
-        sentences = split_sentences(document)
+        sentences = split_sentences(document, splitter="spacy")
         assert summary == " ".join(sentences[index] for index in indices)
 
 
@@ -29,9 +34,27 @@ def test_a_document_does_not_change_anothers_summary(method):
     assert extract(documents, method, 2, references) == alone
 
 
-@pytest.mark.parametrize("text", [DOCUMENT, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes."])
-def test_lead_is_that_of_the_data(text):
-    assert extract([text], "lead", 2) == [lead(text, 2)]
+@pytest.mark.parametrize("text", [DOCUMENT, QUOTED, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes."])
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_lead_is_that_of_the_data(text, splitter):
+    assert extract([text], "lead", 2, splitter=splitter) == [lead(text, 2, splitter=splitter)]
+
+
+def test_english_is_split_by_spacy_and_other_languages_by_sentencex():
+    assert extract([QUOTED], "lead", 1) == ['"I ran.'] == [lead(QUOTED, 1, splitter="spacy")]
+    assert extract([QUOTED], "lead", 1, language="en-GB") == ['"I ran.']
+    assert extract([QUOTED], "lead", 1, splitter="sentencex") == ['"I ran. I fell," he said.']
+    assert extract([QUOTED], "lead", 1, language="de") == [lead(QUOTED, 1, language="de")]
+    assert extract_sentences([QUOTED], "tail", 1) == [[2]]
+    assert extract_sentences([QUOTED], "tail", 1, splitter="sentencex") == [[1]]
+
+
+def test_english_without_spacy_names_the_extra_and_sentencex(monkeypatch):
+    _sentencizer.cache_clear()
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]', or take splitter 'sentencex'"):
+        extract([QUOTED], "lead", 1)
+    assert extract([QUOTED], "tail", 1, splitter="sentencex") == ["Rain fell."]
 
 
 def test_head_and_tail_with_a_number_a_document():
@@ -53,6 +76,8 @@ def test_no_spaces_where_the_script_has_none():
         ({"method": "luhn"}, "'luhn' is not known: one of lead, tail, oracle"),
         ({"method": "tail", "sentences": 0}, "tail needs at least 1 sentence, not 0"),
         ({"method": "tail", "sentences": [1, 0]}, "tail needs at least 1 sentence, not 0"),
+        ({"method": "lead", "splitter": "nltk"}, "splitter 'nltk' is not known: one of sentencex, spacy"),
+        ({"method": "lead", "splitter": "spacy", "language": "zh"}, "'spacy' is for English, not for 'zh'"),
         ({"method": "lead", "sentences": [1]}, "1 numbers of sentences for 2 documents"),
     ],
 )

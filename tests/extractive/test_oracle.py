@@ -10,7 +10,7 @@ DOCUMENT = "Rain fell all day. The mayor opened a bridge. Nobody came. It cost 1
 
 def rouge(sentences: list[str], reference: str, measure: str) -> float:
     scores = rouge_scores([" ".join(sentences)], [reference], use_stemmer=False)
-    return sum(scores[f"rouge{n}"][0] for n in MEASURES[measure])
+    return sum(scores[f"rouge{n}"].fmeasure[0] for n in MEASURES[measure])
 
 
 def naive(sentences: list[str], reference: str, number: int, measure: str) -> list[int]:

@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ KNOWN_FILES = (
     "(line-aligned); each also as .gz"
 )
 # a file that is read within this many seconds shows no bar
-_PATIENCE = 3.0
+PATIENCE = 3.0
 
 
 def locate(name: str) -> tuple[Path, ...]:
@@ -29,18 +29,41 @@ def locate(name: str) -> tuple[Path, ...]:
     parts = name.split(",")
     if len(parts) == 2 and not Path(name).exists():
         pair = (Path(parts[0].strip()), Path(parts[1].strip()))
-        if any(_kind(path) in ROW_FILES for path in pair):
+        if any(kind_of_file(path) in ROW_FILES for path in pair):
             raise ValueError(
                 f"{name}: a pair is two plain texts, line by line; of {', '.join(ROW_FILES)} name one file"
             )
-        return _existing(pair[0]), _existing(pair[1])
-    path = _existing(Path(name))
-    kind = _kind(path)
+        return existing(pair[0]), existing(pair[1])
+    path = existing(Path(name))
+    kind = kind_of_file(path)
     if kind == ".source":
         return path, _target_of(path)
     if kind not in ROW_FILES:
         raise ValueError(f"{path}: cannot tell from '{kind}' how to read this file. A corpus file is {KNOWN_FILES}")
     return (path,)
+
+
+def existing(path: Path) -> Path:
+    """`path` itself, if it is a file that holds something.
+
+    Raises:
+        ValueError: it is not there, is a folder, or is empty.
+    """
+    if path.is_dir():
+        raise ValueError(
+            f"{path} is a folder: name the file in it, which is {KNOWN_FILES}; or give data_format, if a data set was "
+            "distributed in such folders"
+        )
+    if not path.is_file():
+        raise ValueError(f"{path} is not there. A corpus file is {KNOWN_FILES}")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty: it must hold at least one document and its summary")
+    return path
+
+
+def kind_of_file(path: Path) -> str:
+    """The ending that says how to read it, without .gz."""
+    return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -55,7 +78,7 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
     """
     if len(paths) == 2:
         return _pair_rows(*paths, show_progress)
-    reader = _csv_rows if _kind(paths[0]) == ".csv" else _json_rows
+    reader = _csv_rows if kind_of_file(paths[0]) == ".csv" else _json_rows
     return reader(paths[0], show_progress)
 
 
@@ -73,7 +96,7 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
             desc=f"checking {path.name}",
             unit="B",
             unit_scale=True,
-            delay=_PATIENCE,
+            delay=PATIENCE,
             disable=not show_progress,
         ) as bar,
     ):
@@ -90,6 +113,27 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
             raise ValueError(
                 f"{path}: not a whole .gz file, reading ends after line {number} ({error}): copy or compress it again"
             ) from None
+
+
+def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Number and texts of each line of all files, line ends taken off.
+
+    Raises:
+        ValueError: the files differ in length, or see `read_lines`.
+    """
+    readers = [read_lines(path, show_progress and path is paths[0]) for path in paths]
+    together = zip_longest(*readers)
+    for number, lines in enumerate(together, 1):
+        if None in lines:
+            counts = [number - 1 if line is None else number for line in lines]
+            for later in together:
+                counts = [count if line is None else line[0] for count, line in zip(counts, later, strict=True)]
+            one, other = sorted((counts.index(max(counts)), counts.index(min(counts))))
+            raise ValueError(
+                f"{paths[one]} has {counts[one]} lines and {paths[other]} has {counts[other]}: line {number} has no "
+                "partner. Each line of the one must belong to the same line of the other"
+            )
+        yield number, [text.rstrip("\r\n") for _, text in lines]
 
 
 def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -169,31 +213,8 @@ def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, 
 
 
 def _pair_rows(source: Path, target: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    pairs = zip_longest(read_lines(source, show_progress), read_lines(target))
-    for number, (document, summary) in enumerate(pairs, 1):
-        if document is None or summary is None:
-            longer = number + sum(1 for _ in pairs)
-            counts = (number - 1, longer) if document is None else (longer, number - 1)
-            raise ValueError(
-                f"{source} has {counts[0]} lines and {target} has {counts[1]}: line {number} has no partner. Each line "
-                "of the one must belong to the same line of the other"
-            )
-        yield f"line {number}", {"document": document[1].rstrip("\r\n"), "summary": summary[1].rstrip("\r\n")}
-
-
-def _existing(path: Path) -> Path:
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name the file in it, which is {KNOWN_FILES}")
-    if not path.is_file():
-        raise ValueError(f"{path} is not there. A corpus file is {KNOWN_FILES}")
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it must hold at least one document and its summary")
-    return path
-
-
-def _kind(path: Path) -> str:
-    """The ending that says how to read it, without .gz."""
-    return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
+    for number, (document, summary) in read_aligned((source, target), show_progress):
+        yield f"line {number}", {"document": document, "summary": summary}
 
 
 def _target_of(source: Path) -> Path:
@@ -201,5 +222,5 @@ def _target_of(source: Path) -> Path:
     candidates = [stem.with_suffix(".target"), stem.with_suffix(".target.gz")]
     for candidate in candidates:
         if candidate.exists():
-            return _existing(candidate)
+            return existing(candidate)
     raise ValueError(f"{source} has no summaries beside it: {candidates[0]} (or .gz) is not there")

@@ -1,28 +1,97 @@
 """Sentences of a text."""
 
+import re
+import sys
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
 import sentencex
 
+SPLITTERS = ("sentencex", "spacy")
+# quotation marks and brackets that open, at the end of a piece: with space before them and none after
+_OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
+# neither splitter reads lone surrogates, and sentencex fails at a wide space between a capital and a stop
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 
-def split_sentences(text: str, language: str = "en") -> list[str]:
+
+def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
     """The sentences of `text` without the space around them; a line end ends a sentence too.
+
+    They are parts of `text`, in its order, and hold all of it but space.
 
     Args:
         language: ISO 639 code; one that `sentencex` does not know is split by general rules.
-    """
-    parts = (part for line in text.splitlines() for part in sentencex.segment(language, line))
-    return [sentence for part in parts if (sentence := part.strip())]
-
-
-def lead(document: str, sentences: int, language: str = "en") -> str:
-    """The first `sentences` sentences of `document`, or all when it has fewer, on one line: the LEAD-n baseline.
+        splitter: "sentencex", which keeps what stands between two quotation marks in one sentence, or "spacy", spaCy's
+            sentencizer, which ends sentences there too, for English only and 50 times slower.
 
     Raises:
-        ValueError: `sentences` is less than 1.
+        ValueError: `splitter` is neither, or is "spacy" for another language.
+        ImportError: spaCy is not installed and asked for.
+    """
+    if splitter not in SPLITTERS:
+        raise ValueError(f"splitter '{splitter}' is not known: one of {', '.join(SPLITTERS)}")
+    if splitter == "spacy" and language.split("-")[0] != "en":
+        raise ValueError(f"splitter 'spacy' is for English, not for '{language}': take 'sentencex'")
+    segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(language, line)
+    readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
+    parts = (part for line in readable.splitlines() for part in segment(line))
+    sentences = [sentence for part in parts if (sentence := part.strip())]
+    return sentences if readable == text else _same_places(text, readable, sentences)
+
+
+def lead(document: str, sentences: int, language: str = "en", splitter: str = "sentencex") -> str:
+    """The first `sentences` sentences of `document`, or all when it has fewer, on one line: the LEAD-n baseline.
+
+    Args:
+        language, splitter: as for `split_sentences`.
+
+    Raises:
+        ValueError: `sentences` is less than 1; as `split_sentences`.
     """
     if sentences < 1:
         raise ValueError(f"lead needs at least 1 sentence, not {sentences}")
     end = 0
-    for sentence in split_sentences(document, language)[:sentences]:
+    for sentence in split_sentences(document, language, splitter)[:sentences]:
         end = document.index(sentence, end) + len(sentence)
     # cut from the document rather than joined: not every script puts spaces between sentences
     return " ".join(document[:end].split())
+
+
+def _segment_english(line: str) -> list[str]:
+    """The sentences of one line by spaCy's sentencizer, with the space around them."""
+    starts = [sentence.start_char for sentence in _sentencizer()(line).sents]
+    for place, start in enumerate(starts[1:], 1):
+        # the sentencizer leaves all marks that follow a stop to its sentence
+        found = _OPENING.search(line, starts[place - 1], start)
+        starts[place] = found.start() if found else start
+    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
+
+
+def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
+    """What stands in `text` where its twin of the same length has these sentences."""
+    end = 0
+    found = []
+    for sentence in sentences:
+        start = twin.index(sentence, end)
+        end = start + len(sentence)
+        found.append(text[start:end])
+    return found
+
+
+@cache
+def _sentencizer() -> Any:
+    """spaCy's English tokenizer and sentencizer: rules, no model."""
+    try:
+        import spacy
+    except ImportError as error:
+        raise ImportError(
+            "sentences are split by spaCy: pip install 'hf-summ[extractive]', or take splitter 'sentencex', which "
+            "comes with hf-summ"
+        ) from error
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("sentencizer")
+    # the limit is for models, whose memory grows with the text
+    pipeline.max_length = sys.maxsize
+    return pipeline

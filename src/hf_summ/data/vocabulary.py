@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from hf_summ.models import GdlfProcessor
 from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
 
 # their order is their ids
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -68,6 +70,34 @@ def fit_vocabulary(
         clean_up_tokenization_spaces=False,
         split_special_tokens=True,
     )
+
+
+def fit_processor(
+    documents_and_summaries: Iterable[str],
+    vocab_size: int = 30000,
+    lowercase: bool = False,
+    min_frequency: int = 2,
+    tags: str = "pos",
+    tagger: str = "en_core_web_sm",
+    **lengths: int,
+) -> GdlfProcessor:
+    """A processor with a vocabulary fitted on the texts, and the tags that the tagger has.
+
+    Args:
+        tags, tagger, lengths: of `GdlfProcessor`.
+
+    Raises:
+        ValueError: see `fit_vocabulary`.
+        ImportError: the tagger is not installed.
+    """
+    tag_vocabulary = None
+    if tags != "none":
+        # before the long part: the moment to find out that the tagger is not installed
+        tag_vocabulary = tag_vocabulary_of(tagger, tags)
+        if tag_vocabulary == default_tag_vocabulary(tags):
+            tag_vocabulary = None
+    tokenizer = fit_vocabulary(documents_and_summaries, vocab_size, lowercase, min_frequency)
+    return GdlfProcessor(tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, **lengths)
 
 
 def _texts(texts: Iterable[str]) -> Iterator[str]:

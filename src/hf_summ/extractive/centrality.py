@@ -97,5 +97,5 @@ def _library(name: str):
     except ImportError as error:
         raise ImportError(
             "tfidf, lexrank and textrank need scikit-learn and networkx: pip install 'hf-summ[extractive]'; lead, tail "
-            "and oracle work without"
+            "and oracle do without these two"
         ) from error

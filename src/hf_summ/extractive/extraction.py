@@ -1,12 +1,12 @@
 """Extractive summaries by any method."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from huggingface_hub.utils import tqdm
 
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.words import no_words, split_words
+from hf_summ.evaluation.words import is_english, no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 
@@ -23,20 +23,21 @@ def extract(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
+    splitter: str | None = None,
 ) -> list[str]:
     """A summary of each document out of its own sentences, in their order, on one line.
 
     - "lead" and "tail": the first and the last sentences; with each reference's number of sentences as `sentences`, the
-      head and the tail of Aksenov et al. 2020, section 5.2.
+      head and the tail of Aksenov et al. 2020, section 5.2. Given the same splitter, "lead" is `hf_summ.data.lead`.
     - "oracle": those that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than asked for where
       more would lower it, and an empty summary where nothing is in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences that score highest
-      in their document, the first of equals. They need the extra `extractive`.
+      in their document, the first of equals. They need the extra `extractive`, as do English documents.
 
     See `extract_sentences` for arguments and errors.
     """
-    chosen = extract_sentences(documents, method, sentences, references, measure, language)
-    return [_cut(document, indices, language) for document, indices in zip(documents, chosen, strict=True)]
+    chosen = _choose(documents, method, sentences, references, measure, language, splitter)
+    return [_cut(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)]
 
 
 def extract_sentences(
@@ -46,8 +47,9 @@ def extract_sentences(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
+    splitter: str | None = None,
 ) -> list[list[int]]:
-    """What `extract` would choose: ascending indices into `split_sentences(document, language)`, a list a document.
+    """What `extract` would choose: ascending indices into `split_sentences`, a list a document.
 
     Args:
         method: one of `METHODS`.
@@ -55,30 +57,45 @@ def extract_sentences(
         references: a text a document, for "oracle"; other methods do not read them.
         measure: what "oracle" raises: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
+        splitter: as for `split_sentences`; None is "spacy" for English and "sentencex" for other languages. The
+            training script's LEAD is by "sentencex".
 
     Raises:
-        ValueError: unknown method or measure; fewer than 1 sentence; numbers of sentences or references that are not
-            one a document; "oracle" without references; a document without words.
-        ImportError: the extra `extractive` is not installed and the method needs it.
+        ValueError: unknown method, measure or splitter; fewer than 1 sentence; numbers of sentences or references that
+            are not one a document; "oracle" without references; a document without words.
+        ImportError: the extra `extractive` is not installed and the method or the splitter needs it.
     """
+    return [indices for _, indices in _choose(documents, method, sentences, references, measure, language, splitter)]
+
+
+def _choose(
+    documents: Sequence[str],
+    method: str,
+    sentences: int | Sequence[int],
+    references: Sequence[str] | None,
+    measure: str,
+    language: str,
+    splitter: str | None,
+) -> Iterator[tuple[list[str], list[int]]]:
+    """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     numbers = _check(documents, method, sentences, references, measure)
-    chosen = []
+    splitter = splitter or ("spacy" if is_english(language) else "sentencex")
     bar = tqdm(zip(documents, numbers, strict=True), desc=method, total=len(documents), delay=_PATIENCE, leave=False)
     for row, (document, number) in enumerate(bar):
-        parts = [split_words(sentence, language) for sentence in split_sentences(document, language)]
+        texts = split_sentences(document, language, splitter)
+        parts = [split_words(sentence, language) for sentence in texts]
         if not any(parts):
             raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0) holds no word", language))
         if method == "oracle":
             assert references is not None
-            chosen.append(greedy_oracle(parts, split_words(references[row], language), number, measure))
+            yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
             # rounded, so that floating point does not order what is equal; "stable" takes the first of equals
             ranks = np.argsort(-_CENTRALITIES[method](parts).round(9), kind="stable")
-            chosen.append(sorted(ranks[:number].tolist()))
+            yield texts, sorted(ranks[:number].tolist())
         else:
             indices = list(range(len(parts)))
-            chosen.append(indices[:number] if method == "lead" else indices[-number:])
-    return chosen
+            yield texts, indices[:number] if method == "lead" else indices[-number:]
 
 
 def _check(
@@ -108,12 +125,12 @@ def _check(
     return numbers
 
 
-def _cut(document: str, indices: Sequence[int], language: str) -> str:
-    """The sentences with these ascending indices on one line."""
+def _cut(document: str, sentences: Sequence[str], indices: Sequence[int]) -> str:
+    """Those of the document's sentences with these ascending indices on one line."""
     end = 0
     pieces: list[str] = []
     wanted = set(indices)
-    for index, sentence in enumerate(split_sentences(document, language)):
+    for index, sentence in enumerate(sentences):
         start = document.index(sentence, end)
         # space only where the document has it: not every script puts spaces between sentences
         if index in wanted:

@@ -1,0 +1,140 @@
+"""Columns of documents and summaries: which they are, and what may stand in them."""
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import datasets
+
+# the first that a corpus has is taken when no column is named
+DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
+SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
+# where a chosen column that holds lists goes
+LIST_COLUMNS = {"document": "documents", "summary": "references"}
+# a blank line: sentence splitting and tokenizers take it as they take any line end
+DOCUMENT_SEPARATOR = "\n\n"
+
+
+def choose_columns(
+    present: Sequence[str], text_column: str | None, summary_column: str | None, where: str
+) -> tuple[str, str]:
+    """The columns of documents and summaries: those named, or else the first known names that are present.
+
+    Raises:
+        ValueError: there is no such column; the message lists those present and the nearest name.
+    """
+    chosen = []
+    for flag, named, known in (
+        ("text_column", text_column, DOCUMENT_COLUMNS),
+        ("summary_column", summary_column, SUMMARY_COLUMNS),
+    ):
+        free = [name for name in present if name not in (text_column, summary_column)]
+        name = named or next((candidate for candidate in known if candidate in free), None)
+        if name is None or name not in present:
+            wanted = (named, *known) if named else known
+            near = [match for candidate in wanted for match in difflib.get_close_matches(candidate, free, 1)]
+            missing = f"no column '{named}'" if named else f"no column that is known to hold a {known[0]}"
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise ValueError(
+                f"{where}: {missing}, the columns are {', '.join(present) or '(none)'}. Name one with {flag}{hint}"
+            )
+        chosen.append(name)
+    if chosen[0] == chosen[1]:
+        raise ValueError(f"{where}: text_column and summary_column are both '{chosen[0]}': name two different columns")
+    return chosen[0], chosen[1]
+
+
+def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:
+    """What a chosen column holds in a row: one text or a list of texts.
+
+    Raises:
+        ValueError: the row has no such column, or something that is no text.
+    """
+    if column not in row:
+        raise ValueError(f"{where}: no column '{column}' in this row, which has {', '.join(row) or 'none'}")
+    value = row[column]
+    if isinstance(value, list):
+        for part in value:
+            if part is not None and not isinstance(part, str):
+                raise ValueError(
+                    f"{where}: '{column}' holds a list with {type(part).__name__} in it, not texts ({part!r:.60}): "
+                    "make each member one string"
+                )
+    elif value is not None and not isinstance(value, str):
+        raise ValueError(
+            f"{where}: '{column}' holds {type(value).__name__}, not text ({value!r:.60}): write it as a string"
+        )
+    return value
+
+
+def says_something(value: str | Iterable[str | None] | None) -> bool:
+    """Whether any character is visible, neither space nor control nor zero-width, in a text or a list of texts."""
+    if isinstance(value, str):
+        # nearly every text is known by its first character
+        return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
+    return any(map(says_something, value or ()))
+
+
+def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:
+    """Of a row with lists: `document` from `documents`, `summary` from `references`, and both without blank members.
+
+    Args:
+        columns: `document`, `summary` or both: those whose lists the row has.
+        separate: cuts the text in `documents` into its list.
+    """
+    texts: dict[str, Any] = {}
+    for column in columns:
+        members = row[LIST_COLUMNS[column]] or []
+        if separate is not None and isinstance(members, str):
+            members = separate(members)
+        members = [member for member in members if says_something(member)]
+        joined = DOCUMENT_SEPARATOR.join(members) if column == "document" else next(iter(members), "")
+        texts |= {column: joined, LIST_COLUMNS[column]: members}
+    return texts
+
+
+def kind_of_value(value: Any) -> str:
+    """What a value is stored as: null, bool, int64, float64, string, strings (a list of them) or json (the rest)."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "bool"
+        case int():
+            return "int64" if -(2**63) <= value < 2**63 else "json"
+        case float():
+            return "float64"
+        case str():
+            return "string"
+        case list() if all(isinstance(part, str) for part in value):
+            return "strings"
+    return "json"
+
+
+def kind_of_column(kinds: set[str]) -> str:
+    """One kind for all values of a column."""
+    kinds = kinds - {"null"}
+    if kinds == {"int64", "float64"}:
+        return "float64"
+    if len(kinds) > 1:
+        return "json"
+    return kinds.pop() if kinds else "string"
+
+
+def storable(value: Any, as_json: bool) -> Any:
+    """The value as its column stores it: strings without lone surrogates, what has no kind of its own as JSON."""
+    if as_json and value is not None and not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [storable(part, as_json=False) for part in value]
+    return value
+
+
+def feature_of(kind: str) -> Any:
+    """The feature of a column of this kind."""
+    if kind == "strings":
+        return datasets.List(datasets.Value("string"))
+    return datasets.Value("string" if kind == "json" else kind)

@@ -1,0 +1,248 @@
+"""Gigaword, Multi-News and DUC: files whose lines belong together."""
+
+import json
+import logging
+import random
+
+import pytest
+
+from tests.data.files import json_lines, write
+
+ARTICLES = ["police said tuesday that ## people left .", "the <unk> bank rose #.# percent", "UNK"]
+TITLES = ["## people leave", "unk bank rises", "UNK"]
+PAIRS = [{"document": article, "summary": title} for article, title in zip(ARTICLES, TITLES, strict=True)]
+
+
+def lines(texts):
+    return "".join(text + "\n" for text in texts)
+
+
+def write_all(folder, files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, texts in files.items():
+        write(folder / name, lines(texts))
+    return folder
+
+
+# gigaword
+
+
+@pytest.mark.parametrize(
+    ("articles", "titles"),
+    [
+        ("train.article.txt", "train.title.txt"),
+        ("train.article.txt.gz", "train.title.txt.gz"),
+        ("train.article.txt.gz", "train.title.txt"),
+        ("valid.article.filter.txt", "valid.title.filter.txt"),
+        ("input.txt", "task1_ref0.txt"),
+    ],
+)
+def test_the_titles_of_gigaword_stand_beside_the_articles(load, tmp_path, articles, titles):
+    write_all(tmp_path / "article", {articles: ARTICLES, titles: TITLES})
+    corpus = load(train_file=tmp_path / "article" / articles, data_format="gigaword")
+    # placeholders are the corpus's own words
+    assert corpus["train"].to_list() == PAIRS
+
+
+@pytest.mark.parametrize(("inner", "test"), [("", ""), ("train", "Giga")])
+def test_each_split_takes_its_part_of_a_gigaword_folder(load, tmp_path, inner, test):
+    parts = {"train": ["a", "b", "c"], "valid.filter": ["d"], "valid": ["e", "f"]}
+    for part, texts in parts.items():
+        split, _, kind = part.partition(".")
+        ending = f".{kind}.txt" if kind else ".txt"
+        write_all(tmp_path / inner, {f"{split}.article{ending}": texts, f"{split}.title{ending}": texts})
+    write_all(tmp_path / test, {"input.txt": ["g", "h"], "task1_ref0.txt": ["g", "h"]})
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), tmp_path)
+    corpus = load(**files, data_format="gigaword")
+    assert {split: rows["summary"][:] for split, rows in corpus.items()} == {
+        "train": ["a", "b", "c"],
+        "validation": ["d"],
+        "test": ["g", "h"],
+    }
+
+
+def test_a_named_gigaword_pair(load, tmp_path):
+    write_all(tmp_path, {"a.txt": ARTICLES, "b.txt": TITLES})
+    name = f"{tmp_path / 'a.txt'},{tmp_path / 'b.txt'}"
+    assert load(train_file=name, data_format="gigaword")["train"].to_list() == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"holds no train.article.txt and no train/train.article.txt \(or .gz\).* looks for the train part"),
+        ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) is not there"),
+        ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
+        ("other.txt", r"other.txt: cannot tell where its headlines are: name an X.article.txt"),
+        ("nowhere", r"nowhere is not there. For data_format gigaword name a folder, an X.article.txt"),
+        ("empty.article.txt", r"empty.article.txt is empty"),
+    ],
+)
+def test_gigaword_that_is_not_there(load, tmp_path, name, message):
+    write_all(tmp_path, {"x.article.txt": ["a"], "input.txt": ["a"], "other.txt": ["a"], "empty.article.txt": []})
+    with pytest.raises(ValueError, match=message):
+        load(train_file=tmp_path / name, data_format="gigaword")
+
+
+def test_gigaword_of_different_length(load, tmp_path):
+    write_all(tmp_path, {"train.article.txt": ARTICLES, "train.title.txt": TITLES[:2]})
+    with pytest.raises(ValueError, match=r"train.article.txt has 3 lines and .*train.title.txt has 2: line 3 has no"):
+        load(train_file=tmp_path, data_format="gigaword")
+
+
+# multi_news
+
+
+STORIES = [
+    "A first story. NEWLINE_CHAR NEWLINE_CHAR Its end. ||||| Another story. |||||",
+    "Only one. |||||",
+    "  ||||| Old. story_separator_special_tag New. NEWLINE_CHAR Newer.||||| ",
+]
+NEWS = [
+    {
+        "document": "A first story.\n\nIts end.\n\nAnother story.",
+        "documents": ["A first story.\n\nIts end.", "Another story."],
+        "summary": "– Two stories.",
+    },
+    {"document": "Only one.", "documents": ["Only one."], "summary": "– One."},
+    {"document": "Old.\n\nNew.\nNewer.", "documents": ["Old.", "New.\nNewer."], "summary": "– Three."},
+]
+SUMMARIES = [row["summary"] for row in NEWS]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("train.src", "train.tgt"),
+        ("train.src.cleaned", "train.tgt"),
+        ("train.src.cleaned.gz", "train.tgt.gz"),
+        ("train.txt.src.fixed.txt", "train.txt.tgt.fixed.txt"),
+    ],
+)
+def test_multi_news_has_lists_of_documents(load, tmp_path, source, target):
+    write_all(tmp_path, {source: STORIES, target: SUMMARIES})
+    assert load(train_file=tmp_path / source, data_format="multi_news")["train"].to_list() == NEWS
+
+
+def test_each_split_takes_its_part_of_a_multi_news_folder(load, tmp_path):
+    for index, stem in enumerate(("train", "val", "test")):
+        write_all(tmp_path, {f"{stem}.src": STORIES[index : index + 1], f"{stem}.tgt": SUMMARIES[index : index + 1]})
+    # what was corrected comes first
+    write_all(tmp_path, {"test.src.cleaned": ["Corrected. |||||"]})
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), tmp_path)
+    corpus = load(**files, data_format="multi_news")
+    assert corpus["train"].to_list() == NEWS[:1]
+    assert corpus["validation"].to_list() == NEWS[1:2]
+    assert corpus["test"]["documents"][:] == [["Corrected."]]
+
+
+def test_multi_news_in_rows(load, tmp_path):
+    rows = [{"body": story, "summary": summary} for story, summary in zip(STORIES, SUMMARIES, strict=True)]
+    file = write(tmp_path / "rows.jsonl", json_lines(rows))
+    assert load(train_file=file, text_column="body", data_format="multi_news")["train"].to_list() == NEWS
+
+
+def test_multi_news_pair_and_separators_only(load, tmp_path, caplog):
+    write_all(tmp_path, {"d.txt": ["One. ||||| ||||| Two.", "||||| |||||"], "s.txt": ["– s", "– t"]})
+    name = f"{tmp_path / 'd.txt'},{tmp_path / 's.txt'}"
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        loaded = load(train_file=name, data_format="multi_news")["train"]
+    assert loaded["documents"][:] == [["One.", "Two."]]
+    assert "1 of 2 rows have a blank document or summary and are left out (line 2)" in caplog.text
+
+
+def test_multi_news_joined_and_separated_again(load, tmp_path):
+    chance = random.Random(3)
+    words = ["the", "|", "||", "fell", "NEWLINE_CHARS", "–", "a|b"]
+    clusters = [[" ".join(chance.choices(words, k=5)) for _ in range(chance.randint(1, 5))] for _ in range(50)]
+    clusters = [[f"x {text} x" for text in cluster] for cluster in clusters]
+    write_all(tmp_path, {"a.src": [" ||||| ".join(cluster) for cluster in clusters], "a.tgt": ["s"] * 50})
+    assert load(train_file=tmp_path / "a.src", data_format="multi_news")["train"]["documents"][:] == clusters
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"holds no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
+        ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) is not there"),
+        ("other.txt", r"other.txt: cannot tell where its summaries are: name an X.src with its X.tgt"),
+        ("nowhere", r"nowhere is not there. For data_format multi_news name a folder, an X.src"),
+    ],
+)
+def test_multi_news_that_is_not_there(load, tmp_path, name, message):
+    write_all(tmp_path, {"a.src": ["a"], "other.txt": ["a"]})
+    with pytest.raises(ValueError, match=message):
+        load(train_file=tmp_path / name, data_format="multi_news")
+
+
+# duc
+
+
+DUC = {
+    "input.txt": ["first text", "second text"],
+    "task1_ref0.txt": ["first", ""],
+    "task1_ref1.txt": ["one", "two"],
+    "task1_ref2.txt": ["uno", "due"],
+}
+REFERENCES = [
+    {"document": "first text", "summary": "first", "references": ["first", "one", "uno"]},
+    # a blank reference is none
+    {"document": "second text", "summary": "two", "references": ["two", "due"]},
+]
+
+
+def test_duc_has_several_references(load, tmp_path):
+    write_all(tmp_path, DUC)
+    files = ",".join(str(tmp_path / name) for name in DUC)
+    for name in (tmp_path, tmp_path / "input.txt", files):
+        assert load(test_file=name, data_format="duc")["test"].to_list() == REFERENCES
+
+
+def test_references_of_duc_are_ordered_by_number(load, tmp_path):
+    write_all(tmp_path, {"input.txt": ["t"]} | {f"task1_ref{number}.txt.gz": [f"r{number}"] for number in range(12)})
+    write_all(tmp_path, {"task1_refs.txt": ["not", "one"]})
+    assert load(test_file=tmp_path, data_format="duc")["test"]["references"][0] == [f"r{n}" for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [
+        (["input.txt"], r"holds no input.txt \(or .gz\), where data_format duc looks for the test part"),
+        (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt \(or .gz\) is not there"),
+        (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt \(or .gz\) is not there"),
+        (["task1_ref1.txt", "task1_ref2.txt"], r"only one file of references \(.*task1_ref0.txt\).* gigaword"),
+        (list(DUC)[1:], r"input.txt has no references beside it: .*task1_ref0.txt"),
+    ],
+)
+def test_duc_with_a_missing_file(load, tmp_path, without, message):
+    write_all(tmp_path, {name: texts for name, texts in DUC.items() if name not in without})
+    with pytest.raises(ValueError, match=message):
+        load(test_file=tmp_path, data_format="duc")
+
+
+def test_duc_of_which_a_named_file_is_not_there(load, tmp_path):
+    write_all(tmp_path, DUC)
+    names = f"{tmp_path / 'input.txt'},{tmp_path / 'task1_ref0.txt'},{tmp_path / 'nowhere'}"
+    with pytest.raises(ValueError, match=r"nowhere is not there. For data_format duc name a folder, its input.txt"):
+        load(test_file=names, data_format="duc")
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "message"),
+    [
+        ("task1_ref2.txt", ["a"], r"input.txt has 2 lines and .*task1_ref2.txt has 1: line 2 has no partner"),
+        ("input.txt", ["a"] * 5, r"input.txt has 5 lines and .*task1_ref0.txt has 2: line 3 has no partner"),
+        ("task1_ref1.txt", ["a"] * 4, r"input.txt has 2 lines and .*task1_ref1.txt has 4: line 3 has no partner"),
+    ],
+)
+def test_duc_of_different_length(load, tmp_path, name, texts, message):
+    write_all(tmp_path, DUC | {name: texts})
+    with pytest.raises(ValueError, match=message):
+        load(test_file=tmp_path, data_format="duc")
+
+
+def test_rows_of_duc_through_json_are_the_same(load, tmp_path):
+    write_all(tmp_path, DUC)
+    duc = load(test_file=tmp_path, data_format="duc")["test"].to_list()
+    rows = [{"document": row["document"], "references": row["references"]} for row in duc]
+    assert load(test_file=write(tmp_path / "rows.json", json.dumps(rows)))["test"].to_list() == duc

@@ -1,0 +1,143 @@
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.data.files import write
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "lcsts_part3"
+
+
+def part(rows):
+    """Rows in the layout of PART_II and PART_III, and of PART_I where they have no score."""
+    texts = []
+    for number, (summary, text, *score) in enumerate(rows):
+        label = f"    <human_label>{score[0]}</human_label>\n" if score else ""
+        texts.append(
+            f"<doc id={number}>\n{label}    <summary>\n        {summary}\n    </summary>\n"
+            f"    <short_text>\n        {text}\n    </short_text>\n</doc>\n"
+        )
+    return "".join(texts)
+
+
+SCORED = [("可穿戴技术", "本文总结了十个", 5), ("差的", "不相关", 1), ("可以", "还算相关", 3), ("不好", "有点相关", 2)]
+
+
+def test_pairs_under_a_score_of_three_are_left_out(load, tmp_path):
+    file = write(tmp_path / "PART_III.txt", part(SCORED))
+    assert load(test_file=file, data_format="lcsts")["test"].to_list() == [
+        {"document": "本文总结了十个", "summary": "可穿戴技术", "id": 0, "human_label": 5},
+        {"document": "还算相关", "summary": "可以", "id": 2, "human_label": 3},
+    ]
+
+
+@pytest.mark.parametrize("least", [1, 2, 3, 4, 5])
+def test_the_least_score_can_be_chosen(load, tmp_path, least):
+    chance = random.Random(least)
+    rows = [(f"标题{number}", f"正文{number}", chance.randint(1, 5)) for number in range(60)]
+    loaded = load(test_file=write(tmp_path / "PART_III.txt", part(rows)), data_format="lcsts", min_score=least)["test"]
+    assert [tuple(row[name] for name in ("summary", "document", "human_label")) for row in loaded] == [
+        row for row in rows if row[2] >= least
+    ]
+
+
+def test_a_part_without_scores_is_taken_whole(load, tmp_path):
+    file = write(tmp_path / "PART_I.txt.gz", part([row[:2] for row in SCORED]))
+    loaded = load(train_file=file, data_format="lcsts", min_score=5)["train"]
+    assert loaded["summary"][:] == [row[0] for row in SCORED]
+    assert loaded.column_names == ["document", "summary", "id"]
+
+
+@pytest.mark.parametrize("inner", ["", "DATA"])
+def test_each_split_takes_its_part_of_the_folder(load, tmp_path, inner):
+    (tmp_path / inner).mkdir(exist_ok=True)
+    write(tmp_path / inner / "PART_I.txt", part([row[:2] for row in SCORED]))
+    write(tmp_path / inner / "PART_II.txt", part(SCORED))
+    write(tmp_path / inner / "PART_III.txt", part(SCORED[:1]))
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), tmp_path)
+    assert load(**files, data_format="lcsts").num_rows == {"train": 4, "validation": 2, "test": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<doc id=7><human_label>4</human_label><summary>标题</summary><short_text>正 & 文</short_text></doc>",
+        '\ufeff\r\n<doc id="7">\r\n<human_label>\r\n4 </human_label>\r\n<summary>\u3000标题\r\n</summary>\r\n'
+        "<short_text>\r\n\t正 & 文\u3000\r\n</short_text>\r\n</doc>\r\n\r\n",
+        "\n\n  <doc id = 7 >\n<short_text> 正 & 文</short_text ><summary>\n\n标题</summary>\n<human_label>4"
+        "</human_label>  </doc>   \n",
+    ],
+)
+def test_white_space_is_of_no_account(load, tmp_path, text):
+    expected = [{"document": "正 & 文", "summary": "标题", "id": 7, "human_label": 4}]
+    file = write(tmp_path / "PART_II.txt", text)
+    assert load(test_file=file, data_format="lcsts")["test"].to_list() == expected
+
+
+def test_documents_may_share_a_line(load, tmp_path):
+    file = write(tmp_path / "PART_I.txt", part([("a", "b"), ("c", "d"), ("e", "f")]).replace("\n", ""))
+    assert load(test_file=file, data_format="lcsts")["test"]["summary"][:] == ["a", "c", "e"]
+
+
+def test_a_text_of_several_lines_keeps_them(load, tmp_path):
+    file = write(tmp_path / "PART_I.txt", part([("标题", "一。\n\n      二。 <b>&lt;")]))
+    assert load(test_file=file, data_format="lcsts")["test"]["document"][:] == ["一。\n二。 <b>&lt;"]
+
+
+WHOLE = part([("标题", "正文", 4)])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (WHOLE + "<doc id=1>\n<summary>\n题", r"PART_II.txt, line 10: this <doc> has no </doc>: is the file cut off"),
+        (WHOLE + "\nstray\n" + WHOLE, r"PART_II.txt, line 11: 'stray' where <doc id=N> must stand"),
+        (WHOLE + '{"document": "a"}\n', r"line 10: '{\"document\": \"a\"}' where <doc id=N> must stand"),
+        ("</doc>\n" + WHOLE, r"line 1: '' where <doc id=N> must stand"),
+        ("<doc>\n</doc>\n", r"line 1: '<doc>' where <doc id=N> must stand"),
+        (WHOLE.replace("</doc>\n", "") + WHOLE, r"line 1: another <doc> begins before </doc>: is a line missing"),
+        (
+            WHOLE + WHOLE.replace("</summary>", ""),
+            r"line 10: a document has one <summary>.* this has human_label, short_",
+        ),
+        (WHOLE.replace("short_text", "text"), r"line 1: a document has one .* and this has human_label, summary"),
+        (WHOLE.replace("<short_text>", "<summary>x</summary><short_text>"), r"this has human_label, summary, summary"),
+        ("<doc id=0></doc>", r"line 1: .* and this has none of them"),
+        (WHOLE.replace(">4<", ">good<"), r"line 1: <human_label> is 'good', not a whole number from 1 to 5"),
+        (WHOLE.replace(">4<", "><"), r"line 1: <human_label> is '', not a whole number"),
+        (WHOLE + part([("a", "b")]), r"line 10: this document has no <human_label>, unlike those before it"),
+        (part([("a", "b")]) + WHOLE, r"line 9: this document has a <human_label>, unlike those before it"),
+        ("标题".encode("gbk") + b"\n", r"PART_II.txt, line 1: not UTF-8"),
+        (part(SCORED[1:2] * 3), r"PART_II.txt: none of the 3 rows is one with a score of 3 or more: give a lower min"),
+        ("\n", r"PART_II.txt holds no rows"),
+    ],
+)
+def test_broken_parts(load, tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        load(test_file=write(tmp_path / "PART_II.txt", content), data_format="lcsts")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"holds no PART_III.txt and no DATA/PART_III.txt \(or .gz\), where data_format lcsts looks for the test"),
+        ("nowhere", r"nowhere is not there. For data_format lcsts name a folder or a PART_\*.txt"),
+    ],
+)
+def test_lcsts_that_is_not_there(load, tmp_path, name, message):
+    with pytest.raises(ValueError, match=message):
+        load(test_file=tmp_path / name, data_format="lcsts")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the LCSTS pairs in ../shared/data/lcsts_part3")
+def test_the_published_test_set_has_725_pairs(load, tmp_path):
+    files = [SHARED / f"{split}.jsonl" for split in ("test", "validation")]
+    rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    texts = [(row["summary"], row["document"], row["human_label"]) for row in rows]
+    loaded = load(test_file=write(tmp_path / "PART_III.txt", part(texts)), data_format="lcsts")["test"]
+    assert len(rows) == 1106
+    assert len(loaded) == 725
+    assert [(row["summary"], row["document"]) for row in loaded] == [
+        (summary.strip(), text.strip()) for summary, text, score in texts if score >= 3
+    ]

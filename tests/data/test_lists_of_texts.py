@@ -1,0 +1,186 @@
+import json
+import logging
+from pathlib import Path
+
+import datasets
+import pytest
+
+from hf_summ.data import split_sentences
+from tests.data.files import ROWS, json_lines, write
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+CLUSTERS = [
+    {"documents": ["One. Two.", "Three."], "summary": "s", "id": 1},
+    {"documents": ["Four."], "summary": "t", "id": 2},
+]
+JOINED = [
+    {"document": "One. Two.\n\nThree.", "documents": ["One. Two.", "Three."], "summary": "s", "id": 1},
+    {"document": "Four.", "documents": ["Four."], "summary": "t", "id": 2},
+]
+
+
+@pytest.fixture
+def load_rows(load, tmp_path):
+    """The rows after a way through a .jsonl file, a .json list or a data set by name."""
+
+    def through(way, rows, **arguments):
+        if way == "jsonl":
+            return load(train_file=write(tmp_path / "rows.jsonl", json_lines(rows)), **arguments)["train"].to_list()
+        if way == "json":
+            return load(train_file=write(tmp_path / "rows.json", json.dumps(rows)), **arguments)["train"].to_list()
+        (tmp_path / "named").mkdir()
+        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
+        return load(dataset_name=str(tmp_path / "named"), **arguments)["train"].to_list()
+
+    return through
+
+
+WAYS = pytest.mark.parametrize("way", ["jsonl", "json", "name"])
+
+
+# documents
+
+
+@WAYS
+def test_documents_are_kept_and_joined(load_rows, way):
+    assert load_rows(way, CLUSTERS) == JOINED
+
+
+def test_sentences_of_joined_documents_are_those_of_each(load_rows):
+    for row in load_rows("jsonl", CLUSTERS):
+        assert split_sentences(row["document"]) == [s for part in row["documents"] for s in split_sentences(part)]
+
+
+@WAYS
+def test_a_list_under_another_name_becomes_documents(load_rows, way):
+    rows = [{"articles": row["documents"], "summary": row["summary"], "id": row["id"]} for row in CLUSTERS]
+    assert load_rows(way, rows, text_column="articles") == JOINED
+
+
+@WAYS
+def test_a_list_called_document_becomes_documents(load_rows, way):
+    rows = [{"document": row["documents"], "summary": row["summary"], "id": row["id"]} for row in CLUSTERS]
+    assert load_rows(way, rows) == JOINED
+
+
+@WAYS
+def test_a_text_called_document_comes_before_documents(load_rows, way):
+    rows = [{"document": "d", "documents": ["x", "y"], "summary": "s"}]
+    assert load_rows(way, rows) == rows
+
+
+@WAYS
+def test_columns_in_the_way_of_a_list_give_way(load_rows, way):
+    rows = [{"document": "d", "documents": ["x"], "passages": ["y", "z"], "summary": "s"}]
+    assert load_rows(way, rows, text_column="passages") == [
+        {"document": "y\n\nz", "documents": ["y", "z"], "summary": "s"}
+    ]
+
+
+@WAYS
+def test_blank_documents_are_left_out(load_rows, way, caplog):
+    rows = [
+        {"documents": ["one", " \n", None, "two"], "summary": "s"},
+        {"documents": ["", "\u200b"], "summary": "s"},
+        {"documents": [], "summary": "s"},
+        {"documents": None, "summary": "s"},
+    ]
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        assert load_rows(way, rows) == [{"document": "one\n\ntwo", "documents": ["one", "two"], "summary": "s"}]
+    (record,) = caplog.records
+    assert "3 of 4 rows have a blank document or summary" in record.message
+
+
+def test_lone_surrogates_in_documents(load_rows):
+    assert load_rows("json", [{"documents": ["a\ud83d"], "summary": "s"}])[0]["document"] == "a\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([CLUSTERS[0], {"documents": ["a", 7], "summary": "s"}], r"line 2: 'documents' holds a list with int in it"),
+        ([CLUSTERS[0], {"documents": [["a"]], "summary": "s"}], r"line 2: 'documents' holds a list with list in it"),
+        ([CLUSTERS[0], {"documents": "a", "summary": "s"}], r"line 2: 'documents' holds str, .*make it a list of one"),
+        ([ROWS[0], {"document": ["a"], "summary": "s"}], r"line 2: 'document' holds list, .*join its parts"),
+        ([{"documents": {"a": "b"}, "summary": "s"}], r"line 1: 'documents' holds dict, not text"),
+    ],
+)
+def test_documents_that_are_no_texts(load_rows, rows, message):
+    with pytest.raises(ValueError, match=message):
+        load_rows("jsonl", rows)
+
+
+def test_documents_by_name_that_are_no_texts(load_rows):
+    with pytest.raises(ValueError, match=r"train: the column 'documents' holds List.*, not text"):
+        load_rows("name", [{"documents": [1, 2], "summary": "s"}])
+
+
+# references
+
+
+@WAYS
+def test_the_first_reference_is_the_summary(load_rows, way):
+    rows = [{"document": "d", "references": ["first", "second"]}, {"document": "e", "references": ["", "only"]}]
+    assert load_rows(way, rows) == [
+        {"document": "d", "summary": "first", "references": ["first", "second"]},
+        {"document": "e", "summary": "only", "references": ["only"]},
+    ]
+
+
+@WAYS
+def test_references_beside_a_summary_stay_as_they_are(load_rows, way):
+    rows = [
+        {"document": "d", "summary": "own", "references": ["first", "second"]},
+        {"document": "e", "summary": "own", "references": None},
+    ]
+    assert load_rows(way, rows) == rows
+
+
+@WAYS
+def test_references_come_before_a_title_and_after_other_summaries(load_rows, way):
+    row = {"document": "d", "references": ["r"], "title": "t"}
+    assert load_rows(way, [row])[0]["summary"] == "r"
+    if way == "jsonl":
+        assert load_rows(way, [{**row, "highlights": "h"}])[0]["summary"] == "h"
+
+
+@WAYS
+def test_a_list_of_summaries_under_another_name_becomes_references(load_rows, way):
+    rows = [{"source": ["One.", "Two."], "target": ["a", "b"], "summary": "other"}]
+    assert load_rows(way, rows, text_column="source", summary_column="target") == [
+        {"document": "One.\n\nTwo.", "documents": ["One.", "Two."], "summary": "a", "references": ["a", "b"]}
+    ]
+
+
+def test_rows_without_any_reference_are_blank(load_rows):
+    with pytest.raises(ValueError, match="each of the 2 rows has a blank document or summary"):
+        load_rows("jsonl", [{"document": "d", "references": []}, {"document": "d", "references": [" "]}])
+
+
+# with a cache
+
+
+def test_lists_are_no_texts_to_the_cache(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "d", "documents": ["x"], "summary": "s"}]))
+    assert load(train_file=file)["train"]["document"][:] == ["d"]
+    assert load(train_file=file, text_column="documents")["train"]["document"][:] == ["x"]
+    assert load(train_file=file)["train"]["document"][:] == ["d"]
+
+
+# real sets
+
+
+@pytest.mark.skipif(not (SHARED / "neus_multidoc").is_dir(), reason="needs ../shared/data/neus_multidoc")
+def test_real_clusters_of_three_documents(load):
+    loaded = load(test_file=SHARED / "neus_multidoc" / "test.jsonl.gz")["test"]
+    assert len(loaded) == 307
+    assert all(row["document"] == "\n\n".join(row["documents"]) for row in loaded)
+    assert {len(documents) for documents in loaded["documents"]} == {3}
+
+
+@pytest.mark.skipif(not (SHARED / "scitldr_a").is_dir(), reason="needs ../shared/data/scitldr_a")
+def test_real_rows_with_several_references(load):
+    loaded = load(test_file=SHARED / "scitldr_a" / "test.jsonl.gz")["test"]
+    assert len(loaded) == 618
+    assert all(row["references"][0] == row["summary"] for row in loaded)
+    assert {len(references) for references in loaded["references"]} == {2, 3, 4}

@@ -1,0 +1,105 @@
+import logging
+
+import datasets
+import pytest
+
+from tests.data.files import json_lines, write
+
+BINS = ["abstractive", "extractive", "mixed", "abstractive", "mixed"]
+ROWS = [
+    {"text": f"text {number}", "summary": f"s{number}", "title": f"t{number}", "density": 1.5, "density_bin": density}
+    for number, density in enumerate(BINS)
+]
+
+
+@pytest.mark.parametrize("density_bin", ["abstractive", "mixed", "extractive", None])
+@pytest.mark.parametrize("name", ["train.jsonl", "train.jsonl.gz"])
+def test_rows_of_a_density_bin(load, tmp_path, name, density_bin):
+    write(tmp_path / name, json_lines(ROWS))
+    for file in (tmp_path, tmp_path / name):
+        loaded = load(train_file=file, data_format="newsroom", density_bin=density_bin)["train"]
+        assert loaded["summary"][:] == [
+            row["summary"] for row in ROWS if density_bin is None or row["density_bin"] == density_bin
+        ]
+        assert loaded.column_names == ["document", "summary", "title", "density", "density_bin"]
+
+
+def test_each_split_takes_its_part_of_the_folder(load, tmp_path):
+    for count, stem in enumerate(("train", "dev", "test"), 1):
+        write(tmp_path / f"{stem}.jsonl.gz", json_lines(ROWS[:count]))
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), tmp_path)
+    assert load(**files, data_format="newsroom").num_rows == {"train": 1, "validation": 2, "test": 3}
+
+
+def test_bins_do_not_share_a_cache(load, tmp_path):
+    write(tmp_path / "train.jsonl", json_lines(ROWS))
+    counts = [
+        len(load(train_file=tmp_path, data_format="newsroom", density_bin=density_bin)["train"])
+        for density_bin in ("abstractive", "extractive", "mixed", None, "abstractive")
+    ]
+    assert counts == [2, 1, 2, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"text": "a", "summary": "b"}, r"line 6: no 'density_bin' in this row, and density_bin mixed goes by it"),
+        ({"text": "a", "summary": "b", "density_bin": "low"}, r"line 6: 'density_bin' is 'low', .* abstractive, mixed"),
+        ({"text": "a", "summary": "b", "density_bin": None}, r"line 6: 'density_bin' is None"),
+    ],
+)
+def test_row_without_a_density_bin(load, tmp_path, row, message):
+    file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, row]))
+    assert len(load(train_file=file, data_format="newsroom")["train"]) == 6
+    with pytest.raises(ValueError, match=message):
+        load(train_file=file, data_format="newsroom", density_bin="mixed")
+
+
+def test_no_row_in_the_bin(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines(ROWS[:1] * 3))
+    with pytest.raises(
+        ValueError, match=r"rows.jsonl: none of the 3 rows is one in the density bin mixed: choose another"
+    ):
+        load(train_file=file, data_format="newsroom", density_bin="mixed")
+
+
+def test_folder_without_the_part(load, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"holds no dev.jsonl \(or .gz\), where data_format newsroom looks for the val"
+    ):
+        load(validation_file=tmp_path, data_format="newsroom")
+
+
+@pytest.fixture
+def named(tmp_path):
+    def make(rows):
+        (tmp_path / "named").mkdir()
+        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
+        return str(tmp_path / "named")
+
+    return make
+
+
+def test_density_bin_of_a_corpus_by_name(load, named):
+    corpus = load(dataset_name=named(ROWS), data_format="newsroom", density_bin="abstractive")
+    assert corpus["train"]["summary"][:] == ["s0", "s3"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"text": "a", "summary": "b"}], r"train: no column 'density_bin', .* the columns are text, summary"),
+        ([*ROWS, {**ROWS[0], "density_bin": "high"}], r"train, row 6: 'density_bin' is 'high'"),
+        (ROWS[:1], r"train: none of the 1 rows is one in the density bin mixed"),
+    ],
+)
+def test_corpus_by_name_without_the_bin(load, named, rows, message):
+    with pytest.raises(ValueError, match=message):
+        load(dataset_name=named(rows), data_format="newsroom", density_bin="mixed")
+
+
+def test_how_many_rows_are_taken_is_told(load, tmp_path, caplog):
+    write(tmp_path / "train.jsonl", json_lines(ROWS))
+    with caplog.at_level(logging.INFO, logger="hf_summ"):
+        load(train_file=tmp_path, data_format="newsroom", density_bin="mixed")
+    assert "2 of 5 rows are taken, those in the density bin mixed" in caplog.text

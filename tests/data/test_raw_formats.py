@@ -1,0 +1,85 @@
+import datasets
+import pytest
+
+from hf_summ.data.raw_formats import DATA_FORMATS
+from tests.data.files import ROWS, json_lines, write
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("gigawords", "'gigaword'"), ("LCSTS", "'lcsts'"), ("cnn-dm", "'cnn_dm'"), ("multinews", "'multi_news'")],
+)
+def test_unknown_format_names_the_nearest(load, name, hint):
+    with pytest.raises(
+        ValueError, match=rf"no data_format '{name}'; did you mean {hint}\?.* gigaword, lcsts, multi_news"
+    ):
+        load(train_file="x", data_format=name)
+
+
+def test_unknown_format_that_is_near_none(load):
+    with pytest.raises(ValueError, match=r"no data_format 'zzz'. The formats are gigaword"):
+        load(train_file="x", data_format="zzz")
+
+
+@pytest.mark.parametrize("data_format", [None, *DATA_FORMATS])
+@pytest.mark.parametrize(
+    ("option", "value", "owner"), [("min_score", 3, "lcsts"), ("density_bin", "mixed", "newsroom")]
+)
+def test_option_of_another_format(load, data_format, option, value, owner):
+    if data_format == owner:
+        return
+    with pytest.raises(
+        ValueError,
+        match=rf"{option} \({value}\) is an option of data_format {owner}, .* is {data_format or 'not given'}",
+    ):
+        load(train_file="x", data_format=data_format, **{option: value})
+
+
+@pytest.mark.parametrize("score", [0, 6, -3])
+def test_score_that_no_pair_can_have(load, score):
+    with pytest.raises(ValueError, match=rf"min_score is {score}, but the scores of LCSTS are 1 to 5"):
+        load(train_file="x", data_format="lcsts", min_score=score)
+
+
+def test_density_bin_that_there_is_not(load):
+    with pytest.raises(
+        ValueError, match=r"no density_bin 'abstract'; did you mean 'abstractive'\?.* abstractive, mixed, e"
+    ):
+        load(train_file="x", data_format="newsroom", density_bin="abstract")
+
+
+@pytest.mark.parametrize("data_format", ["gigaword", "lcsts", "duc", "cnn_dm"])
+def test_format_of_files_with_a_name(load, data_format):
+    with pytest.raises(
+        ValueError, match=rf"data_format {data_format} reads files as they were distributed, not org/na"
+    ):
+        load(dataset_name="org/name", data_format=data_format)
+
+
+def test_folder_without_a_format(load, tmp_path):
+    with pytest.raises(ValueError, match=r"is a folder: name the file in it.* or give data_format"):
+        load(train_file=tmp_path)
+
+
+def test_a_file_read_in_two_formats_has_two_caches(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([{"document": "a ||||| b", "summary": "s"}]))
+    assert load(train_file=file)["train"]["document"][:] == ["a ||||| b"]
+    assert load(train_file=file, data_format="multi_news")["train"]["document"][:] == ["a\n\nb"]
+    assert load(train_file=file)["train"]["document"][:] == ["a ||||| b"]
+
+
+def test_multi_news_by_name(load, tmp_path):
+    rows = [{"document": "One.\nTwo. ||||| Three.", "summary": "– s"}, {"document": "|||||", "summary": "– t"}]
+    (tmp_path / "named").mkdir()
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
+    corpus = load(dataset_name=str(tmp_path / "named"), data_format="multi_news")
+    assert corpus["train"].to_list() == [
+        {"document": "One.\nTwo.\n\nThree.", "documents": ["One.\nTwo.", "Three."], "summary": "– s"}
+    ]
+
+
+def test_columns_may_be_named_where_the_format_has_none(load, tmp_path):
+    write(tmp_path / "train.article.txt", "".join(row["document"] + "\n" for row in ROWS))
+    write(tmp_path / "train.title.txt", "".join(row["summary"] + "\n" for row in ROWS))
+    corpus = load(train_file=tmp_path, data_format="gigaword", text_column="body", summary_column="title")
+    assert corpus["train"].to_list() == ROWS

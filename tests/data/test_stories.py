@@ -1,0 +1,111 @@
+import logging
+
+import pytest
+
+from tests.data.files import write
+
+STORY = "(CNN) -- It rained.\n\nThen it stopped. \n\n\n@highlight\n\nIt rained\n\n@highlight\n\nIt stopped\n"
+ROW = {"document": "(CNN) -- It rained.\nThen it stopped.", "summary": "It rained\nIt stopped"}
+
+
+def write_stories(folder, **stories):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in stories.items():
+        write(folder / f"{name}.story", text)
+    return folder
+
+
+def numbered(number):
+    return f"text {number}\n\n@highlight\n\nh{number}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STORY,
+        STORY.replace("\n", "\r\n"),
+        STORY.rstrip("\n"),
+        STORY.replace("\n\n", "\n"),
+        STORY.replace("@", "  @"),
+        "\ufeff" + STORY,
+    ],
+)
+def test_highlights_become_the_lines_of_the_summary(load, tmp_path, text):
+    folder = write_stories(tmp_path / "stories", ab12=text)
+    assert load(train_file=folder, data_format="cnn_dm")["train"].to_list() == [{**ROW, "id": "ab12"}]
+
+
+def test_the_word_highlight_in_a_line_is_text(load, tmp_path):
+    folder = write_stories(tmp_path, a="an @highlight here\n@highlight\na @highlight there\n")
+    (row,) = load(train_file=folder, data_format="cnn_dm")["train"].to_list()
+    assert row == {"document": "an @highlight here", "summary": "a @highlight there", "id": "a"}
+
+
+def test_several_folders_in_the_order_of_names(load, tmp_path):
+    cnn = write_stories(tmp_path / "cnn" / "stories", b=numbered(2), a=numbered(1))
+    mail = write_stories(tmp_path / "dailymail" / "stories", c=numbered(3), a=numbered(4))
+    write(cnn / "readme.txt", "no story")
+    loaded = load(train_file=f"{cnn}, {mail}", data_format="cnn_dm")["train"]
+    assert loaded["summary"][:] == ["h1", "h2", "h4", "h3"]
+    one = load(train_file=mail / "c.story", data_format="cnn_dm")["train"]
+    assert one["summary"][:] == ["h3"]
+
+
+def test_a_list_names_the_stories_of_a_split(load, tmp_path):
+    write_stories(tmp_path / "cnn", a=numbered(1), b=numbered(2), c=numbered(3))
+    names = write(tmp_path / "test.txt", "cnn/c.story\n\ncnn/a.story\n")
+    loaded = load(test_file=names, data_format="cnn_dm")["test"]
+    assert loaded["id"][:] == ["c", "a"]
+
+
+def test_empty_hidden_and_bare_stories_are_blank(load, tmp_path, caplog):
+    folder = write_stories(tmp_path, a=STORY, b="", c="text only\n", d="@highlight\n\nalone\n")
+    # what macOS leaves is not text at all
+    write(folder / "._a.story", b"\x00\x05\x16\x07\xff")
+    with caplog.at_level(logging.WARNING, logger="hf_summ"):
+        loaded = load(train_file=folder, data_format="cnn_dm")["train"]
+    assert loaded["id"][:] == ["a"]
+    (record,) = caplog.records
+    assert f"{folder}: 4 of 5 rows have a blank document or summary and are left out" in record.message
+    assert "(._a.story, b.story, c.story, d.story)" in record.message
+
+
+def test_stories_that_change_are_read_anew(load, tmp_path):
+    folder = write_stories(tmp_path / "stories", a=numbered(1), b=numbered(2))
+    assert load(train_file=folder, data_format="cnn_dm")["train"]["summary"][:] == ["h1", "h2"]
+    write_stories(folder, b=numbered(345))
+    assert load(train_file=folder, data_format="cnn_dm")["train"]["summary"][:] == ["h1", "h345"]
+    (folder / "a.story").unlink()
+    assert load(train_file=folder, data_format="cnn_dm")["train"]["summary"][:] == ["h345"]
+
+
+def test_list_with_a_name_that_is_not_there(load, tmp_path):
+    write_stories(tmp_path, a=numbered(1))
+    names = write(tmp_path / "list.txt", "a.story\nb.story\n")
+    with pytest.raises(ValueError, match=r"list.txt, line 2: .*b.story is not there: each line names a .story file"):
+        load(train_file=names, data_format="cnn_dm")
+
+
+def test_list_without_names(load, tmp_path):
+    names = write(tmp_path / "list.txt", "\n")
+    with pytest.raises(ValueError, match=r"list.txt holds no rows"):
+        load(train_file=names, data_format="cnn_dm")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", r"holds no .story file: name the folder that does, such as cnn/stories"),
+        ("nowhere", r"nowhere is not there. For data_format cnn_dm name folders of .story files"),
+        ("nowhere.story", r"nowhere.story is not there. For data_format cnn_dm"),
+    ],
+)
+def test_stories_that_are_not_there(load, tmp_path, name, message):
+    with pytest.raises(ValueError, match=message):
+        load(train_file=tmp_path / name, data_format="cnn_dm")
+
+
+def test_story_that_is_not_utf8(load, tmp_path):
+    folder = write_stories(tmp_path, a=numbered(1), b=b"text\n" + "é\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"b.story, line 2: not UTF-8"):
+        load(train_file=folder, data_format="cnn_dm")
