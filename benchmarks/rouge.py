@@ -1,4 +1,4 @@
-"""Pairs a second of both modes of ROUGE, and the time of the bootstrap, on one core.
+"""Pairs a second of both modes of ROUGE and of the package rouge-score, and the time of the bootstrap, on one core.
 
 Run: python benchmarks/rouge.py
 """
@@ -12,8 +12,10 @@ from measuring import cpu_seconds, fix_allocator, print_table
 fix_allocator()
 
 import numpy as np
+from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import bootstrap_interval, paired_bootstrap, rouge155_scores, rouge_scores
+from hf_summ.evaluation.rouge import METRICS
 
 _THREE = ("rouge1", "rouge2", "rougeL")
 
@@ -24,6 +26,13 @@ def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> 
     drawn = np.minimum(generator.zipf(1.3, (sentences, words)), 30_000)
     lines = (" ".join(f"w{chr(97 + n % 26)}rd{n:x}".replace("0", "o") + endings[n % 6] for n in row) for row in drawn)
     return "\n".join(f"{line}." for line in lines)
+
+
+def package_scores(predictions: list[str], references: list[str]) -> None:
+    """What mode rouge_score computes by lines, by the package itself."""
+    scorer = RougeScorer(METRICS, use_stemmer=True)
+    for prediction, reference in zip(predictions, references, strict=True):
+        scorer.score(reference, prediction)
 
 
 def main() -> None:
@@ -38,7 +47,9 @@ def main() -> None:
         texts = [made_up_text(generator, sentences, words) for _ in range(2 * arguments.pairs)]
         predictions, references = texts[::2], texts[1::2]
         candidates = {
+            "rouge-score, the package": partial(package_scores, predictions, references),
             "rouge_score 1/2/L/Lsum": partial(rouge_scores, predictions, references),
+            "rouge_score 1/2/L/Lsum by lines": partial(rouge_scores, predictions, references, sentences="lines"),
             "rouge155 1/2/L": partial(rouge155_scores, predictions, references, metrics=_THREE),
             "rouge155 1/2/L by lines": partial(
                 rouge155_scores, predictions, references, metrics=_THREE, sentences="lines"

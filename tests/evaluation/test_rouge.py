@@ -1,6 +1,17 @@
+import gzip
+import json
+import warnings
+from pathlib import Path
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import rouge, rouge_scores
+from hf_summ.evaluation.rouge import METRICS
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
 
 PREDICTIONS = ["The mayor opened a bridge. It cost 12 million.", "Nothing in common"]
 REFERENCES = ["It cost 12 millions. The mayor opened the bridge.", "Quite another text"]
@@ -10,11 +21,64 @@ def test_scores_agree_with_counts_by_hand():
     # 9 words each; common: the mayor open(ed) bridge it cost 12 million(s) = 8 with the stemmer
     # bigrams 8 each; common: the-mayor mayor-open it-cost cost-12 12-million = 5
     scores = rouge_scores(PREDICTIONS[:1], REFERENCES[:1])
-    assert scores["rouge1"] == [pytest.approx(100 * 8 / 9)]
-    assert scores["rouge2"] == [pytest.approx(100 * 5 / 8)]
+    points = {metric: float(values.fmeasure[0]) for metric, values in scores.items()}
+    assert points["rouge1"] == pytest.approx(100 * 8 / 9)
+    assert points["rouge2"] == pytest.approx(100 * 5 / 8)
     # in one sequence only a sentence of the two can match; the longer common part is "the mayor opened bridge"
-    assert scores["rougeL"] == [pytest.approx(100 * 4 / 9)]
-    assert scores["rougeLsum"] == [pytest.approx(100 * 8 / 9)]
+    assert points["rougeL"] == pytest.approx(100 * 4 / 9)
+    assert points["rougeLsum"] == pytest.approx(100 * 8 / 9)
+
+
+def assert_same_as_the_package(predictions: list[str], references: list[list[str]], use_stemmer: bool) -> None:
+    """Every metric's precision, recall and F of every pair, texts taken line by line as the package does."""
+    scores = rouge_scores(predictions, references, use_stemmer, sentences="lines")
+    scorer = RougeScorer(METRICS, use_stemmer=use_stemmer)
+    for row, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
+        for metric, expected in scorer.score_multi(texts, prediction).items():
+            found = [column[row] for column in scores[metric]]
+            assert found == pytest.approx([100 * value for value in expected], rel=0, abs=1e-9), (metric, row)
+
+
+# words that share stems, capitals and small letters that change their length or alphabet, punctuation, line ends
+WORDS = st.sampled_from(
+    "the a of skies sky opened opens Opening news ties dying is 12 twenty-one U.S. İstanbul \u212a café ſtill".split()
+)
+BETWEEN = st.sampled_from([" ", " ", " ", "\n", "\n\n", ". ", " - ", "\0", "\u2028", "\ud800"])
+LINES = st.lists(st.tuples(WORDS, BETWEEN), max_size=30).map(lambda parts: "".join(map("".join, parts)))
+TEXTS = LINES | st.text(max_size=20)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=3), st.booleans())
+@pytest.mark.filterwarnings("ignore:the references hold")
+def test_scores_are_those_of_the_package_on_made_up_texts(rows, use_stemmer):
+    # a last pair that holds words, without which there is nothing to score
+    rows = [*rows, ("one", ["one"])]
+    predictions, references = map(list, zip(*rows, strict=True))
+    assert_same_as_the_package(predictions, references, use_stemmer)
+
+
+@pytest.mark.parametrize("name", ["cnn_highlights", "scitldr_a"])
+def test_scores_are_those_of_the_package_on_real_texts(name):
+    file = DATA / name / "test.jsonl.gz"
+    if not file.is_file():
+        pytest.skip(f"{file} is not there")
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line, _ in zip(lines, range(60), strict=False)]
+    # sentences on lines of their own
+    predictions = ["\n".join(row["document"][:600].split(". ")) for row in rows]
+    assert_same_as_the_package(predictions, [row.get("references", [row["summary"]]) for row in rows], True)
+
+
+def test_of_several_references_the_best_counts_for_each_metric():
+    # the first has more of the words, the second more of the pairs
+    scores = rouge_scores(["a b c d"], [["d c b a", "a b x y"]], use_stemmer=False)
+    assert scores["rouge1"].fmeasure[0] == 100
+    assert scores["rouge2"].fmeasure[0] == pytest.approx(100 / 3)
+    # precision and recall are those of the best, not each the best: 2 of 2 and 2 of 20 are worse than 1 of 2 both
+    long = "a b" + " x" * 18
+    best = rouge_scores(["a b"], [[long, "a y"]], metrics=["rouge1"])["rouge1"]
+    assert [float(column[0]) for column in best] == [50, 50, 50]
 
 
 def test_rouge_is_the_rounded_mean_of_examples():
@@ -29,7 +93,7 @@ def test_stemmer_makes_forms_of_a_word_equal():
 
 def test_empty_prediction_scores_zero():
     scores = rouge_scores(["", " \n", "one text"], ["one text", "one text", "one text"])
-    assert all(values == [0, 0, 100] for values in scores.values())
+    assert all(list(values.fmeasure) == [0, 0, 100] for values in scores.values())
 
 
 def test_line_ends_part_sentences_for_rougelsum():
@@ -62,7 +126,36 @@ def test_nothing_to_score_is_an_error():
         rouge([], [])
 
 
+@pytest.mark.filterwarnings("ignore:the references hold")
 @pytest.mark.parametrize("references", [["", " "], ["你好"]])
 def test_references_without_words_are_an_error(references):
     with pytest.raises(ValueError, match="no reference holds a word"):
         rouge(references, references)
+
+
+def test_other_alphabets_in_english_mode_are_warned_of():
+    with pytest.warns(UserWarning, match="hold 2 letters outside of a to z"):
+        rouge_scores(["Müller kam"], ["Müller kam spät"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rouge_scores(["Müller kam"], ["Müller kam spät"], language="de")
+        rouge_scores(["the cafe"], ["“the café” " + "is open " * 30])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": ["rougeSU4"]}, r"`metrics` holds \['rougeSU4'\]: choose of rouge1, rouge2, rougeL, rougeLsum"),
+        ({"sentences": "words"}, "`sentences` is 'words'"),
+        ({"mode": "perl"}, "`mode` is 'perl': choose 'rouge_score' or 'rouge155'"),
+        ({"byte_limit": 75}, "mode 'rouge_score' does not take byte_limit: use mode='rouge155'"),
+        ({"word_limit": 10}, "mode 'rouge_score' does not take word_limit"),
+    ],
+)
+def test_impossible_options_are_an_error(options, message):
+    with pytest.raises(ValueError, match=message):
+        rouge(["a"], ["a"], **options)
+
+
+def test_limits_that_are_none_are_no_limits():
+    assert rouge(["a"], ["a"], byte_limit=None)["rouge1"] == 100

@@ -9,9 +9,10 @@ import pytest
 
 from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
 from hf_summ.evaluation import rouge155 as module
-from hf_summ.evaluation.rouge155 import METRICS_155, _matched
+from hf_summ.evaluation.rouge155 import METRICS_155
 from hf_summ.evaluation.rouge155_words import porter_stem, read_words, wordnet_exceptions
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
+from tests.evaluation.test_rouge_counts import naive_lcs
 
 WORDS = """the a of it was were went children better mice running runs ran agreed agreement environmental governmental
 yesterday yes youth happily relational hopping falling mayor's U.S. twenty-one 12 3,000 café Zürich naïve co-operate
@@ -91,33 +92,6 @@ def naive_scores(peer: list[list[str]], models: list[list[list[str]]]) -> dict[s
         f = 2 * precision * recall / (precision + recall) if hits else 0
         result[metric] = (precision, recall, f)
     return result
-
-
-def naive_lcs(model: list, peer: list) -> set[int]:
-    """Places of `model` on the LCS that ROUGE-1.5.5 traces: diagonal at equal words, else up, else left."""
-    table = np.zeros((len(model) + 1, len(peer) + 1), dtype=int)
-    for i, j in product(range(1, len(model) + 1), range(1, len(peer) + 1)):
-        same = model[i - 1] == peer[j - 1]
-        table[i, j] = table[i - 1, j - 1] + 1 if same else max(table[i - 1, j], table[i, j - 1])
-    places, i, j = set(), len(model), len(peer)
-    while i and j:
-        if model[i - 1] == peer[j - 1]:
-            i, j = i - 1, j - 1
-            places.add(i)
-        elif table[i - 1, j] >= table[i, j - 1]:
-            i -= 1
-        else:
-            j -= 1
-    return places
-
-
-def test_matched_places_are_those_of_the_full_table():
-    generator = random.Random(0)
-    for _ in range(3000):
-        words = range(generator.randrange(1, 8))
-        model, *others = (generator.choices(words, k=generator.randrange(12)) for _ in range(generator.randrange(2, 5)))
-        expected = set().union(*(naive_lcs(model, other) for other in others))
-        assert {place for place in range(len(model)) if _matched(model, others) >> place & 1} == expected
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -301,12 +275,3 @@ def test_what_cannot_be_scored_is_an_error(arguments, message):
 def test_impossible_options_are_an_error(options, message):
     with pytest.raises(ValueError, match=message):
         rouge155_scores(["a"], ["a"], **options)
-
-
-def test_modes_are_told_apart():
-    with pytest.raises(ValueError, match="`mode` is 'perl': choose 'rouge_score' or 'rouge155'"):
-        rouge(["a"], ["a"], mode="perl")
-    with pytest.raises(ValueError, match="mode 'rouge_score' does not take byte_limit"):
-        rouge(["a"], ["a"], byte_limit=75)
-    with pytest.raises(ValueError, match="does not take several references"):
-        rouge(["a"], [["a", "b"]])

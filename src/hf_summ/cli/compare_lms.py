@@ -45,9 +45,11 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: a file that is not there, blank or not UTF-8, a percentile outside 0 to 100, an output in a folder
             that does not exist, or see `load_language_model`. All are told before anything long starts.
     """
+    from hf_summ.evaluation.text_files import read_text
+
     _check(arguments)
-    texts = [(file, _read(file)) for file in arguments.files]
-    random_text = None if arguments.random_text is None else _read(arguments.random_text)
+    texts = [(file, read_text(file)) for file in arguments.files]
+    random_text = None if arguments.random_text is None else read_text(arguments.random_text)
     from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 
     language_models = [load_language_model(name) for name in arguments.models]
@@ -73,19 +75,6 @@ def _check(arguments: argparse.Namespace) -> None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
             raise ValueError(f"--output {output}: name a file, in a folder that exists")
-
-
-def _read(file: str) -> str:
-    try:
-        # a byte-order mark is no part of the text
-        text = Path(file).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is not text in UTF-8 (byte {error.start}): convert it") from error
-    if not text.strip():
-        raise ValueError(f"{file} is blank: give a text to judge")
-    return text
 
 
 def _table(compared: dict) -> str:

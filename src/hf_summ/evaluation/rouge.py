@@ -1,19 +1,41 @@
-"""ROUGE (Lin 2004)."""
+"""ROUGE (Lin 2004) as Google's rouge-score computes it, and both ways of computing it by name."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from huggingface_hub.utils import tqdm
-from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer
 
-from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge155 import rouge155_scores
-from hf_summ.evaluation.words import WordTokenizer, check_pairs, is_english, no_words
+from hf_summ.evaluation.rouge_counts import (
+    Counts,
+    Ids,
+    Measure,
+    Reader,
+    Scores,
+    Text,
+    check_options,
+    check_rows,
+    line_reader,
+    ngrams,
+    other_reader,
+    score_rows,
+    sequence_lcs,
+    summary_lcs,
+)
+from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
 
-METRICS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
-# a corpus that is scored within this many seconds shows no bar
-_PATIENCE = 3.0
+MODES = ("rouge_score", "rouge155")
+_TOKENIZER = DefaultTokenizer(use_stemmer=True)
+_MEASURES: dict[str, Measure] = {
+    "rouge1": ngrams(1),
+    "rouge2": ngrams(2),
+    "rougeL": sequence_lcs,
+    "rougeLsum": summary_lcs,
+}
+METRICS = tuple(_MEASURES)
+# what only the script's mode has
+_LIMITS = ("byte_limit", "word_limit")
 
 
 def rouge(
@@ -26,54 +48,103 @@ def rouge(
 ) -> dict[str, float]:
     """Macro means of F over the examples, in points, 0 to 100, to 4 digits.
 
+    See `rouge_scores_in_mode` for the arguments and errors.
+    """
+    scores = rouge_scores_in_mode(mode, predictions, references, use_stemmer, language, **options)
+    return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
+
+
+def rouge_scores_in_mode(
+    mode: str,
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    use_stemmer: bool = True,
+    language: str = "en",
+    **options: Any,
+) -> dict[str, Scores]:
+    """Metric -> precision, recall and F of each example.
+
     Args:
         mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL takes a summary as one
             sequence; rougeLsum goes sentence by sentence and is what papers on summaries of several sentences call
             ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers print: rouge1, rouge2, rouge3,
             rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: of "rouge155" alone, see `rouge155_scores`.
+        options: `metrics` and `sentences`; of "rouge155" alone `byte_limit` and `word_limit`.
 
     See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
 
     Raises:
         ValueError: another mode, or options that "rouge_score" does not have.
     """
-    if mode == "rouge155":
-        scores = rouge155_scores(predictions, references, use_stemmer, language, **options)
-        return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
-    if mode != "rouge_score":
+    if mode not in MODES:
         raise ValueError(f"`mode` is '{mode}': choose 'rouge_score' or 'rouge155'")
-    single = [reference for reference in references if isinstance(reference, str)]
-    if options or len(single) != len(references):
-        given = ", ".join(options) or "several references a row"
-        raise ValueError(f"mode 'rouge_score' does not take {given}: use mode='rouge155'")
-    means = rouge_scores(predictions, single, use_stemmer, language)
-    return {metric: round(sum(values) / len(values), 4) for metric, values in means.items()}
+    if mode == "rouge155":
+        return rouge155_scores(predictions, references, use_stemmer, language, **options)
+    limits = [name for name in _LIMITS if options.pop(name, None) is not None]
+    if limits:
+        raise ValueError(f"mode 'rouge_score' does not take {', '.join(limits)}: use mode='rouge155'")
+    return rouge_scores(predictions, references, use_stemmer, language, **options)
 
 
 def rouge_scores(
-    predictions: Sequence[str], references: Sequence[str], use_stemmer: bool = True, language: str = "en"
-) -> dict[str, list[float]]:
-    """F of each example in points, 0 to 100: metric -> one score a pair. An empty prediction scores 0.
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    use_stemmer: bool = True,
+    language: str = "en",
+    metrics: Sequence[str] = METRICS,
+    sentences: str = "split",
+) -> dict[str, Scores]:
+    """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
     Args:
-        use_stemmer: Porter's stemmer, for English only.
-        language: ISO 639 code. English is read as `rouge-score` reads it: words of a-z and 0-9. Other languages are
+        references: one text a row, or several, of which for each metric the one with the highest F counts
+            (`RougeScorer.score_multi`).
+        use_stemmer: Porter's stemmer as NLTK extends it, for English only.
+        language: ISO 639 code. English is read as rouge-score reads it: words of a-z and 0-9. Other languages are
             split into words of any script, and into characters where there are no spaces.
+        metrics: which of `METRICS`.
+        sentences: "split" splits lines into sentences; "lines" takes each line for one, as rouge-score does.
 
     Raises:
-        ValueError: as many predictions as references are needed, at least one, and references that hold words.
+        ValueError: other numbers of predictions than of references, none at all, a row without a reference, references
+            that hold no words, an unknown metric or value of `sentences`.
+
+    Warns:
+        UserWarning: English is asked for and the references are written in another alphabet.
     """
-    check_pairs(predictions, references)
-    tokenizer = DefaultTokenizer(use_stemmer) if is_english(language) else WordTokenizer()
-    if not any(map(tokenizer.tokenize, references)):
-        raise ValueError(no_words("nothing to score: no reference holds a word", language))
-    scorer = RougeScorer(METRICS, tokenizer=tokenizer)
-    scores: dict[str, list[float]] = {metric: [] for metric in METRICS}
-    pairs = zip(predictions, references, strict=True)
-    for prediction, reference in tqdm(pairs, desc="ROUGE", total=len(references), delay=_PATIENCE, leave=False):
-        # rouge-score takes lines for sentences
-        lines = ("\n".join(split_sentences(text, language)) for text in (reference, prediction))
-        for metric, score in scorer.score(*lines).items():
-            scores[metric].append(100.0 * score.fmeasure)
-    return scores
+    rows = check_rows(predictions, references)
+    check_options(metrics, METRICS, sentences)
+    warn_of_foreign_letters((text for row in rows for text in row), language)
+    read = _reader(use_stemmer, sentences, language) if is_english(language) else other_reader(language, sentences)
+    measures = {metric: _of_best(_MEASURES[metric]) for metric in metrics}
+    return score_rows(predictions, rows, read, measures, "ROUGE", language)
+
+
+def _reader(use_stemmer: bool, sentences: str, language: str) -> Reader:
+    """The function that reads English as rouge-score's own tokenizer does."""
+    ids = Ids(_stem if use_stemmer else None)
+    # lowercased as a text, since a few letters outside ASCII have small ones inside it; surrogates are no letters
+    return line_reader(lambda line: ids.read(line.lower().encode("utf-8", "replace")), language, sentences)
+
+
+@lru_cache(maxsize=1 << 18)
+def _stem(word: str) -> str:
+    return "".join(_TOKENIZER.tokenize(word))
+
+
+def _of_best(measure: Measure) -> Measure:
+    """The measure against that one of the references with the highest F, of equal ones the first."""
+
+    def best(peer: Text, models: list[Text]) -> Counts:
+        if len(models) == 1:
+            return measure(peer, models)
+        return max((measure(peer, [model]) for model in models), key=_fmeasure)
+
+    return best
+
+
+def _fmeasure(counts: Counts) -> float:
+    """F as rouge-score rounds it, which decides between references that are equally good."""
+    hits, in_peer, in_model = counts
+    precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
+    return 2 * precision * recall / (precision + recall) if hits else 0.0

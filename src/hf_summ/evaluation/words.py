@@ -1,22 +1,16 @@
 """What counts as a word when texts are compared, and what every measure of pairs checks first."""
 
 import re
-from collections.abc import Sequence
-
-from rouge_score.tokenizers import Tokenizer
+import warnings
+from collections.abc import Iterable, Sequence
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 # Japanese and Chinese put no spaces between words, so each of their characters counts as one
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPHIC}]|[^\W{_IDEOGRAPHIC}]+")
-
-
-class WordTokenizer(Tokenizer):
-    """Lowercased words of any script; Chinese and Japanese by characters."""
-
-    def tokenize(self, text: str) -> list[str]:
-        """The words of `text`, punctuation left out."""
-        return _WORD.findall(text.lower())
+_FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
+# names and loan words of English news stay below this share of the characters, German and French do not
+_FOREIGN_SHARE = 0.005
 
 
 def split_words(text: str, language: str = "en") -> list[str]:
@@ -46,3 +40,23 @@ def no_words(finding: str, language: str) -> str:
     """The message for a `finding` such as `source 3 holds no word`, with what may be the reason."""
     hint = "; English is read as a-z and 0-9, so name the language of other scripts" if is_english(language) else ""
     return f"{finding} (language '{language}'){hint}"
+
+
+def warn_of_foreign_letters(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
+    """Warns (UserWarning) where texts that are read as English hold more letters outside of a to z than English does.
+
+    Args:
+        stacklevel: as of `warnings.warn`; 3 is the caller's caller.
+    """
+    if not is_english(language):
+        return
+    foreign = total = 0
+    for text in references:
+        total += len(text)
+        foreign += 0 if text.isascii() else len(_FOREIGN_LETTER.findall(text))
+    if foreign > _FOREIGN_SHARE * total:
+        warnings.warn(
+            f"the references hold {foreign} letters outside of a to z, at which ROUGE splits words: for another "
+            "language than English, give `language`",
+            stacklevel=stacklevel,
+        )

@@ -1,0 +1,121 @@
+"""`hf-summ evaluate`: ROUGE of predictions with its intervals, beside another system's, and their novelty."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+_FILES = ("predictions", "references", "sources", "against")
+_SETTINGS = ("rouge", "language", "sentences", "byte_limit", "word_limit", "resamples", "seed", "average", "count")
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line's."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="score predictions against references",
+        description="Prints ROUGE with 95% bootstrap intervals, the difference to another system, novelty and "
+        "lengths. Files hold a text a line, or rows (.jsonl, .json, .csv) of which predictions are the column "
+        "`prediction`, references `references`, `reference` or `summary`, sources `document`; each also as .gz.",
+    )
+    parser.add_argument("--predictions", required=True, metavar="FILE", help="summaries to score")
+    parser.add_argument(
+        "--references", metavar="FILE", help="summaries to score against; by default columns of the predictions' rows"
+    )
+    parser.add_argument("--sources", metavar="FILE", help="summarized documents, for novelty and compression")
+    parser.add_argument("--against", metavar="FILE", help="another system's predictions, for a paired bootstrap")
+    parser.add_argument(
+        "--rouge",
+        choices=("rouge155", "rouge_score"),
+        default="rouge155",
+        help="as the Perl script ROUGE-1.5.5 counts, which papers print (rouge155), or as Google's rouge-score does",
+    )
+    parser.add_argument("--metrics", nargs="+", metavar="NAME", help="such as rouge1 rouge2 rougeL; by default all")
+    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries (en)")
+    parser.add_argument("--no_stemmer", action="store_true", help="count forms of a word as different words")
+    parser.add_argument("--byte_limit", type=int, metavar="N", help="cut summaries after N bytes (rouge155)")
+    parser.add_argument("--word_limit", type=int, metavar="N", help="cut summaries after N words (rouge155)")
+    parser.add_argument(
+        "--sentences",
+        choices=("split", "lines"),
+        default="split",
+        help="split lines into sentences, or take each for one",
+    )
+    parser.add_argument("--average", choices=("macro", "micro"), default="macro", help="of novelty (macro)")
+    parser.add_argument("--count", choices=("types", "tokens"), default="types", help="of novel n-grams (types)")
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (1000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the paired bootstrap (0)")
+    parser.add_argument(
+        "--output", metavar="REPORT.json", help="file to write all figures to; the tables go to REPORT.md beside it"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Score the predictions.
+
+    Raises:
+        ValueError: files that are not there or cannot be read, that do not belong together, or see `read_predictions`,
+            `build_report`; fewer than one resample; an output that is no .json file, stands in a folder that does not
+            exist, or would replace a file that is read.
+    """
+    _check(arguments)
+    from hf_summ.evaluation.report import Settings, as_text, build_report
+    from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+
+    predictions = read_predictions(arguments.predictions)
+    references = read_references(arguments.references or arguments.predictions)
+    if arguments.references is None and references.column == predictions.column:
+        raise ValueError(
+            f"{predictions.name} holds no references beside its predictions: name their file with --references"
+        )
+    sources = None if arguments.sources is None else read_sources(arguments.sources)
+    against = None if arguments.against is None else read_predictions(arguments.against)
+    for other in (references, sources, against):
+        if other is not None:
+            check_aligned(predictions, other)
+    settings = Settings(
+        use_stemmer=not arguments.no_stemmer,
+        metrics=None if arguments.metrics is None else tuple(arguments.metrics),
+        **{name: getattr(arguments, name) for name in _SETTINGS},
+    )
+    files = {name: getattr(arguments, name) for name in _FILES}
+    report = build_report(
+        predictions.texts(),
+        references.rows,
+        None if sources is None else sources.texts(),
+        None if against is None else against.texts(),
+        settings,
+    )
+    tables = as_text(report)
+    if arguments.output is not None:
+        _write(Path(arguments.output), {"files": files, **report}, tables)
+    for note in report["notes"]:
+        print(f"hf-summ: {note}", file=sys.stderr)
+    print(tables, end="")
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    if arguments.resamples < 1:
+        raise ValueError(f"--resamples is {arguments.resamples}: draw at least 1, 1000 as ROUGE-1.5.5 does")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed is {arguments.seed}, but at least 0 is needed")
+    if arguments.output is None:
+        return
+    output = Path(arguments.output)
+    if output.suffix != ".json" or output.is_dir() or not output.parent.is_dir():
+        raise ValueError(f"--output {output}: name a .json file, in a folder that exists")
+    read = [Path(file).resolve() for name in _FILES if (file := getattr(arguments, name)) is not None]
+    for written in (output, output.with_suffix(".md")):
+        if written.resolve() in read:
+            raise ValueError(f"--output {output} would replace {written}, which is read: give the report another name")
+
+
+def _write(output: Path, report: dict, tables: str) -> None:
+    from hf_summ.training.files import write_atomically
+
+    files = [f"- {name}: {file}" for name, file in report["files"].items() if file is not None]
+    notes = [f"- {note}" for note in report["notes"]]
+    parts = ["# Evaluation", "\n".join(files), tables.rstrip(), *(["\n".join(notes)] if notes else [])]
+    write_atomically(output, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    write_atomically(output.with_suffix(".md"), "\n\n".join(parts) + "\n")

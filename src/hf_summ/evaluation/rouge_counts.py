@@ -1,0 +1,259 @@
+"""What a prediction and its references have in common, counted once for every kind of ROUGE (Lin 2004).
+
+Words are numbers here: a kind of ROUGE says which words a text holds and which of them are the same, and how several
+references make one score.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, combinations
+from typing import NamedTuple
+
+import numpy as np
+from huggingface_hub.utils import tqdm
+
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.rouge155_words import read_words
+from hf_summ.evaluation.words import check_pairs, no_words, split_words
+
+# a corpus that is scored within this many seconds shows no bar
+_PATIENCE = 3.0
+
+
+class Scores(NamedTuple):
+    """Precision, recall and F of each example, (N,) each, in points, 0 to 100."""
+
+    precision: np.ndarray
+    recall: np.ndarray
+    fmeasure: np.ndarray
+
+
+class Text(NamedTuple):
+    """Word ids in one sequence, and sentence by sentence as ROUGE-L reads them."""
+
+    words: list[int]
+    sentences: list[list[int]]
+
+
+Reader = Callable[[str], Text]
+# matches, how many the prediction has, how many its references have
+Counts = tuple[int, int, int]
+Measure = Callable[[Text, list[Text]], Counts]
+
+
+def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Each row's references as a list.
+
+    Raises:
+        ValueError: other numbers of predictions than of references, none at all, a row without a reference, something
+            that is no text.
+    """
+    check_pairs(predictions, references)
+    rows = [[row] if isinstance(row, str) else list(row) for row in references]
+    for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
+        if not row:
+            raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
+        for text in (prediction, *row):
+            if not isinstance(text, str):
+                raise ValueError(f"row {position} holds {text!r}, which is no text: give '' for an empty one")
+    return rows
+
+
+def check_options(metrics: Sequence[str], known: Iterable[str], sentences: str) -> None:
+    """Raises ValueError for an unknown metric, for none, and for another value of `sentences` than split and lines."""
+    unknown = [metric for metric in metrics if metric not in known]
+    if unknown or not metrics:
+        raise ValueError(f"`metrics` holds {unknown or 'nothing'}: choose of {', '.join(known)}")
+    if sentences not in ("split", "lines"):
+        raise ValueError(
+            f"`sentences` is '{sentences}': 'split' splits lines into sentences, 'lines' takes them as such"
+        )
+
+
+def score_rows(
+    predictions: Sequence[str],
+    rows: list[list[str]],
+    read: Reader,
+    measures: dict[str, Measure],
+    title: str,
+    language: str,
+) -> dict[str, Scores]:
+    """Every measure of every row, with a progress bar of that title.
+
+    Raises:
+        ValueError: no reference holds a word.
+    """
+    counts = np.zeros((len(measures), 3, len(rows)))
+    any_words = False
+    pairs = zip(predictions, rows, strict=True)
+    bar = tqdm(pairs, desc=title, total=len(rows), delay=_PATIENCE, leave=False)
+    for position, (prediction, row) in enumerate(bar):
+        peer = read(prediction)
+        models = [read(text) for text in row]
+        any_words = any_words or any(model.words for model in models)
+        for place, measure in enumerate(measures.values()):
+            counts[place, :, position] = measure(peer, models)
+    if not any_words:
+        raise ValueError(no_words("nothing to score: no reference holds a word", language))
+    return {metric: _scores(*counts[place]) for place, metric in enumerate(measures)}
+
+
+def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Scores:
+    """Points of counts (N,); what has nothing to count scores 0."""
+    precision = 100 * hits / np.maximum(in_peers, 1)
+    recall = 100 * hits / np.maximum(in_models, 1)
+    total = precision + recall
+    return Scores(precision, recall, 2 * precision * recall / np.where(total > 0, total, 1))
+
+
+class Ids(dict[bytes, int]):
+    """Word -> id, the same for words of one stem. Filled as words are looked up."""
+
+    def __init__(self, stem: Callable[[str], str] | None):
+        super().__init__()
+        self._stems: dict[str, int] = {}
+        self._stem = stem
+
+    def __missing__(self, word: bytes) -> int:
+        read = word.decode()
+        number = self._stems.setdefault(read if self._stem is None else self._stem(read), len(self._stems))
+        self[word] = number
+        return number
+
+    def read(self, text: bytes) -> list[int]:
+        """The ids of an English text's words."""
+        return list(map(self.__getitem__, read_words(text)))
+
+
+def split_lines(text: str, language: str, sentences: str) -> list[str]:
+    """The sentences that ROUGE-L compares: "split" splits lines into them, "lines" takes each line for one."""
+    return split_sentences(text, language) if sentences == "split" else text.split("\n")
+
+
+def line_reader(read_line: Callable[[str], list[int]], language: str, sentences: str) -> Reader:
+    """The function that reads a text line by line."""
+
+    def read(text: str) -> Text:
+        return joined([read_line(line) for line in split_lines(text, language, sentences)])
+
+    return read
+
+
+def joined(sentences: list[list[int]]) -> Text:
+    """The text of these sentences."""
+    return Text(sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences)), sentences)
+
+
+def other_reader(language: str, sentences: str) -> Reader:
+    """The function that reads texts of another language than English: words of any script, or characters."""
+    ids: dict[str, int] = {}
+    return line_reader(
+        lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language)], language, sentences
+    )
+
+
+def counted(grams: Callable[[list[int]], Iterable]) -> Measure:
+    """The measure that compares counts of `grams`; several references are summed."""
+
+    def measure(peer: Text, models: list[Text]) -> Counts:
+        in_peer = Counter(grams(peer.words))
+        hits = in_models = 0
+        for model in models:
+            in_model = Counter(grams(model.words))
+            hits += sum([min(in_model[gram], in_peer[gram]) for gram in in_model.keys() & in_peer.keys()])
+            in_models += in_model.total()
+        return hits, len(models) * in_peer.total(), in_models
+
+    return measure
+
+
+def ngrams(size: int) -> Measure:
+    """The measure of n-grams, across sentences."""
+    if size == 1:
+        return counted(iter)
+    return counted(lambda words: zip(*(words[start:] for start in range(size)), strict=False))
+
+
+def skip_bigrams(words: list[int]) -> Iterable:
+    """Single words but the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order."""
+    return chain(words[:-1], combinations(words, 2))
+
+
+def skip_bigrams_4(words: list[int]) -> Iterable:
+    """As `skip_bigrams`, but with 4 words at most between those of a pair."""
+    return chain(words[:-1], *(zip(words, words[distance:], strict=False) for distance in range(1, 6)))
+
+
+def sequence_lcs(peer: Text, models: list[Text]) -> Counts:
+    """ROUGE-L of texts as one sequence each: the length of their LCS."""
+    hits = in_models = 0
+    for model in models:
+        in_models += len(model.words)
+        everything = (1 << len(model.words)) - 1
+        places = _places(model.words)
+        flat = everything
+        for word in peer.words:
+            # a word that the model lacks leaves the column as it is
+            if word in places:
+                common = flat & places[word]
+                flat = (flat + common | flat - common) & everything
+        hits += (everything ^ flat).bit_count()
+    return hits, len(models) * len(peer.words), in_models
+
+
+def summary_lcs(peer: Text, models: list[Text]) -> Counts:
+    """ROUGE-L of whole summaries: each of the model's sentences against the union of its LCS with all of the peer's."""
+    hits = in_models = 0
+    for model in models:
+        in_models += sum(map(len, model.sentences))
+        left_model, left_peer = Counter(model.words), Counter(peer.words)
+        for sentence in model.sentences:
+            matched = matched_places(sentence, peer.sentences)
+            # a word that stands in several matches counts as often as both texts hold it
+            while matched:
+                place = matched & -matched
+                word = sentence[place.bit_length() - 1]
+                matched ^= place
+                if left_model[word] > 0 and left_peer[word] > 0:
+                    hits += 1
+                    left_model[word] -= 1
+                    left_peer[word] -= 1
+    return hits, len(models) * len(peer.words), in_models
+
+
+def matched_places(sentence: list[int], others: list[list[int]]) -> int:
+    """Bits of those places of `sentence` that lie on its LCS with any of `others`, of equal paths ROUGE-1.5.5's.
+
+    A column of the dynamic programme is one integer whose bit i says that the LCS grows by place i (Hyyrö 2004). The
+    script, and rouge-score with it, goes back diagonally at equal words, else up where place i adds nothing, else left;
+    so what it visits in a column next is the highest place below that adds or is equal.
+    """
+    everything = (1 << len(sentence)) - 1
+    places = _places(sentence)
+    union = 0
+    for other in others:
+        equals = [places.get(word, 0) for word in other]
+        flat = everything
+        columns = []
+        for equal in equals:
+            common = flat & equal
+            flat = (flat + common | flat - common) & everything
+            columns.append(everything ^ flat)
+        below = everything
+        for equal, grows in zip(reversed(equals), reversed(columns), strict=True):
+            place = ((equal | grows) & below).bit_length()
+            if not place:
+                break
+            below = (1 << place) - 1
+            if equal >> place - 1 & 1:
+                union |= 1 << place - 1
+                below >>= 1
+    return union
+
+
+def _places(words: list[int]) -> dict[int, int]:
+    """Word -> the bits of its places."""
+    places: dict[int, int] = {}
+    for place, word in enumerate(words):
+        places[word] = places.get(word, 0) | 1 << place
+    return places

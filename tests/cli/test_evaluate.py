@@ -1,0 +1,179 @@
+"""`hf-summ evaluate` on small files."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hf_summ.evaluation.report import Settings, as_text, build_report
+
+PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
+OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
+REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "Another text"]
+SOURCES = [f"{text} The mayor spoke." for text in REFERENCES]
+FILES = {"p.txt": PREDICTIONS, "o.txt": OTHERS, "r.txt": REFERENCES, "s.txt": SOURCES}
+PAIR = ("--predictions", "p.txt", "--references", "r.txt")
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder to work in, with predictions, another system's, references and sources; and rows of all of them."""
+    for name, texts in FILES.items():
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    rows = zip(PREDICTIONS, REFERENCES, SOURCES, strict=True)
+    rows = [
+        {"id": number, "prediction": prediction, "summary": reference, "document": source}
+        for number, (prediction, reference, source) in enumerate(rows)
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def references() -> list[list[str]]:
+    return [[reference] for reference in REFERENCES]
+
+
+def test_tables_and_reports(run, workplace, references):
+    argv = (*PAIR, "--sources", "s.txt", "--against", "o.txt", "--output", "report.json")
+    output, said = run("evaluate", *argv, "--resamples", "50", "--seed", "3")
+    expected = build_report(PREDICTIONS, references, SOURCES, OTHERS, Settings(resamples=50, seed=3))
+    assert output == as_text(expected)
+    assert said.splitlines() == [f"hf-summ: {note}" for note in expected["notes"]]
+    report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
+    files = {"predictions": "p.txt", "references": "r.txt", "sources": "s.txt", "against": "o.txt"}
+    assert report == {"files": files, **json.loads(json.dumps(expected))}
+    markdown = (workplace / "report.md").read_text(encoding="utf-8")
+    assert output.strip() in markdown
+    for name, file in files.items():
+        assert f"- {name}: {file}\n" in markdown
+    for note in expected["notes"]:
+        assert f"- {note}\n" in markdown
+    assert not list(workplace.glob(".*"))
+
+
+def test_rows_bring_their_references(run, workplace, references):
+    output, _ = run("evaluate", "--predictions", "rows.jsonl", "--sources", "rows.jsonl")
+    assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
+    # the references' file may be one of rows while the predictions are lines
+    assert run("evaluate", *PAIR[:2], "--references", "rows.jsonl", "--sources", "rows.jsonl")[0] == output
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ((), Settings()),
+        (("--rouge", "rouge_score"), Settings(rouge="rouge_score")),
+        (("--rouge", "rouge_score", "--no_stemmer"), Settings(rouge="rouge_score", use_stemmer=False)),
+        (("--byte_limit", "9"), Settings(byte_limit=9)),
+        (("--word_limit", "3"), Settings(word_limit=3)),
+        (("--sentences", "lines"), Settings(sentences="lines")),
+        (("--language", "de"), Settings(language="de")),
+        (("--metrics", "rouge1", "rougeSU*"), Settings(metrics=("rouge1", "rougeSU*"))),
+        (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
+    ],
+)
+def test_settings_are_the_user_s(run, workplace, references, options, settings):
+    output, _ = run("evaluate", *PAIR, "--sources", "s.txt", *options)
+    assert output == as_text(build_report(PREDICTIONS, references, SOURCES, settings=settings))
+
+
+def test_names_are_the_conventional_ones(run, workplace):
+    output, _ = run("evaluate", *PAIR)
+    assert re.findall(r"^\| (ROUGE-\S+)", output, flags=re.MULTILINE) == [
+        *["ROUGE-1", "ROUGE-2", "ROUGE-3", "ROUGE-L", "ROUGE-SU4", "ROUGE-SU*"]
+    ]
+
+
+def test_blank_texts_are_told(run, workplace):
+    (workplace / "p.txt").write_text("\n\nc\n", encoding="utf-8")
+    (workplace / "r.txt").write_text("a\nb\n\n", encoding="utf-8")
+    _, said = run("evaluate", *PAIR)
+    assert "hf-summ: 2 of 3 predictions are blank and score 0\n" in said
+    assert "hf-summ: 1 of 3 references are blank: their pairs score 0\n" in said
+
+
+@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
+@pytest.mark.parametrize(
+    ("text", "letters"), [("Straße und Brücke über den Fluß", 4), ("北京 opened a bridge to 上海", 4)]
+)
+def test_other_alphabets_in_english_mode_are_told(run, workplace, mode, text, letters):
+    for name in ("p.txt", "r.txt"):
+        (workplace / name).write_text(f"{text}\n", encoding="utf-8")
+    _, said = run("evaluate", *PAIR, "--rouge", mode)
+    assert f"hf-summ: the references hold {letters} letters outside of a to z, at which ROUGE splits words" in said
+
+
+def test_one_pair_has_no_interval(run, workplace):
+    for name in ("p.txt", "r.txt"):
+        (workplace / name).write_text("a bridge\n", encoding="utf-8")
+    output, said = run("evaluate", *PAIR)
+    assert re.search(r"^\| ROUGE-1 +\| 100.00 \| 100.00 \| 100.00 \| +none \|$", output, flags=re.MULTILINE)
+    assert "hf-summ: one pair only: there is no interval\n" in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no partner"),
+        ((*PAIR, "--against", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
+        ((*PAIR, "--sources", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
+        (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must hold the predictions"),
+        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must hold the references"),
+        ((*PAIR[:3], "blank.txt"), "blank.txt is blank in all of its 3 rows: it must hold the references"),
+        ((*PAIR[:3], "zh.txt"), "nothing to score: no reference holds a word .* name the language of other scripts"),
+        ((*PAIR, "--sources", "gap.txt"), r"nothing to compare with: source 1 \(counted from 0\) holds no word"),
+        (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: NUL at character 2: not text in UTF-8"),
+        (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
+        (("--predictions", ".", *PAIR[2:]), ". is a folder: name the file of the predictions in it"),
+        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt is not there: name a file of references"),
+        (("--predictions", "cut.jsonl"), "cut.jsonl, line 2: not a JSON row"),
+        (PAIR[:2], "p.txt holds no references beside its predictions: name their file with --references"),
+        (("--predictions", "s.jsonl"), "s.jsonl holds no references beside its predictions"),
+        (("--predictions", "rows.jsonl", "--against", "turned.jsonl"), "rows.jsonl, line 1 has the id 0 and turned.js"),
+        ((*PAIR, "--metrics", "rougeLsum"), r"`metrics` holds \['rougeLsum'\]: choose of rouge1"),
+        ((*PAIR, "--rouge", "rouge_score", "--byte_limit", "75"), "mode 'rouge_score' does not take byte_limit"),
+        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "`byte_limit` and `word_limit` are both given"),
+        ((*PAIR, "--word_limit", "0"), "`word_limit` is 0: give at least 1"),
+        ((*PAIR, "--resamples", "0"), "--resamples is 0: draw at least 1"),
+        ((*PAIR, "--seed", "-1"), "--seed is -1, but at least 0 is needed"),
+        ((*PAIR, "--output", "nowhere/report.json"), "--output nowhere/report.json: name a .json file, in a folder th"),
+        ((*PAIR, "--output", "report.md"), "--output report.md: name a .json file"),
+        ((*PAIR, "--output", "folder.json"), "--output folder.json: name a .json file"),
+        (
+            ("--predictions", "list.json", "--output", "./list.json"),
+            "--output list.json would replace list.json, which is read: give the report another name",
+        ),
+        (("--predictions", "p.md", *PAIR[2:], "--output", "p.json"), "--output p.json would replace p.md, which is"),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, workplace, argv, message):
+    (workplace / "folder.json").mkdir()
+    contents = {
+        "short.txt": "a\nb\n",
+        "empty.txt": "",
+        "blank.txt": "\n \n\n",
+        "gap.txt": "a\n\nb\n",
+        "zh.txt": "你\n好\n吗\n",
+        "nul.txt": "a\nb\0\nc\n",
+        "cut.jsonl": '{"prediction": "a", "summary": "b"}\n{"pred',
+        "s.jsonl": '{"summary": "a"}\n',
+        "turned.jsonl": "".join(f'{{"id": {number}, "prediction": "a"}}\n' for number in (2, 1, 0)),
+    }
+    for name, content in contents.items():
+        (workplace / name).write_text(content, encoding="utf-8")
+    (workplace / "latin.txt").write_bytes("a\ncafé\nc\n".encode("latin-1"))
+    before = sorted(workplace.iterdir())
+    assert re.search(message, refusal("evaluate", *argv))
+    assert sorted(workplace.iterdir()) == before
+
+
+def test_new_process_prints_the_same(run, workplace):
+    argv = ["evaluate", *PAIR, "--rouge", "rouge_score"]
+    process = subprocess.run(
+        [sys.executable, "-m", "hf_summ", *argv], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert (process.stdout, process.stderr) == run(*argv)

@@ -1,0 +1,62 @@
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation.rouge_counts import check_rows, joined, matched_places, sequence_lcs
+
+
+def lcs_table(model: list, peer: list) -> np.ndarray:
+    """Length of the LCS of each pair of beginnings, (len(model) + 1, len(peer) + 1)."""
+    table = np.zeros((len(model) + 1, len(peer) + 1), dtype=int)
+    for i, j in product(range(1, len(model) + 1), range(1, len(peer) + 1)):
+        same = model[i - 1] == peer[j - 1]
+        table[i, j] = table[i - 1, j - 1] + 1 if same else max(table[i - 1, j], table[i, j - 1])
+    return table
+
+
+def naive_lcs(model: list, peer: list) -> set[int]:
+    """Places of `model` on the LCS that ROUGE-1.5.5 traces: diagonal at equal words, else up, else left."""
+    table = lcs_table(model, peer)
+    places, i, j = set(), len(model), len(peer)
+    while i and j:
+        if model[i - 1] == peer[j - 1]:
+            i, j = i - 1, j - 1
+            places.add(i)
+        elif table[i - 1, j] >= table[i, j - 1]:
+            i -= 1
+        else:
+            j -= 1
+    return places
+
+
+def made_up(generator: random.Random, texts: int) -> list[list[int]]:
+    """Lists of few kinds of words, so that many of them are equal; some are empty."""
+    words = range(generator.randrange(1, 8))
+    return [generator.choices(words, k=generator.randrange(12)) for _ in range(texts)]
+
+
+def test_matched_places_are_those_of_the_full_table():
+    generator = random.Random(0)
+    for _ in range(3000):
+        model, *others = made_up(generator, generator.randrange(2, 5))
+        expected = set().union(*(naive_lcs(model, other) for other in others))
+        assert {place for place in range(len(model)) if matched_places(model, others) >> place & 1} == expected
+
+
+def test_length_of_the_lcs_is_that_of_the_full_table():
+    generator = random.Random(1)
+    for _ in range(3000):
+        peer, *models = made_up(generator, generator.randrange(2, 4))
+        hits = sum(lcs_table(model, peer)[-1, -1] for model in models)
+        counts = sequence_lcs(joined([peer]), [joined([model]) for model in models])
+        assert counts == (hits, len(models) * len(peer), sum(map(len, models)))
+
+
+def test_rows_without_texts_are_an_error():
+    assert check_rows(["a", "b"], ["a", ["b", "c"]]) == [["a"], ["b", "c"]]
+    with pytest.raises(ValueError, match="row 1 has no reference"):
+        check_rows(["a", "b"], [["a"], []])
+    with pytest.raises(ValueError, match="row 0 holds 7"):
+        check_rows(["a"], [["a", 7]])

@@ -1,0 +1,143 @@
+import gzip
+import json
+
+import pytest
+
+from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a file in the folder worked in: text, bytes, or rows as JSON Lines."""
+    monkeypatch.chdir(tmp_path)
+
+    def file(name: str, content: str | bytes | list[dict]) -> str:
+        if isinstance(content, list):
+            content = "".join(json.dumps(row) + "\n" for row in content)
+        content = content.encode() if isinstance(content, str) else content
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return name
+
+    return file
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.out.gz"])
+def test_plain_text_has_a_text_a_line_blank_ones_included(write, name):
+    read = read_predictions(write(name, "\ufeffone\r\n\n three \nfour"))
+    assert read.texts() == ["one", "", " three ", "four"]
+    assert read.places == ["line 1", "line 2", "line 3", "line 4"]
+    assert (read.column, read.ids) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "A.JSONL"])
+def test_training_s_predictions_hold_both(write, name):
+    write(name, [{"id": 7, "summary": "two", "prediction": "one"}, {"id": 8, "summary": "b", "prediction": None}])
+    predictions, references = read_predictions(name), read_references(name)
+    assert (predictions.texts(), predictions.column) == (["one", ""], "prediction")
+    assert (references.rows, references.column) == ([["two"], ["b"]], "summary")
+    assert predictions.ids == references.ids == [7, 8]
+
+
+def test_other_kinds_of_rows(write):
+    assert read_predictions(write("a.json", '[{"summary": "one"},\n {"summary": "two"}]')).texts() == ["one", "two"]
+    read = read_predictions(write("a.csv", 'id,prediction\n3,"one, two"\n4,\n'))
+    assert (read.texts(), read.ids) == (["one, two", ""], ["3", "4"])
+
+
+def test_references_may_be_several(write):
+    rows = [{"summary": "a", "references": ["a", "b"]}, {"summary": "c", "references": "d"}]
+    assert read_references(write("a.jsonl", rows)).rows == [["a", "b"], ["d"]]
+    assert read_references(write("b.jsonl", [{"reference": "a", "title": "b"}])).rows == [["a"]]
+    assert read_references(write("c.jsonl", [{"highlights": "a", "title": "b"}])).rows == [["a"]]
+
+
+def test_several_documents_are_one_source(write):
+    assert read_sources(write("a.jsonl", [{"documents": ["a", "b"], "summary": "c"}])).texts() == ["a\n\nb"]
+    assert read_sources(write("b.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
+
+
+def test_ids_count_where_each_row_has_one(write):
+    assert read_predictions(write("a.jsonl", [{"id": 1, "prediction": "a"}, {"prediction": "b"}])).ids is None
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", "", "a.txt is empty: it must hold the predictions"),
+        ("a.jsonl", "\n", "a.jsonl is empty: it must hold the predictions"),
+        ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
+        ("a.txt", "one".encode("utf-16"), r"a.txt, line 1: not UTF-8 \(.* at byte 1\)"),
+        ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: NUL at character 2: not text in UTF-8"),
+        ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4: .*, or not written to its end"),
+        ("a.jsonl", '{"prediction": "a\\u0000"}', "a.jsonl, line 1: NUL at character 2"),
+        ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
+        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: the list of rows is not whole JSON"),
+        ("a.jsonl", '"a"', "a.jsonl, line 1: str where an object"),
+        (
+            "a.jsonl",
+            '{"text": "a", "id": 1}',
+            "no column that is known to hold predictions, the columns are text, id: ",
+        ),
+        ("a.jsonl", '{"prediction": "a"}\n{"summary": "b"}', "a.jsonl, line 2: no column 'prediction' in this row"),
+        ("a.jsonl", '{"prediction": ["a", "b"]}', r"line 1: 'prediction' holds list, not text \(\['a', 'b'\]\)"),
+        ("a.jsonl", '{"prediction": 3}', r"'prediction' holds int, not text \(3\): write predictions as strings"),
+        ("a.txt.gz", None, "a.txt.gz: not a whole .gz file"),
+    ],
+)
+def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, message):
+    if content is None:
+        (tmp_path / name).write_bytes(gzip.compress(b"one\n" * 100)[:-9])
+    else:
+        write(name, content)
+    with pytest.raises(ValueError, match=message):
+        read_predictions(name)
+
+
+@pytest.mark.parametrize("read", [read_predictions, read_references, read_sources])
+def test_folders_and_missing_files_are_named(write, tmp_path, read):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match=r"^folder is a folder: name the file of"):
+        read("folder")
+    with pytest.raises(ValueError, match=r"^nowhere is not there: name a file of"):
+        read("nowhere")
+
+
+@pytest.mark.parametrize(("read", "kind"), [(read_references, "references"), (read_sources, "sources")])
+def test_blank_references_and_sources_are_an_error(write, read, kind):
+    with pytest.raises(ValueError, match=f"a.txt is blank in all of its 2 rows: it must hold the {kind}"):
+        read(write("a.txt", "\n \n"))
+
+
+@pytest.mark.parametrize("value", [[], ["a", None], [3]])
+def test_lists_that_are_no_references_are_an_error(write, value):
+    with pytest.raises(ValueError, match="'references' holds list, not text"):
+        read_references(write("a.jsonl", [{"references": value}]))
+
+
+def test_different_numbers_of_rows_are_an_error(write):
+    one, other = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
+    message = "{} has {} texts and {} has {}: line 3 of a.txt has no partner"
+    with pytest.raises(ValueError, match=message.format("a.txt", 3, "b.txt", 2)):
+        check_aligned(one, other)
+    with pytest.raises(ValueError, match=message.format("b.txt", 2, "a.txt", 3)):
+        check_aligned(other, one)
+
+
+def test_different_ids_are_an_error_that_names_the_first(write):
+    rows = [{"id": number, "prediction": "a"} for number in (1, 2, 3)]
+    one = read_predictions(write("a.jsonl", rows))
+    check_aligned(one, read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])))
+    other = read_predictions(write("c.jsonl", [rows[0], rows[2], rows[1]]))
+    with pytest.raises(
+        ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: rows of the same id"
+    ):
+        check_aligned(one, other)
+    # ids say more than numbers of rows
+    with pytest.raises(ValueError, match=r"has the id 1 and c.jsonl, line 1 has 3"):
+        check_aligned(one, read_predictions(write("c.jsonl", rows[2:])))
+
+
+def test_ids_of_one_file_alone_are_passed_over(write):
+    check_aligned(
+        read_predictions(write("a.jsonl", [{"id": 9, "prediction": "a"}])), read_references(write("b", "b\n"))
+    )
