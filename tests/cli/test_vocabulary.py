@@ -40,6 +40,21 @@ def test_many_files_are_one_corpus(run, tmp_path):
     assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
 
 
+def test_corpus_as_it_is_distributed(run, tmp_path):
+    (tmp_path / "newsroom").mkdir()
+    rows = [
+        {"text": row["document"], "summary": row["summary"], "density_bin": name}
+        for row, name in zip(ROWS, ["abstractive", "abstractive", "mixed", "extractive", "mixed"], strict=True)
+    ]
+    write(tmp_path / "newsroom" / "train.jsonl.gz", json_lines(rows))
+    write(tmp_path / "abstractive.jsonl", json_lines(ROWS[:2]))
+    run("vocabulary", "abstractive.jsonl", *SMALL, "--output", "one")
+    run(
+        "vocabulary", "newsroom", *SMALL, "--data_format", "newsroom", "--density_bin", "abstractive", "--output", "two"
+    )
+    assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
+
+
 def test_processor_without_tags_in_lower_case(run):
     run("vocabulary", "rows.jsonl", *SMALL, "--lowercase", "--max_source_length", "9", "--output", "made")
     processor = AutoProcessor.from_pretrained("made")

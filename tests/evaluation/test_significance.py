@@ -4,8 +4,28 @@ import subprocess
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import bootstrap_interval, paired_bootstrap
+from hf_summ.evaluation import (
+    bleu_statistics,
+    bootstrap_interval,
+    bootstrap_interval_of_sums,
+    corpus_bleu,
+    paired_bootstrap,
+    paired_bootstrap_of_sums,
+    perplexity,
+)
 from hf_summ.evaluation.significance import _bounds, _perl_draws
+
+
+def ratio(sums):
+    """A micro-average; the mean of rows (score, 1)."""
+    return sums[..., 0] / sums[..., 1]
+
+
+def made_losses(seed, number=300):
+    """Rows of nll and tokens."""
+    generator = np.random.default_rng(seed)
+    tokens = generator.integers(5, 30, number)
+    return np.column_stack([tokens * generator.normal(3, 0.5, number), tokens])
 
 
 def test_interval_agrees_with_resamples_drawn_one_by_one():
@@ -129,3 +149,98 @@ def test_what_cannot_be_resampled_is_an_error(arguments, message):
 def test_systems_of_different_lengths_are_an_error():
     with pytest.raises(ValueError, match="2 scores_a and 1 scores_b"):
         paired_bootstrap([1.0, 2.0], [1.0])
+
+
+@pytest.mark.parametrize("measure", [perplexity, ratio])
+def test_interval_of_sums_agrees_with_resamples_drawn_one_by_one(measure):
+    rows = made_losses(0)
+    interval = bootstrap_interval_of_sums(rows, measure, resamples=500, seed=3)
+    generator = np.random.default_rng(3)
+    # int32, as the draws' numbers depend on the type
+    draws = generator.integers(300, size=(500, 300), dtype=np.int32)
+    values = sorted(float(measure(sum(rows[place] for place in places))) for places in draws)
+    assert interval.mean == pytest.approx(float(measure(rows.sum(0))))
+    # the fraction of 12.5 resamples between two of them
+    assert interval.low == pytest.approx((values[12] + values[13]) / 2)
+    assert interval.high == pytest.approx((values[486] + values[487]) / 2)
+    assert interval.pairs == 300
+
+
+def test_comparison_of_sums_agrees_with_resamples_drawn_one_by_one():
+    a, b = made_losses(0), made_losses(1)
+    b[:, 1] = a[:, 1]
+    comparison = paired_bootstrap_of_sums(a, b, perplexity, resamples=200, confidence=90, seed=5)
+    draws = np.random.default_rng(5).integers(300, size=(200, 300), dtype=np.int32)
+    values = []
+    for places in draws:
+        nll_a, nll_b, tokens = (sum(column[place] for place in places) for column in (a[:, 0], b[:, 0], a[:, 1]))
+        values.append(np.exp(nll_a / tokens) - np.exp(nll_b / tokens))
+    values.sort()
+    assert comparison.mean == pytest.approx(perplexity(a.sum(0)) - perplexity(b.sum(0)))
+    assert (comparison.low, comparison.high) == pytest.approx((values[10], values[189]))
+    below = sum(value <= 0 for value in values) / 200
+    assert comparison.p_value == pytest.approx(min(1, 2 * below, 2 * (1 - below)))
+
+
+def test_a_mean_is_a_measure_of_sums():
+    a, b = np.random.default_rng(0).random((2, 700)) * 100
+    of_scores = paired_bootstrap(a, b, seed=4)
+    of_sums = paired_bootstrap_of_sums(*(np.column_stack([x, np.ones(700)]) for x in (a, b)), ratio, seed=4)
+    for name in ("mean", "low", "high", "p_value", "pairs"):
+        assert getattr(of_sums, name) == pytest.approx(getattr(of_scores, name))
+
+
+def test_bleu_of_two_systems_is_compared():
+    references = [f"the mayor opened bridge number {number} of the town" for number in range(60)]
+    good = [text.replace("the town", "it") if number % 3 else text for number, text in enumerate(references)]
+    bad = [text.replace("opened", "closed") for text in good]
+    a, b = (bleu_statistics(system, references) for system in (good, bad))
+    comparison = paired_bootstrap_of_sums(a, b, corpus_bleu)
+    assert comparison.mean == pytest.approx(corpus_bleu(a.sum(0)) - corpus_bleu(b.sum(0)))
+    assert 0 < comparison.low < comparison.mean < comparison.high
+    assert comparison.significant
+
+
+def test_equal_systems_have_equal_sums():
+    # numbers whose sums are rounded
+    rows = made_losses(0, number=1001) / 3
+    comparison = paired_bootstrap_of_sums(rows, rows.copy(), perplexity)
+    assert (comparison.mean, comparison.low, comparison.high, comparison.p_value) == (0, 0, 0, 1)
+
+
+def test_one_pair_of_sums_says_so():
+    assert "one pair only" in str(bootstrap_interval_of_sums([[6.0, 2.0]], ratio))
+    comparison = paired_bootstrap_of_sums([[6.0, 2.0]], [[4.0, 2.0]], ratio)
+    assert (comparison.mean, comparison.p_value, comparison.significant) == (1, 1, False)
+
+
+def test_perplexity_of_sums():
+    assert perplexity(np.array([[0.0, 3.0], [4.0, 2.0]])) == pytest.approx([1, np.e**2])
+    assert perplexity(np.array([1e9, 1.0])) == np.inf
+    assert np.isnan(perplexity(np.array([0.0, 0.0])))
+
+
+@pytest.mark.parametrize(
+    ("statistics", "settings", "message"),
+    [
+        ([1.0, 2.0], {}, r"has shape \(2,\): give a row of numbers for each example"),
+        (np.empty((0, 2)), {}, r"has shape \(0, 2\)"),
+        ([[1.0, 1.0], [2.0, float("inf")]], {}, "holds inf in row 1"),
+        ([[1.0, 1.0]], {"resamples": 0}, "`resamples` is 0"),
+        ([[1.0, 1.0]], {"confidence": -1}, "`confidence` is -1"),
+        ([[1.0, 1.0]], {"measure": np.sum}, r"`measure` takes sums of shape \(1000, 2\) to \(\), not to \(1000,\)"),
+        ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
+        ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
+    ],
+)
+def test_sums_that_cannot_be_resampled_are_an_error(statistics, settings, message):
+    settings = {"measure": ratio} | settings
+    with pytest.raises(ValueError, match=message):
+        bootstrap_interval_of_sums(statistics, **settings)
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap_of_sums(statistics, statistics, **settings)
+
+
+def test_statistics_of_different_shapes_are_an_error():
+    with pytest.raises(ValueError, match=r"statistics_a have shape \(2, 2\) and statistics_b \(2, 1\)"):
+        paired_bootstrap_of_sums([[1.0, 1.0]] * 2, [[1.0]] * 2, ratio)

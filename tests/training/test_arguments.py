@@ -98,6 +98,26 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
         (["--max_eval_samples", "0"], "--max_eval_samples 0: give a number of at least 1"),
         (["--lead_sentences", "0"], "--lead_sentences 0: give a number of at least 1"),
+        (["--metrics", "rouge", "meteor"], "--metrics meteor: there is no such metric; choose of rouge, bleu, novelty"),
+        (["--metrics", "novel"], "there is no such metric; did you mean novelty?"),
+        (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
+        (
+            ["--metric_for_best_model", "bleu"],
+            "--metric_for_best_model bleu: is not computed; add --metrics rouge bleu$",
+        ),
+        (
+            ["--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
+            "_best_model eval_rouge3: is not computed; add --metrics bleu rouge --rouge_mode rouge155$",
+        ),
+        (
+            ["--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
+            "_best_model rougeLsum: is not computed; add --metrics rouge --rouge_mode rouge_score$",
+        ),
+        (
+            ["--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
+            "_best_model rouge2: is not computed without --predict_with_generate$",
+        ),
+        (["--metric_for_best_model", "rogue2"], "_best_model rogue2: there is no such metric; did you mean rouge2?"),
         (["--num_beams", "0"], "--num_beams 0: give a number of at least 1"),
         (["--min_new_words", "-1"], "--min_new_words -1: give a number of at least 0"),
         (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: give a number of at least 0"),
@@ -125,7 +145,29 @@ def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
     ).training
     assert training.load_best_model_at_end
     assert (training.metric_for_best_model, training.greater_is_better) == ("rouge2", True)
-    assert parse_arguments(["--metric_for_best_model", "perplexity"]).training.greater_is_better is False
+    flags = ["--load_best_model_at_end", "--save_strategy", "best", "--metrics", "novelty"]
+    assert parse_arguments([*flags, "bleu"]).training.metric_for_best_model == "bleu"
+    assert parse_arguments(flags).training.metric_for_best_model == "loss"
+
+
+def test_best_model_may_be_chosen_by_any_metric_of_the_run():
+    def greater_is_better(name, *flags):
+        return parse_arguments(["--metric_for_best_model", name, *flags]).training.greater_is_better
+
+    assert [greater_is_better(name) for name in ("perplexity", "nll", "eval_perplexity", "eval_loss")] == [False] * 4
+    assert greater_is_better("rougeSU*", "--rouge_mode", "rouge155") is True
+    assert greater_is_better("bleu", "--metrics", "rouge", "bleu") is True
+    assert greater_is_better("novel2", "--metrics", "novelty") is True
+    assert greater_is_better("repeated2", "--metrics", "novelty") is False
+    # a part of some model's loss
+    assert greater_is_better("coverage_loss") is False
+
+
+def test_metrics_of_the_flags_replace_those_of_the_file(yaml_file):
+    path = yaml_file("metrics: [bleu]\n")
+    assert parse_arguments([path]).training.metrics == ["bleu"]
+    assert parse_arguments([path, "--metrics", "rouge", "novelty"]).training.metrics == ["rouge", "novelty"]
+    assert parse_arguments([]).training.metrics == ["rouge"]
 
 
 @pytest.mark.parametrize(("installed", "expected"), [(True, ["tensorboard"]), (False, [])])

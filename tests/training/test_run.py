@@ -14,6 +14,9 @@ import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
 from hf_summ import GdlfProcessor
+from hf_summ.data import lead
+from hf_summ.evaluation import bleu, novelty, rouge
+from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
@@ -79,6 +82,8 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     assert [row["id"] for row in rows] == [f"doc{index}" for index in range(6)]
     assert [" ".join(row["prediction"].split()) for row in rows] == lines
     assert rows[0]["summary"] == tiny.rows(7, seed=2)[0]["summary"]
+    nll, tokens = (sum(row[name] for row in rows) for name in ("nll", "tokens"))
+    assert math.exp(nll / tokens) == pytest.approx(results["predict"]["predict_perplexity"], rel=1e-5)
     state = json.loads((out / "trainer_state.json").read_text())
     best = max((entry for entry in state["log_history"] if "eval_rouge2" in entry), key=lambda e: e["eval_rouge2"])
     assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
@@ -100,6 +105,42 @@ def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monke
     for name in ("eval_loss", "eval_perplexity", "eval_rouge1", "eval_gen_len"):
         assert alone[name] == pytest.approx(metrics[name], rel=1e-5)
     assert list(Path.cwd().iterdir()) == []
+
+
+def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_path, capsys, caplog):
+    path = settings(
+        metrics=["novelty", "bleu", "rouge"],
+        rouge_mode="rouge155",
+        metric_for_best_model="bleu_precision1",
+        load_best_model_at_end=True,
+        eval_strategy="steps",
+        save_strategy="steps",
+        eval_steps=4,
+        save_steps=4,
+        do_predict=True,
+        lead_sentences=1,
+        max_eval_samples=4,
+    )
+    metrics = main([path])
+    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
+    documents = [row["document"] for row in tiny.rows(7, seed=2)]
+    expected = rouge(predictions, references, mode="rouge155") | novelty(predictions, documents)
+    expected |= bleu(predictions, references)
+    signature = expected.pop("bleu_signature")
+    found = {name: metrics[f"predict_{name}"] for name in expected}
+    assert found == pytest.approx(expected, nan_ok=True)
+    assert f"bleu_signature: {signature}" in caplog.text
+    assert "predict_bleu_signature" not in metrics
+    baseline = rouge([lead(document, 1) for document in documents], references, mode="rouge155")
+    assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
+    tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", capsys.readouterr().out, flags=re.MULTILINE)
+    assert [name for name, _ in tables] == ["novel1", "bleu", "rouge1"]
+    for name, value in tables:
+        assert float(value) == pytest.approx(metrics[f"predict_lead1_{name}"], abs=0.01)
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    judged = [entry["eval_bleu_precision1"] for entry in state["log_history"] if "eval_bleu" in entry]
+    assert (len(judged), state["best_metric"]) == (2, max(judged))
 
 
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
@@ -129,7 +170,14 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
 
 
 def test_two_processes_give_the_losses_of_one(settings, tmp_path):
-    path = settings(do_eval=True, eval_strategy="steps", eval_steps=3, max_steps=6, train_tokens_per_batch=None)
+    path = settings(
+        do_eval=True,
+        eval_strategy="steps",
+        eval_steps=3,
+        max_steps=6,
+        train_tokens_per_batch=None,
+        metrics=["rouge", "bleu", "novelty"],
+    )
     kinds = {
         "tokens": ([path, "--train_tokens_per_batch", "120"], ["--gradient_accumulation_steps", "2"], []),
         "examples": (
@@ -152,8 +200,9 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         alone, shared = (tiny.history(tmp_path / name, *keys) for name in (kind, f"{kind}2"))
         assert len(alone) == 6
         assert shared == [pytest.approx(entry, rel=1e-5) for entry in alone]
-        evaluated = [tiny.history(tmp_path / name, "eval_nll", "eval_rouge2") for name in (kind, f"{kind}2")]
-        assert evaluated[1] == [pytest.approx(entry, rel=1e-5) for entry in evaluated[0]]
+        scores = ("eval_nll", "eval_rouge2", "eval_bleu", "eval_novel1", "eval_length")
+        evaluated = [tiny.history(tmp_path / name, *scores) for name in (kind, f"{kind}2")]
+        assert evaluated[1] == [pytest.approx(entry, rel=1e-5, nan_ok=True) for entry in evaluated[0]]
         assert len(evaluated[0]) >= 2
 
 
@@ -220,6 +269,22 @@ def test_awkward_documents_are_trained_on_and_summarized(settings, tmp_path):
     assert all(math.isfinite(metrics[name]) for name in ("train_loss", "eval_loss", "predict_loss"))
     predictions = (tmp_path / "out" / "predictions.jsonl").read_text(encoding="utf-8")
     assert len(predictions.split("\n")) == len(rows) + 1
+
+
+def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
+    rows = [*tiny.rows(2), {"document": "🎉 市长打开了新桥。", "summary": "A bridge."}]
+    corpus = tmp_path / "wordless.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    metrics = main([settings(test_file=str(corpus), do_predict=True, lead_sentences=1), "--metrics", "novelty"])
+    documents = [row["document"] for row in rows[:2]]
+    found = {name: metrics[f"predict_lead1_{name}"] for name in MEASURES}
+    assert found == pytest.approx(novelty([lead(document, 1) for document in documents], documents), nan_ok=True)
+
+
+def test_missing_sacrebleu_is_told_before_anything_starts(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install 'hf-summ\[bleu\]'"):
+        set_up(parse_arguments([settings(do_eval=True), "--metrics", "bleu"]))
 
 
 def change(path: Path, **values) -> None:

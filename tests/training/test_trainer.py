@@ -3,6 +3,7 @@
 import json
 import math
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -10,8 +11,10 @@ from transformers import GenerationConfig
 from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
+from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.trainer import SummarizationTrainer, takes
+from tests.models.architectures import COPY_TRANSFORMER
 from tests.training import tiny
 
 
@@ -201,6 +204,31 @@ def test_evaluation_counts_every_token_once(make, rows, processor):
     assert metrics["eval_nll"] == pytest.approx(total / tokens, rel=1e-5)
     assert metrics["eval_perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-4)
     assert metrics["eval_loss"] != pytest.approx(metrics["eval_nll"])
+
+
+@pytest.mark.parametrize("kind", ["gdlf", "bart"])
+def test_losses_are_known_row_by_row(make, rows, processor, tiny_tokenizer, kind):
+    model, processing = (tiny.bart(tiny_tokenizer), tiny_tokenizer) if kind == "bart" else (None, processor)
+    trainer = make(model, processing_class=processing, eval_tokens_per_batch=200, predict_with_generate=False)
+    metrics = trainer.evaluate()
+    collate, model = tiny.collator(processing, trainer.model), trainer.model.eval()
+    expected = []
+    for row in rows:
+        batch = collate([{name: value for name, value in row.items() if name != "summary"}])
+        logits = model(**batch).logits.log_softmax(-1)
+        expected.append(-logits.gather(-1, batch["labels"][..., None]).sum().item())
+    assert [row["nll"] for row in trainer.row_losses] == pytest.approx(expected, rel=1e-5)
+    assert [row["tokens"] for row in trainer.row_losses] == [len(row["labels"]) for row in rows]
+    sums = np.array([list(row.values()) for row in trainer.row_losses]).sum(0)
+    assert perplexity(sums) == pytest.approx(metrics["eval_perplexity"], rel=1e-5)
+
+
+def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
+    processor = COPY_TRANSFORMER.processor(tiny_tokenizer)
+    model = COPY_TRANSFORMER.head_class(COPY_TRANSFORMER.config_for(processor))
+    trainer = make(model, processing_class=processor, predict_with_generate=False)
+    assert math.isfinite(trainer.evaluate()["eval_perplexity"])
+    assert trainer.row_losses == []
 
 
 @pytest.mark.parametrize("settings", [{"eval_tokens_per_batch": 120}, {"per_device_eval_batch_size": 5}])

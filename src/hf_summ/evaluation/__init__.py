@@ -1,18 +1,33 @@
 """Scores of summaries."""
 
+from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
 from hf_summ.evaluation.fragments import copied_fragments
 from hf_summ.evaluation.novelty import copy_positions, novelty, novelty_scores
+from hf_summ.evaluation.perplexity import perplexity
 from hf_summ.evaluation.rouge import rouge, rouge_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
-from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap
+from hf_summ.evaluation.significance import (
+    bootstrap_interval,
+    bootstrap_interval_of_sums,
+    paired_bootstrap,
+    paired_bootstrap_of_sums,
+)
+from hf_summ.evaluation.statistics import corpus_statistics
 
 __all__ = [
+    "bleu",
+    "bleu_statistics",
     "bootstrap_interval",
+    "bootstrap_interval_of_sums",
     "copied_fragments",
     "copy_positions",
+    "corpus_bleu",
+    "corpus_statistics",
     "novelty",
     "novelty_scores",
     "paired_bootstrap",
+    "paired_bootstrap_of_sums",
+    "perplexity",
     "rouge",
     "rouge155_scores",
     "rouge_scores",

@@ -13,6 +13,8 @@ import yaml
 from transformers import HfArgumentParser, Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
 
+from hf_summ.training.scores import FALLING, METRICS, score_names
+
 
 @dataclass
 class ModelArguments:
@@ -54,6 +56,19 @@ class DataArguments:
     test_file: str | None = field(default=None, metadata={"help": "The same, for prediction."})
     text_column: str | None = field(default=None, metadata={"help": "Column of the documents (unset: guessed)."})
     summary_column: str | None = field(default=None, metadata={"help": "Column of the summaries (unset: guessed)."})
+    data_format: str | None = field(
+        default=None,
+        metadata={
+            "help": "How a data set was distributed: gigaword, lcsts, multi_news, duc, newsroom or cnn_dm; the files "
+            "may then be folders (unset: by the file's ending)."
+        },
+    )
+    min_score: int | None = field(
+        default=None, metadata={"help": "lcsts: leave out pairs that were scored lower, 1 to 5 (unset: 3)."}
+    )
+    density_bin: str | None = field(
+        default=None, metadata={"help": "newsroom: abstractive, mixed or extractive rows only (unset: all)."}
+    )
     max_source_length: int | None = field(
         default=None, metadata={"help": "Source tokens kept (unset: the processor's own, or 1024)."}
     )
@@ -71,7 +86,9 @@ class DataArguments:
     pad_to_max_length: bool = field(default=False, metadata={"help": "Pad all batches to the maximum lengths."})
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that prepare data."})
     overwrite_cache: bool = field(default=False, metadata={"help": "Prepare the data again."})
-    language: str = field(default="en", metadata={"help": "Language of the summaries, for ROUGE's sentences."})
+    language: str = field(
+        default="en", metadata={"help": "Language of the summaries, for the metrics' words and sentences."}
+    )
 
     def __post_init__(self):
         _check_at_least(1, self, "max_train_samples", "max_eval_samples", "max_predict_samples")
@@ -134,6 +151,14 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     logging_nan_inf_filter: bool = field(
         default=False, metadata={"help": "Hide losses that are not finite; off, as such a loss stops the run."}
     )
+    metrics: list[str] = field(
+        default_factory=lambda: ["rouge"],
+        metadata={"help": "Scores of the generated summaries: rouge, bleu, novelty; one or several."},
+    )
+    rouge_mode: typing.Literal["rouge_score", "rouge155"] = field(
+        default="rouge_score",
+        metadata={"help": "ROUGE of Google's rouge-score, or as the Perl script ROUGE-1.5.5 computes it."},
+    )
     optimizer: typing.Literal["adam", "adadelta"] | None = field(
         default=None, metadata={"help": "adam or adadelta (unset: transformers' --optim)."}
     )
@@ -175,19 +200,52 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.output_dir, self.report_to = ".", ["none"]
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
+        self._check_metrics()
         self._resolve_best_metric()
         super().__post_init__()
         _check_at_least(1, self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period")
         _check_at_least(1, self, "early_stopping_patience", "lead_sentences")
 
+    def _check_metrics(self):
+        for metric in self.metrics:
+            if metric not in METRICS:
+                hint = nearest(metric, METRICS) or f"; choose of {', '.join(METRICS)}"
+                raise ValueError(f"--metrics {metric}: there is no such metric{hint}")
+
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:
             self.load_best_model_at_end = True
         if self.load_best_model_at_end and self.metric_for_best_model is None:
-            self.metric_for_best_model = "rouge2" if self.predict_with_generate else "loss"
+            scores = {"rouge": "rouge2", "bleu": "bleu"} if self.predict_with_generate else {}
+            self.metric_for_best_model = next((scores[name] for name in scores if name in self.metrics), "loss")
+        if self.metric_for_best_model is None:
+            return
+        self._check_best_metric()
+        name = self.metric_for_best_model.removeprefix("eval_")
         # transformers takes every metric that is not called loss for one where more is better
-        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith("perplexity"):
+        if self.greater_is_better is None and name in FALLING:
             self.greater_is_better = False
+
+    def _check_best_metric(self):
+        """Raises ValueError for a score that the run does not compute, and for a name that is a slip of the pen."""
+        name = self.metric_for_best_model.removeprefix("eval_")
+        told = f"--metric_for_best_model {self.metric_for_best_model}"
+        ways = [(metric, mode) for metric in METRICS for mode in ("rouge_score", "rouge155")]
+        known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
+        computing = [way for way in ways if name in score_names(*way)]
+        if not computing:
+            # any other name may be a part of the model's loss
+            hint = "" if name in known else nearest(name, known, cutoff=0.8)
+            if hint:
+                raise ValueError(f"{told}: there is no such metric{hint}")
+            return
+        told = f"{told}: is not computed"
+        if not self.predict_with_generate:
+            raise ValueError(f"{told} without --predict_with_generate")
+        if not any(metric in self.metrics and mode == self.rouge_mode for metric, mode in computing):
+            metric, mode = computing[0]
+            needed = f"--metrics {' '.join(dict.fromkeys([*self.metrics, metric]))}"
+            raise ValueError(f"{told}; add {needed}{f' --rouge_mode {mode}' if metric == 'rouge' else ''}")
 
 
 @dataclass
@@ -239,15 +297,15 @@ def parse_arguments(argv: list[str]) -> RunArguments:
 
 
 def _without_replaced_data(content: dict[str, Any], flags: list[str]) -> dict[str, Any]:
-    """A file's entries without those of its data, columns included, where flags name other data."""
+    """A file's entries without those of its data, columns and format included, where flags name other data."""
     given = {flag.removeprefix("--").partition("=")[0].replace("-", "_") for flag in flags}
     files, hub = {"train_file", "validation_file", "test_file"}, {"dataset_name", "dataset_config_name"}
-    columns = {"text_column", "summary_column"}
+    reading = {"text_column", "summary_column", "data_format", "min_score", "density_bin"}
     replaced: set[str] = set()
     if given & files and content.keys() & hub:
-        replaced = hub | columns
+        replaced = hub | reading
     elif "dataset_name" in given:
-        replaced = files | hub | columns
+        replaced = files | hub | reading
     return {key: value for key, value in content.items() if key not in replaced}
 
 
@@ -335,7 +393,7 @@ def _unknown_flags(unknown: list[str]) -> str:
     return f"there is no flag --{name}{nearest(name, flag_names(), prefix='--')}"
 
 
-def nearest(name: str, known: typing.Iterable[str], prefix: str = "") -> str:
+def nearest(name: str, known: typing.Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
     """`; did you mean X?`, or nothing when no known name is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {prefix}{found[0]}?" if found else ""

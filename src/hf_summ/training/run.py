@@ -15,7 +15,6 @@ import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.data import SummarizationCollator, load_corpus
-from hf_summ.evaluation import rouge
 from hf_summ.models.functional_loss import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
@@ -23,6 +22,7 @@ from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.preparing import prepare
+from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
 
 logger = logging.getLogger(__name__)
@@ -37,6 +37,7 @@ class Parts:
     processor: Processor
     lengths: Lengths
     checkpoint: str | None
+    scorer: Scorer | None
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
@@ -84,6 +85,7 @@ def set_up(arguments: RunArguments) -> Parts:
         training._n_gpu = 1
     rates = parse_learning_rates(training.learning_rates)
     checkpoint = _checkpoint_to_resume(training) if training.do_train else None
+    scorer = _scorer(arguments)
     with training.main_process_first(desc="loading the corpus"):
         corpus = _needed_splits(_load_corpus(arguments), arguments)
     set_seed(training.seed)
@@ -91,7 +93,7 @@ def set_up(arguments: RunArguments) -> Parts:
     check_patterns(model, rates)
     if checkpoint is not None:
         check_fits(checkpoint, model)
-    return Parts(corpus, model, processor, lengths, checkpoint)
+    return Parts(corpus, model, processor, lengths, checkpoint, scorer)
 
 
 def run(arguments: RunArguments, parts: Parts) -> dict[str, float]:
@@ -121,9 +123,9 @@ class PaddingLearningCollator(SummarizationCollator):
         return batch
 
 
-def score(predictions: EvalPrediction, processor: Processor, language: str) -> dict[str, float]:
-    """ROUGE of generated token ids against reference texts, and the mean length in tokens."""
-    scores = rouge(decode(processor, predictions.predictions), predictions.label_ids, language=language)
+def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer) -> dict[str, float]:
+    """The run's scores of generated token ids, and their mean number."""
+    scores = scorer(decode(processor, predictions.predictions), predictions.label_ids, predictions.inputs)
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
 
@@ -171,6 +173,9 @@ def _load_corpus(arguments: RunArguments) -> datasets.DatasetDict:
         cache_dir=model.cache_dir,
         token=model.token,
         trust_remote_code=model.trust_remote_code,
+        data_format=data.data_format,
+        min_score=data.min_score,
+        density_bin=data.density_bin,
     )
 
 
@@ -200,11 +205,23 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
         lengths, description = (parts.lengths.source, target), f"preparing {split}"
         with arguments.training.main_process_first(desc=description):
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
+        if split != "train" and parts.scorer is not None and parts.scorer.needs_documents:
+            # beside the prepared rows, not in them: what is cached does not depend on the metrics
+            columns = [prepared[split], rows.select_columns("document")]
+            prepared[split] = datasets.concatenate_datasets(columns, axis=1)
     return prepared
 
 
-def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], parts: Parts) -> SummarizationTrainer:
+def _scorer(arguments: RunArguments) -> Scorer | None:
+    """What scores the run's summaries, None where it makes none."""
     training = arguments.training
+    if not (training.do_eval or training.do_predict):
+        return None
+    return Scorer(training.metrics, training.rouge_mode, arguments.data.language, arguments.model.cache_dir)
+
+
+def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], parts: Parts) -> SummarizationTrainer:
+    training, scorer = arguments.training, parts.scorer
     return SummarizationTrainer(
         parts.model,
         training,
@@ -212,7 +229,7 @@ def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], par
         eval_dataset=prepared.get("validation"),
         data_collator=_collator(arguments, parts),
         processing_class=parts.processor,
-        compute_metrics=functools.partial(score, processor=parts.processor, language=arguments.data.language),
+        compute_metrics=scorer and functools.partial(score, processor=parts.processor, scorer=scorer),
     )
 
 
@@ -255,18 +272,19 @@ def _checkpoint_to_resume(training: SummarizationTrainingArguments) -> str | Non
 def _predict(
     trainer: SummarizationTrainer, arguments: RunArguments, parts: Parts, prepared: datasets.Dataset
 ) -> dict[str, float]:
-    training, rows = arguments.training, parts.corpus["test"]
+    training, rows, scorer = arguments.training, parts.corpus["test"], parts.scorer
+    assert scorer is not None
     output = trainer.predict(prepared, metric_key_prefix="predict")
     metrics = output.metrics
     if training.lead_sentences is not None:
-        baseline = reports.lead_metrics(rows, training.lead_sentences, arguments.data.language)
+        baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
     if output.predictions is not None and trainer.is_world_process_zero():
         predictions = decode(parts.processor, output.predictions)
-        reports.write_predictions(training.output_dir, rows, predictions)
+        reports.write_predictions(training.output_dir, rows, predictions, trainer.row_losses)
         if training.show_summaries:
             print(reports.samples(rows, predictions, training.show_summaries), end="\n\n")
-        print(reports.comparison(metrics, training.lead_sentences), flush=True)
+        print(reports.comparison(metrics, training.lead_sentences, scorer), flush=True)
     return _report(trainer, "predict", metrics, len(prepared))
 
 

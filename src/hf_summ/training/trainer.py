@@ -1,7 +1,6 @@
 """Seq2SeqTrainer for summarization: token batches, the papers' optimisers, one evaluation loop that loses no row."""
 
 import inspect
-import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +16,7 @@ from transformers import PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
+from hf_summ.evaluation import perplexity
 from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
@@ -46,7 +46,10 @@ class SummarizationTrainer(Seq2SeqTrainer):
     - the parts of the loss are logged beside it, and a loss that is not finite stops the run;
     - evaluation generates with the model's own generation settings, leaves them as they were, and passes the
       tokenizer along for settings that count words. Predictions come in the data set's order, one list of token ids a
-      row. `compute_metrics` gets them, with the `summary` column as label_ids when the data set has one.
+      row. `compute_metrics` gets them, with the columns `summary` as label_ids and `document` as inputs where the data
+      set has them;
+    - `row_losses` holds what the last evaluation found for each row: `nll` and `tokens`, see `perplexity`; nothing for
+      a model that computes its loss without logits.
     """
 
     args: SummarizationTrainingArguments
@@ -57,6 +60,7 @@ class SummarizationTrainer(Seq2SeqTrainer):
         super().__init__(model, args, **kwargs)
         self._loss_parts: dict[str, torch.Tensor] = {}
         self._parts_since = 0
+        self.row_losses: list[dict[str, float]] = []
         self._finite_loss = NonFiniteLossCallback()
         self.add_callback(self._finite_loss)
         if args.early_stopping_patience is not None:
@@ -263,11 +267,15 @@ class SummarizationTrainer(Seq2SeqTrainer):
         dataset = cast(datasets.Dataset, dataloader.dataset)
         rows = dict(gather_object(list(rows.items())))
         records = [rows[index] for index in range(len(dataset))]
+        self.row_losses = [record["row"] for record in records if "row" in record]
         metrics = _loss_metrics(records)
         predictions = [record["prediction"] for record in records] if generates else None
-        references = dataset["summary"] if "summary" in getattr(dataset, "column_names", ()) else None
+        references, documents = (
+            list(dataset[name]) if name in getattr(dataset, "column_names", ()) else None
+            for name in ("summary", "document")
+        )
         if generates and references is not None and self.compute_metrics is not None:
-            metrics |= self.compute_metrics(EvalPrediction(predictions=predictions, label_ids=list(references)))
+            metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=documents))
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
 
@@ -294,7 +302,12 @@ class SummarizationTrainer(Seq2SeqTrainer):
             loss, outputs = self.compute_loss(model, given, return_outputs=True)
         values = {"loss": loss.float().mean().item()}
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
-        return [{"tokens": count, **values} for count in tokens]
+        records: list[dict[str, Any]] = [{"tokens": count, **values} for count in tokens]
+        if outputs.get("logits") is not None:
+            nll = _row_nll(outputs["logits"], inputs["labels"])
+            for record, value in zip(records, nll, strict=True):
+                record["row"] = {"nll": value, "tokens": record["tokens"]}
+        return records
 
     @torch.no_grad()
     def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
@@ -327,11 +340,17 @@ def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
     tokens = sum(record.get("tokens", 0) for record in records)
     if not tokens:
         return {}
-    names = [name for name in records[0] if name not in ("tokens", "prediction")]
+    names = [name for name in records[0] if name not in ("tokens", "prediction", "row")]
     means = {name: sum(record[name] * record["tokens"] for record in records) / tokens for name in names}
-    nll = means.get("nll", means["loss"])
-    means["perplexity"] = math.exp(nll) if nll < 700 else math.inf
+    means["perplexity"] = float(perplexity(np.array([tokens * means.get("nll", means["loss"]), tokens])))
     return means
+
+
+def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
+    """Negative log-likelihood of each row, summed over its target tokens. (B, T, V), (B, T) -> B numbers"""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    nll = logits.logsumexp(-1) - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
+    return nll.masked_fill(labels == IGNORED_LABEL, 0.0).sum(-1).tolist()
 
 
 def _strip_padding(tokens: list[int], padding: int | None) -> list[int]:

@@ -1,0 +1,135 @@
+"""BLEU (Papineni et al. 2002) of a corpus, counted by sacrebleu (Post 2018)."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from huggingface_hub.utils import tqdm
+
+from hf_summ.evaluation.words import check_pairs
+
+_PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
+# what has a number; the signature is text
+MEASURES = ("bleu", *_PRECISIONS, "bleu_brevity_penalty")
+# sacrebleu's own choices
+_TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# as many as sacrebleu waits for
+_TOKENIZED_LINES = 100
+# a corpus that is scored within this many seconds shows no bar
+_PATIENCE = 3.0
+
+
+def bleu(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> dict[str, Any]:
+    """BLEU of the corpus as sacrebleu gives it: n-grams of orders 1 to 4; orders without a match are smoothed by "exp".
+
+    Returns:
+        `bleu` and `bleu_precision1` to `bleu_precision4` in points, 0 to 100, to 4 digits; `bleu_brevity_penalty`, 0 to
+        1; `bleu_signature`, by which sacrebleu names the settings when a score is cited.
+
+    See `bleu_statistics` for arguments and errors.
+    """
+    metric = _metric(tokenize, lowercase)
+    sums = bleu_statistics(predictions, references, tokenize, lowercase).sum(0).tolist()
+    score = metric.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp")
+    numbers = {1 if isinstance(row, str) else len(row) for row in references}
+    # the signature reads it from there; -1 stands for rows with different numbers of references
+    metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
+    values = (score.score, *score.precisions, score.bp)
+    rounded = {measure: round(value, 4) for measure, value in zip(MEASURES, values, strict=True)}
+    return rounded | {"bleu_signature": str(metric.get_signature())}
+
+
+def bleu_statistics(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    tokenize: str = "13a",
+    lowercase: bool = False,
+) -> np.ndarray:
+    """What BLEU is made of, example by example; `corpus_bleu` of the sums is the corpus's score.
+
+    Args:
+        references: one text a row, or several.
+        tokenize: sacrebleu's tokenizer, such as 13a (European languages), zh (Chinese), ja-mecab (Japanese), intl,
+            char, none. The texts are not to be tokenized before.
+        lowercase: whether case is ignored.
+
+    Returns:
+        (N, 10) counts: matching n-grams of orders 1 to 4, n-grams of orders 1 to 4, words of the prediction, words of
+        the reference whose length is nearest.
+
+    Raises:
+        ImportError: sacrebleu is not installed, or what its tokenizer needs.
+        ValueError: as many predictions as references are needed, at least one, at least one reference a row, references
+            that are not all blank, and a tokenizer that sacrebleu has.
+    """
+    # an example's own score is not read, so sacrebleu need not warn that short ones want this setting
+    metric = _metric(tokenize, lowercase, effective_order=True)
+    rows = _reference_rows(predictions, references)
+    _warn_of_tokenized(predictions, tokenize)
+    table = np.empty((len(rows), 10), dtype=np.int64)
+    pairs = zip(predictions, rows, strict=True)
+    for place, (prediction, row) in enumerate(tqdm(pairs, desc="BLEU", total=len(rows), delay=_PATIENCE, leave=False)):
+        counted = metric.sentence_score(prediction, row)
+        table[place] = (*counted.counts, *counted.totals, counted.sys_len, counted.ref_len)
+    return table
+
+
+def corpus_bleu(sums: np.ndarray) -> np.ndarray:
+    """BLEU in points from sums of `bleu_statistics`: a measure of sums, see `significance`. (…, 10) -> (…)
+
+    Smoothed as in `bleu`: the k-th order without a match counts as 2^-k matches.
+    """
+    sums = np.asarray(sums, dtype=np.float64)
+    correct, total, lengths = sums[..., :4], sums[..., 4:8], sums[..., 8:]
+    missed = correct == 0
+    matches = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        penalty = np.exp(np.minimum(0, 1 - lengths[..., 1] / lengths[..., 0]))
+        score = 100 * penalty * np.exp(np.log(matches / total).mean(-1))
+    # no match at all, or no prediction long enough for the highest order
+    return np.where(missed.all(-1) | (total == 0).any(-1), 0.0, score)
+
+
+def tokenizer_for(language: str) -> str:
+    """The tokenizer that sacrebleu chooses for a language's ISO 639 code."""
+    return _TOKENIZERS.get(language.split("-")[0], "13a")
+
+
+def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:
+    finished = sum(prediction.endswith(" .") for prediction in predictions)
+    if finished >= _TOKENIZED_LINES and tokenize != "none":
+        warnings.warn(
+            f"{finished} predictions end in ' .', as tokenized text does: BLEU is of texts as they are read, and "
+            "splits them into words itself",
+            stacklevel=3,
+        )
+
+
+def _reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    check_pairs(predictions, references)
+    rows = [[row] if isinstance(row, str) else list(row) for row in references]
+    for place, row in enumerate(rows):
+        if not row:
+            raise ValueError(f"row {place} has no reference: give at least one text, which may be empty")
+    if not any(text.strip() for row in rows for text in row):
+        raise ValueError("nothing to score: all references are blank")
+    return rows
+
+
+def _metric(tokenize: str, lowercase: bool, effective_order: bool = False):
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise ImportError("BLEU needs sacrebleu: pip install 'hf-summ[bleu]'") from error
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ValueError(f"`tokenize` is '{tokenize}': choose of {', '.join(sorted(BLEU.TOKENIZERS))}")
+    try:
+        return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
+    except (RuntimeError, ImportError) as error:
+        raise ImportError(f"sacrebleu's tokenizer '{tokenize}': {' '.join(str(error).split())}") from error

@@ -1,0 +1,157 @@
+"""ROUGE, BLEU and novelty as metrics of the library `evaluate`, which is loaded with this module and not before."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import evaluate
+from datasets import Features, Sequence, Value
+
+from hf_summ.evaluation.bleu import bleu
+from hf_summ.evaluation.novelty import novelty
+from hf_summ.evaluation.rouge import rouge
+
+_TEXT = Value("string")
+_REFERENCES = [
+    # tried in this order: a text is no list of references
+    Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
+    Features({"predictions": _TEXT, "references": _TEXT}),
+]
+_INPUTS = """
+Args:
+    predictions: one text a row.
+"""
+_WITH_REFERENCES = f"{_INPUTS}    references: one text a row, or a list of several.\n"
+_SETTINGS = inspect.signature(evaluate.EvaluationModule.__init__).parameters
+
+
+class _TextMetric(evaluate.Metric):
+    """A function of texts as a metric.
+
+    Args:
+        settings: `evaluate.Metric`'s own, such as `experiment_id`, `keep_in_memory` and `cache_dir`; and keyword
+            arguments of the function. These may be given to `compute` as well, where they win; in a combination of
+            metrics, whose `compute` hands all it is given to each of them, here.
+
+    Raises:
+        TypeError: the function does not have such an argument.
+    """
+
+    measure: Callable[..., dict[str, Any]]
+
+    def __init__(self, **settings: Any):
+        self.options = {name: settings.pop(name) for name in settings.keys() - _SETTINGS.keys()}
+        inspect.signature(self.measure).bind_partial(**self.options)
+        super().__init__(**settings)
+
+    def compute(self, *, predictions=None, references=None, **kwargs) -> Any:
+        """The measures of what is given here, or was added before; None in all processes but the first of several."""
+        if "sources" not in self._feature_names():
+            # read by another metric of a combination
+            kwargs.pop("sources", None)
+        return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
+
+    def _compute(self, **inputs: Any) -> dict[str, Any]:
+        return self.measure(**self.options | inputs)
+
+
+class Rouge(_TextMetric):
+    """`hf_summ.evaluation.rouge` as a metric of `evaluate`: `Rouge(mode="rouge155").compute(predictions=…,
+    references=…)`.
+
+    Args:
+        settings: as for every metric here: `evaluate.Metric`'s own, and keyword arguments of `rouge`.
+
+    Raises:
+        TypeError: `rouge` does not have such an argument.
+    """
+
+    measure = staticmethod(rouge)
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="ROUGE (F, mean of the rows, in points) as Google's rouge-score computes it, or with "
+            'mode="rouge155" as the Perl script ROUGE-1.5.5 does.',
+            citation=_ROUGE,
+            features=_REFERENCES,
+            inputs_description=f"{_WITH_REFERENCES}    mode, use_stemmer, language, …: see hf_summ.evaluation.rouge.\n",
+            reference_urls=["https://aclanthology.org/W04-1013"],
+        )
+
+    def _compute(self, **inputs: Any) -> dict[str, Any]:
+        rows = inputs["references"]
+        # lists of one reference are what a data set with a list column gives
+        if all(not isinstance(row, str) and len(row) == 1 for row in rows):
+            inputs["references"] = [row[0] for row in rows]
+        return super()._compute(**inputs)
+
+
+class Bleu(_TextMetric):
+    """`hf_summ.evaluation.bleu` as a metric of `evaluate`; `settings` as for `Rouge`, errors as well."""
+
+    measure = staticmethod(bleu)
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="BLEU of the corpus, in points, by sacrebleu.",
+            citation=_BLEU,
+            features=_REFERENCES,
+            inputs_description=f"{_WITH_REFERENCES}    tokenize, lowercase: see hf_summ.evaluation.bleu.\n",
+            reference_urls=["https://aclanthology.org/P02-1040", "https://aclanthology.org/W18-6319"],
+        )
+
+
+class Novelty(_TextMetric):
+    """`hf_summ.evaluation.novelty` as a metric of `evaluate`: `Novelty().compute(predictions=…, sources=…)`.
+
+    `settings` as for `Rouge`, errors as well.
+    """
+
+    measure = staticmethod(novelty)
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="How far summaries are their sources' words: novel and repeated n-grams, copying, compression.",
+            citation=_NOVELTY,
+            features=Features({"predictions": _TEXT, "sources": _TEXT}),
+            inputs_description=f"{_INPUTS}    sources: one document a row.\n"
+            "    language, average, count: see hf_summ.evaluation.novelty.\n",
+            reference_urls=["https://aclanthology.org/N18-1065"],
+        )
+
+
+_ROUGE = """\
+@inproceedings{lin-2004-rouge,
+    title = "{ROUGE}: A Package for Automatic Evaluation of Summaries",
+    author = "Lin, Chin-Yew",
+    booktitle = "Text Summarization Branches Out",
+    year = "2004",
+    url = "https://aclanthology.org/W04-1013",
+}
+"""
+_BLEU = """\
+@inproceedings{papineni-etal-2002-bleu,
+    title = "{B}leu: a Method for Automatic Evaluation of Machine Translation",
+    author = "Papineni, Kishore and Roukos, Salim and Ward, Todd and Zhu, Wei-Jing",
+    booktitle = "Proceedings of the 40th Annual Meeting of the Association for Computational Linguistics",
+    year = "2002",
+    url = "https://aclanthology.org/P02-1040",
+}
+@inproceedings{post-2018-call,
+    title = "A Call for Clarity in Reporting {BLEU} Scores",
+    author = "Post, Matt",
+    booktitle = "Proceedings of the Third Conference on Machine Translation: Research Papers",
+    year = "2018",
+    url = "https://aclanthology.org/W18-6319",
+}
+"""
+_NOVELTY = """\
+@inproceedings{grusky-etal-2018-newsroom,
+    title = "{N}ewsroom: A Dataset of 1.3 Million Summaries with Diverse Extractive Strategies",
+    author = "Grusky, Max and Naaman, Mor and Artzi, Yoav",
+    booktitle = "Proceedings of the 2018 Conference of the North {A}merican Chapter of the Association for
+        Computational Linguistics: Human Language Technologies",
+    year = "2018",
+    url = "https://aclanthology.org/N18-1065",
+}
+"""
