@@ -32,12 +32,19 @@ PUBLIC_NAMES = {
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
     "hf_summ.data": ["SummarizationCollator", "fit_vocabulary", "lead", "load_corpus", "split_sentences"],
     "hf_summ.evaluation": [
+        "bleu",
+        "bleu_statistics",
         "bootstrap_interval",
+        "bootstrap_interval_of_sums",
         "copied_fragments",
         "copy_positions",
+        "corpus_bleu",
+        "corpus_statistics",
         "novelty",
         "novelty_scores",
         "paired_bootstrap",
+        "paired_bootstrap_of_sums",
+        "perplexity",
         "rouge",
         "rouge155_scores",
         "rouge_scores",
@@ -54,7 +61,10 @@ def test_public_names(room):
 
 
 def test_import_is_light():
-    heavy = ["datasets", "hf_summ.extractive", "rouge_score", "spacy", "transformers.trainer"]
+    heavy = [
+        *("datasets", "evaluate", "matplotlib", "rouge_score", "sacrebleu", "spacy", "transformers.trainer"),
+        *("hf_summ.experiments", "hf_summ.extractive"),
+    ]
     code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
     assert run([sys.executable, "-c", code], ROOT).strip() == "[]"
 

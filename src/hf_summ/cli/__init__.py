@@ -4,11 +4,11 @@ import argparse
 import sys
 
 from hf_summ import __version__
-from hf_summ.cli import average, compare_lms, summarize, vocabulary
+from hf_summ.cli import average, compare_lms, evaluate, summarize, table, vocabulary
 
 __all__ = ["main"]
 
-_COMMANDS = (summarize, vocabulary, average, compare_lms)
+_COMMANDS = (summarize, vocabulary, average, compare_lms, evaluate, table)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -18,7 +18,10 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in _COMMANDS:
         command.add_parser(commands)
-    arguments = parser.parse_args(argv)
+    arguments, more = parser.parse_known_args(argv)
+    if more and not hasattr(arguments, "more"):
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    arguments.more = more
     try:
         arguments.run(arguments)
     except (ValueError, TypeError, OSError, ImportError) as error:

@@ -1,0 +1,64 @@
+"""A table as a picture: each row's difference to the baseline, ours with its interval and the published."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from hf_summ.experiments.report import title_of
+
+_OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
+
+
+def write_plot(report: dict[str, Any], path: Path) -> None:
+    """A PNG with a panel for each data set and measure; scores themselves where the table has no baseline.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
+    blocks, measures = report["datasets"], report["measures"]
+    rows = max(len(block["rows"]) for block in blocks)
+    # a figure of its own, so that no window system is asked for
+    figure = Figure(figsize=(2 + 2.6 * len(measures), (1.2 + 0.32 * rows) * len(blocks)), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(blocks), len(measures), squeeze=False)
+    for line, block in zip(panels, blocks, strict=True):
+        for place, (panel, measure) in enumerate(zip(line, measures, strict=True)):
+            _draw(panel, report["baseline"], block["rows"], measure)
+            panel.set_title(f"{title_of(measure)}, {block['dataset']}", fontsize=9)
+            if place:
+                panel.set_yticklabels([])
+    handles = {label: handle for panel in panels.flat for handle, label in zip(*panel.get_legend_handles_labels())}  # noqa: B905
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
+    part = path.with_name(f".{path.name}.part")
+    figure.savefig(part, format="png", dpi=150)
+    os.replace(part, path)
+
+
+def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str) -> None:
+    for height, row in enumerate(reversed(rows)):
+        cell = row["measures"][measure]
+        if baseline is None:
+            ours, published = (cell if "low" in cell else None), cell["published"]
+        else:
+            ours, published = cell.get("difference"), cell.get("published_difference")
+        if ours is not None:
+            reach = [[ours["value"] - ours["low"]], [ours["high"] - ours["value"]]]
+            panel.errorbar(
+                ours["value"], height, xerr=reach, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval"
+            )
+        elif baseline is None and cell["value"] is not None:
+            panel.plot(cell["value"], height, "o", ms=4, color=_OURS, label="ours")
+        if published is not None:
+            panel.plot(published, height, "D", ms=4, mfc="none", color=_PUBLISHED, label="published")
+    if baseline is not None:
+        panel.axvline(0, lw=0.8, color="grey")
+        panel.set_xlabel(f"difference to {baseline}", fontsize=8)
+    panel.set_yticks(range(len(rows)), [row["row"] for row in reversed(rows)], fontsize=8)
+    panel.tick_params(axis="x", labelsize=8)
+    panel.set_ylim(-0.6, len(rows) - 0.4)

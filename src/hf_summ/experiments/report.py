@@ -1,0 +1,202 @@
+"""A table as it came out: ours beside the published figures, as data and as Markdown."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hf_summ import __version__
+from hf_summ.experiments.scoring import Scored, compare, verdict
+from hf_summ.experiments.systems import System
+from hf_summ.experiments.tables import Table
+
+_TITLES = {
+    **{f"rouge{kind}": f"R-{kind}" for kind in ("1", "2", "3", "L", "SU4", "SU*")},
+    **{f"novel{n}": f"novel {n}-grams" for n in (1, 2, 3, 4)},
+    "bleu": "BLEU",
+}
+
+
+def title_of(measure: str) -> str:
+    """How a measure is called at the head of a column."""
+    return _TITLES.get(measure, measure.replace("_", " "))
+
+
+def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The whole table as data, ready for JSON.
+
+    Args:
+        blocks: one a data set, see `block_of_scores`.
+    """
+    return {
+        "table": table.name,
+        "title": table.title,
+        "paper": table.paper,
+        "kind": table.kind,
+        "scale": scale,
+        "unit": table.unit,
+        "measures": list(table.measures),
+        "baseline": table.baseline,
+        "rouge": dict(table.rouge),
+        "notes": list(table.notes),
+        "hf_summ": __version__,
+        "datasets": list(blocks),
+    }
+
+
+def block_of_scores(
+    table: Table,
+    dataset: str,
+    data: str,
+    documents: int | None,
+    systems: Sequence[System],
+    scored: dict[str, dict[str, Scored]],
+) -> dict[str, Any]:
+    """The rows on one data set.
+
+    Args:
+        data: what was read in the data set's place, or its name.
+        documents: how many were summarized; None where the data cannot be read.
+        scored: row -> its measures, for those that gave summaries.
+    """
+    published = {system.row.row: _published(table, system, dataset) for system in systems}
+    rows = []
+    for system in systems:
+        name = system.row.row
+        ours, base = scored.get(name, {}), scored.get(table.baseline or "", {})
+        cells = {}
+        for measure in table.measures:
+            cell: dict[str, Any] = ours[measure].interval() if measure in ours else {"value": None}
+            cell["published"] = published[name].get(measure)
+            if table.baseline is not None and name != table.baseline:
+                cell |= _difference(
+                    cell["published"],
+                    published.get(table.baseline, {}).get(measure),
+                    compare(ours[measure], base[measure]) if measure in ours and measure in base else None,
+                )
+            cells[measure] = cell
+        rows.append(
+            {"row": name, "problem": system.problem, "failed": system.failed, **system.facts, "measures": cells}
+        )
+    return {"dataset": dataset, "data": data, "documents": documents, "rows": rows}
+
+
+def block_of_values(
+    table: Table, dataset: str, data: str, systems: Sequence[System], values: dict[str, dict[str, float]]
+) -> dict[str, Any]:
+    """The rows of a table that compares no systems: row -> measure -> value."""
+    rows = []
+    for system in systems:
+        published = _published(table, system, dataset)
+        found = values.get(system.row.row, {})
+        cells = {name: {"value": found.get(name), "published": published.get(name)} for name in table.measures}
+        rows.append(
+            {
+                "row": system.row.row,
+                "problem": system.problem,
+                "failed": system.failed,
+                **system.facts,
+                "measures": cells,
+            }
+        )
+    return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
+
+
+def _published(table: Table, system: System, dataset: str) -> dict[str, float | None]:
+    figures = system.row.published.get(dataset, (None,) * len(table.measures))
+    return dict(zip(table.measures, figures, strict=True))
+
+
+def _difference(published: float | None, published_baseline: float | None, ours) -> dict[str, Any]:
+    theirs = None if published is None or published_baseline is None else round(published - published_baseline, 6)
+    found = {"published_difference": theirs, "verdict": verdict(theirs, ours)}
+    if ours is not None:
+        found["difference"] = {"value": ours.mean, "low": ours.low, "high": ours.high, "p_value": ours.p_value}
+    return found
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The report for people."""
+    lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
+    for block in report["datasets"]:
+        lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
+        lines += _scores(report, block)
+        if report["baseline"] is not None:
+            lines += ["", f"Differences to {report['baseline']}, with their 95% intervals (paired bootstrap):", ""]
+            lines += _differences(report, block)
+        for title, failed in (("Failed", True), ("Not run", False)):
+            said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
+            problems = [f"- {row['row']}: {row['problem']}" for row in said]
+            if problems:
+                lines += ["", f"{title}:", "", *problems]
+        lines.append("")
+    lines += [f"- {note}" for note in report["notes"]]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _settings_line(report: dict[str, Any]) -> str:
+    parts = [f"Scale {report['scale']}", f"hf_summ {report['hf_summ']}"]
+    if any(measure.startswith("rouge") for measure in report["measures"]):
+        options = [f"{name.replace('_', ' ')} {value}" for name, value in report["rouge"].items()]
+        parts.append(", ".join([f"ROUGE-1.5.5 of {report['unit']}", *options]))
+    return "; ".join(parts) + "."
+
+
+def _data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
+    trained = [row for row in block["rows"] if "updates" in row]
+    seeds = sorted({row["seed"] for row in trained})
+    updates = sorted({row["updates"] for row in trained})
+    parts = [f"Ours: {block['data']}"]
+    if block["documents"] is not None:
+        parts.append(f"{block['documents']} test documents")
+    if trained:
+        parts.append(f"updates {', '.join(map(str, updates))}")
+        parts.append(f"seed {', '.join(map(str, seeds))}")
+    line = ", ".join(parts) + f". Published: {block['dataset']}."
+    stands_for = report["scale"] != "full" or block["data"] != block["dataset"]
+    return line + " Ours may be compared with each other, not with the published." if stands_for else line
+
+
+def _scores(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+    measures = report["measures"]
+    titles = [title_of(measure) for measure in measures]
+    counted = any("parameters" in row for row in block["rows"])
+    head = ["row", *(["parameters"] if counted else []), *titles, *(f"published {title}" for title in titles)]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in block["rows"]:
+        cells = [row["measures"][measure] for measure in measures]
+        size = [f"{row['parameters'] / 1e6:.2f}M" if "parameters" in row else ""] if counted else []
+        lines.append(_line([row["row"], *size, *map(_value, cells), *(_number(cell["published"]) for cell in cells)]))
+    return lines
+
+
+def _differences(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+    measures = report["measures"]
+    head = ["row", *(part for name in measures for part in (title_of(name), "published", ""))]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in block["rows"]:
+        if row["row"] == report["baseline"]:
+            continue
+        cells = []
+        for measure in measures:
+            cell = row["measures"][measure]
+            ours = cell.get("difference")
+            shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
+            cells += [shown, _number(cell["published_difference"], "+"), cell["verdict"] or "–"]
+        lines.append(_line([row["row"], *cells]))
+    return lines
+
+
+def _value(cell: dict[str, Any]) -> str:
+    if "low" not in cell:
+        return _number(cell["value"])
+    return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+
+
+def _number(value: float | None, sign: str = "") -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return f"{value:{sign},.0f}" if abs(value) >= 1000 else f"{value:{sign}.2f}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

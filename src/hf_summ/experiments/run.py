@@ -1,0 +1,180 @@
+"""A table of a paper, from its file to its report."""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+from transformers import AutoProcessor
+
+from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.experiments.judgements import judge_texts
+from hf_summ.experiments.plot import write_plot
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
+from hf_summ.experiments.scales import check_scale
+from hf_summ.experiments.scoring import Pieces, score
+from hf_summ.experiments.settings import read_flags, split_files
+from hf_summ.experiments.systems import (
+    System,
+    Workplace,
+    dataset_settings,
+    plan,
+    read_corpus,
+    run_all,
+    summaries_without_training,
+    test_rows,
+    why_not_run,
+)
+from hf_summ.experiments.tables import Row, Table, load_table
+from hf_summ.training.arguments import nearest
+from hf_summ.training.files import write_atomically
+
+
+def say(message: str) -> None:
+    """Tells a person at the terminal."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def run_table(
+    name: str,
+    scale: str,
+    data: Mapping[str, str],
+    flags: Sequence[str],
+    output_dir: str,
+    announce: Callable[[str], None] = say,
+) -> dict[str, Any]:
+    """Trains and scores what is not done of a table, and writes `<table>_<scale>.json`, `.md` and, as a plot, `.png`.
+
+    Several processes may work on tables in one folder at the same time: each takes the runs that nobody is at.
+
+    Args:
+        name: a table of `table_names()`, or a .yaml file.
+        scale: "tiny", "small" or "full".
+        data: data set -> folder that is read in its place; only these are run when there are any. For tables of
+            language models a folder of texts, `1.txt`, `2.txt`, …
+        flags: of the training recipe, given to every training.
+        output_dir: where reports go, and runs with their vocabularies, which other tables share.
+
+    Returns:
+        The report, with a `problem` for each row that was not run or did not reach its end.
+
+    Raises:
+        ValueError: no such table, scale, data set or flag; a folder without the files of its splits.
+    """
+    table = load_table(name)
+    check_scale(scale)
+    datasets = _datasets(table, scale, data)
+    is_text = table.kind == "language_models"
+    extra = read_flags(flags)
+    reading = extra.get("data_format")
+    files = {} if is_text else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
+    folder = Path(output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    workplace = Workplace(table, scale, folder, files, extra, announce)
+    announce(f"{table.paper}: {table.title}, scale {scale}, in {folder}")
+    if is_text:
+        blocks = [judge_texts(table, dataset, data.get(dataset)) for dataset in datasets]
+    elif table.kind == "statistics":
+        blocks = [_statistics(workplace, dataset) for dataset in datasets]
+    else:
+        blocks = _scores(workplace, datasets)
+    report = make_report(table, scale, blocks)
+    _write(workplace, report)
+    return report
+
+
+def _write(workplace: Workplace, report: dict[str, Any]) -> None:
+    """All three files; two commands that shared the work come here together."""
+    folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
+    with FileLock(folder / f".{stem}.lock"):
+        write_atomically(folder / f"{stem}.json", json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(folder / f"{stem}.md", markdown(report))
+        try:
+            write_plot(report, folder / f"{stem}.png")
+        except ImportError as error:
+            workplace.announce(str(error))
+
+
+def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
+    """The data sets that are run: those that data are given for; made-up news stand for the first alone; else all."""
+    for dataset in data:
+        if dataset not in table.datasets:
+            hint = nearest(dataset, table.datasets)
+            known = ", ".join(table.datasets)
+            raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}. It has {known}")
+    if data:
+        return [dataset for dataset in table.datasets if dataset in data]
+    return list(table.datasets)[: 1 if scale == "tiny" else None]
+
+
+def _rows(table: Table, dataset: str) -> list[Row]:
+    """Those that have a data set: by their published figures, or else every one."""
+    return [row for row in table.rows if not row.published or dataset in row.published]
+
+
+def _scores(workplace: Workplace, datasets: Sequence[str]) -> list[dict[str, Any]]:
+    systems = {
+        dataset: [plan(workplace, row, dataset) for row in _rows(workplace.table, dataset)] for dataset in datasets
+    }
+    run_all(workplace, [system for row in systems.values() for system in row])
+    return [_block(workplace, dataset, systems[dataset]) for dataset in datasets]
+
+
+def _block(workplace: Workplace, dataset: str, systems: list[System]) -> dict[str, Any]:
+    """The rows of one data set, scored."""
+    table, language = workplace.table, workplace.table.language_of(dataset)
+    scored, documents = {}, None
+    data = workplace.data_name(dataset)
+    waiting = [system for system in systems if system.problem is None]
+    if waiting:
+        try:
+            if dataset in workplace.unreachable:
+                raise OSError(workplace.unreachable[dataset])
+            # what a trained system was told has been found to work
+            told = next((system.settings for system in waiting if system.settings is not None), None)
+            corpus = test_rows(told or dataset_settings(workplace, dataset))
+        except (ValueError, OSError) as error:
+            for system in waiting:
+                system.problem = " ".join(str(error).split())
+            return block_of_scores(table, dataset, data, None, systems, {})
+        documents = len(corpus)
+    for system in waiting:
+        workplace.announce(f"scoring {system.name}")
+        try:
+            predictions = system.predictions or summaries_without_training(workplace, system, corpus)
+            pieces = _pieces(system) if table.unit == "wordpieces" else None
+            scored[system.row.row] = score(table, language, corpus, predictions, system.losses, pieces)
+        except (ValueError, ImportError) as error:
+            system.problem = " ".join(str(error).split())
+    return block_of_scores(table, dataset, data, documents, systems, scored)
+
+
+def _pieces(system: System) -> Pieces | None:
+    """The subwords of a trained system's model."""
+    if system.training is None:
+        return None
+    processor = AutoProcessor.from_pretrained(system.training.output)
+    return getattr(processor, "tokenizer", processor).tokenize
+
+
+def _statistics(workplace: Workplace, dataset: str) -> dict[str, Any]:
+    """The numbers of one corpus."""
+    systems = [System(row, dataset, problem=why_not_run(row)) for row in _rows(workplace.table, dataset)]
+    values = {}
+    for system in systems:
+        if system.problem is not None:
+            continue
+        workplace.announce(f"counting {system.name}")
+        try:
+            corpus = read_corpus(dataset_settings(workplace, dataset))
+            sizes = {f"{split}_pairs": len(rows) for split, rows in corpus.items()}
+            documents, summaries = (
+                [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
+            )
+            language = workplace.table.language_of(dataset)
+            values[system.row.row] = sizes | corpus_statistics(documents, summaries, language)
+        except (ValueError, OSError) as error:
+            system.problem = " ".join(str(error).split())
+    return block_of_values(workplace.table, dataset, workplace.data_name(dataset), systems, values)

@@ -1,0 +1,62 @@
+"""How far a table's rows are shrunk: to seconds, to hours on two cores, or not at all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import yaml
+
+from hf_summ.experiments.tables import configs_folder
+from hf_summ.training.arguments import flag_names, nearest
+
+SCALES = ("tiny", "small", "full")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What replaces a configuration's values, before a row's own.
+
+    Args:
+        config_overrides, flags: as in a configuration.
+        vocabulary: `vocab_size` and `lowercase` of the subwords that are fitted on the training documents; None takes
+            the configuration's `tokenizer_name`.
+        toy_news: rows a split of the made-up corpus that is used when no data are given; None takes the paper's.
+    """
+
+    name: str
+    config_overrides: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: Mapping[str, Any] | None = None
+    toy_news: Mapping[str, int] | None = None
+
+
+def check_scale(name: str) -> None:
+    """Whether there is a scale of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in SCALES:
+        raise ValueError(f"scale '{name}' is not known: one of {', '.join(SCALES)}")
+
+
+def load_scale(architecture: str, name: str) -> Scale:
+    """The scale of that name for an architecture (its `model_type`).
+
+    Raises:
+        ValueError: no such scale, none written for the architecture, or an entry of it that does not exist.
+    """
+    check_scale(name)
+    path = configs_folder() / "scales" / f"{architecture}.yaml"
+    if not path.exists():
+        raise ValueError(f"{path} is not there: {architecture} has no scales, so its rows cannot be run")
+    entry = yaml.safe_load(path.read_text(encoding="utf-8"))[name]
+    known = [item.name for item in fields(Scale) if item.name != "name"]
+    for key in entry:
+        if key not in known:
+            raise ValueError(f"{path}: {name} has no key {key!r}{nearest(key, known)}")
+    flags = flag_names()
+    for flag in entry.get("flags", {}):
+        if flag not in flags:
+            raise ValueError(f"{path}: {name}: there is no flag {flag}{nearest(flag, flags)}")
+    return Scale(name, **entry)

@@ -1,0 +1,139 @@
+"""A table's measures of its systems, and whether ours lie as the published ones do."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import numpy as np
+
+from hf_summ.data import split_sentences
+from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
+from hf_summ.evaluation.novelty import novelty_scores
+from hf_summ.evaluation.perplexity import perplexity
+from hf_summ.evaluation.rouge155 import rouge155_scores
+from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums
+from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Table
+
+# text -> its subwords, for scores that count these
+Pieces = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A system's measure: a row of statistics for each test document, and what their sums come to.
+
+    See `hf_summ.evaluation.significance` for measures of sums.
+    """
+
+    statistics: np.ndarray
+    measure: Callable[[np.ndarray], np.ndarray]
+
+    def interval(self) -> dict[str, float | None]:
+        """The corpus's `value` with the ends of its interval, `low` and `high`.
+
+        Without these where resamples have no value, as with n-grams of very short summaries; `value` is None where the
+        corpus has none.
+        """
+        try:
+            found = bootstrap_interval_of_sums(self.statistics, self.measure)
+        except ValueError:
+            with np.errstate(all="ignore"):
+                value = float(self.measure(self.statistics.sum(0)))
+            return {"value": value if np.isfinite(value) else None}
+        return {"value": found.mean, "low": found.low, "high": found.high}
+
+
+def score(
+    table: Table,
+    language: str,
+    corpus: datasets.Dataset,
+    predictions: Sequence[str],
+    losses: np.ndarray | None,
+    pieces: Pieces | None,
+) -> dict[str, Scored]:
+    """The table's measures of one system; perplexity only where there are losses.
+
+    Args:
+        corpus: the test documents with their summaries, and `references` where they have several.
+        losses: (N, 2), negative log likelihood and tokens of each reference.
+        pieces: splits what is scored into subwords, for tables whose unit they are.
+
+    Raises:
+        ValueError: other numbers of predictions than of documents, or what cannot be scored.
+        ImportError: what a measure needs is not installed.
+    """
+    references = list(corpus["references"] if "references" in corpus.column_names else corpus["summary"])
+    scored: dict[str, Scored] = {}
+    wanted = [measure for measure in table.measures if measure in ROUGE_MEASURES]
+    if wanted:
+        scored |= _rouge(table, language, predictions, references, wanted, pieces)
+    if any(measure in NOVELTY_MEASURES for measure in table.measures):
+        values = novelty_scores(predictions, corpus["document"], language)
+        scored |= {name: _mean_of(np.array(values[name])) for name in table.measures if name in NOVELTY_MEASURES}
+    if "bleu" in table.measures:
+        statistics = bleu_statistics(predictions, references, tokenizer_for(language))
+        scored["bleu"] = Scored(statistics, corpus_bleu)
+    if "perplexity" in table.measures and losses is not None:
+        scored["perplexity"] = Scored(losses, perplexity)
+    return {measure: scored[measure] for measure in table.measures if measure in scored}
+
+
+def compare(ours: Scored, baseline: Scored) -> Comparison | None:
+    """A system's measure minus the baseline's, both on the same resamples; None where one of these has no value."""
+    try:
+        return paired_bootstrap_of_sums(ours.statistics, baseline.statistics, ours.measure)
+    except ValueError:
+        return None
+
+
+def verdict(published: float | None, ours: Comparison | None) -> str | None:
+    """Whether a published difference to the baseline holds here.
+
+    "holds" and "fails" say that our interval leaves out zero, on the published side or on the other; "undecided" that
+    it does not. None where nothing was published, no difference was, or nothing was run. Whether more or less of a
+    measure is better does not matter: both differences have the same sign or they have not.
+    """
+    if not published or ours is None:
+        return None
+    if not ours.significant:
+        return "undecided"
+    return "holds" if (ours.mean > 0) == (published > 0) else "fails"
+
+
+def _rouge(
+    table: Table,
+    language: str,
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    wanted: Sequence[str],
+    pieces: Pieces | None,
+) -> dict[str, Scored]:
+    options: dict[str, Any] = {name: value for name, value in table.rouge.items() if name != "score"}
+    if table.unit == "wordpieces":
+        if pieces is None:
+            raise ValueError("the table scores subwords, and this row has no model whose subwords these would be")
+        predictions = [_in_pieces(text, language, pieces) for text in predictions]
+        references = [
+            [_in_pieces(text, language, pieces) for text in ([row] if isinstance(row, str) else row)]
+            for row in references
+        ]
+        options["sentences"] = "lines"
+    scores = rouge155_scores(predictions, references, language=language, metrics=wanted, **options)
+    kind = table.rouge.get("score", "fmeasure")
+    return {name: _mean_of(getattr(values, kind)) for name, values in scores.items()}
+
+
+def _in_pieces(text: str, language: str, pieces: Pieces) -> str:
+    """Subwords between spaces, a sentence a line, as subwords hide where sentences end."""
+    return "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
+
+
+def _mean_of(values: np.ndarray) -> Scored:
+    """The mean over the documents that have a value."""
+    given = ~np.isnan(values)
+    return Scored(np.stack([np.where(given, values, 0.0), given], axis=1), _mean)
+
+
+def _mean(sums: np.ndarray) -> np.ndarray:
+    return sums[..., 0] / sums[..., 1]

@@ -1,0 +1,251 @@
+"""What a table of a paper says: its rows, how each is run, and the figures that were published."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import hf_summ
+from hf_summ.extractive.extraction import METHODS
+from hf_summ.training.arguments import DataArguments, GenerationArguments, flag_names, nearest
+
+# what a row can be scored by; novelty's and the others' names are those of `hf_summ.evaluation`
+ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
+NOVELTY_MEASURES = ("novel1", "novel2", "novel3", "novel4")
+MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "bleu", "perplexity")
+# of a corpus: the sizes of its splits, and `corpus_statistics` of all of them
+STATISTICS = (
+    "train_pairs",
+    "validation_pairs",
+    "test_pairs",
+    "pairs",
+    "document_words",
+    "document_sentences",
+    "summary_words",
+    "summary_sentences",
+    "document_vocabulary",
+    "summary_vocabulary",
+    "vocabulary",
+    "source_target_ratio",
+)
+JUDGEMENTS = ("recall", "detection", "accuracy")
+_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
+# what makes a row anything but a trained system: a row has at most one of them
+_UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table.
+
+    Args:
+        row: its name in the paper.
+        config: file under `configs/` that it is trained by; by default its data set's.
+        config_overrides, flags: what its training has beside that file.
+        decoding, decoding_overrides: generation flags and config values of its decoding alone, so that rows which
+            differ in no more than them are one training.
+        extractive: a method of `hf_summ.extractive` in place of a training, with its number of `sentences`, for all
+            data sets or for each.
+        gold: the references themselves.
+        literature: the paper that its figures are from; it is not run.
+        unavailable: why it cannot be run.
+        language_model: checkpoint that judges text `text` of the data at `percentile`.
+        published: data set -> figures in the order of the table's measures, None where the paper has none.
+    """
+
+    row: str
+    config: str | None = None
+    config_overrides: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    decoding: Mapping[str, Any] = field(default_factory=dict)
+    decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
+    extractive: str | None = None
+    sentences: int | Mapping[str, int] = 3
+    gold: bool = False
+    literature: str | None = None
+    unavailable: str | None = None
+    language_model: str | None = None
+    text: str = ""
+    percentile: float = 0.0
+    published: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether a model of this package is trained for it."""
+        return not any(getattr(self, name) for name in _UNTRAINED)
+
+    def sentences_of(self, dataset: str) -> int:
+        """How many sentences an extract of a data set has."""
+        return self.sentences if isinstance(self.sentences, int) else self.sentences[dataset]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a paper.
+
+    Args:
+        name: the file's name.
+        paper: authors, year and number of the table.
+        kind: "scores" of systems, "statistics" of corpora, or "language_models" as judges of text.
+        unit: what published scores count, "words" or "wordpieces"; ours are counted alike.
+        measures: of `MEASURES`, `STATISTICS` or `JUDGEMENTS`, by kind.
+        datasets: data set -> file under `configs/` that reads it and trains on it; None where nothing is trained.
+        baseline: the row that others are compared with.
+        language: of the texts, or one a data set.
+        rouge: what `rouge155_scores` is told: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
+        notes: what a reader of the figures must know.
+    """
+
+    name: str
+    title: str
+    paper: str
+    measures: tuple[str, ...]
+    datasets: Mapping[str, str | None]
+    rows: tuple[Row, ...]
+    kind: str = "scores"
+    unit: str = "words"
+    baseline: str | None = None
+    language: str | Mapping[str, str] = "en"
+    rouge: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def language_of(self, dataset: str) -> str:
+        """ISO 639 code of a data set's texts."""
+        return self.language if isinstance(self.language, str) else self.language.get(dataset, "en")
+
+    def config_of(self, row: Row, dataset: str) -> str | None:
+        """File under `configs/` that a row is trained by."""
+        return row.config or self.datasets[dataset]
+
+
+def configs_folder() -> Path:
+    """Where the configurations lie: in an installed package beside its code, in the repository at its root."""
+    package = Path(hf_summ.__file__).parent
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parents[1] / "configs"
+
+
+def table_names() -> list[str]:
+    """The tables that come with the package."""
+    return sorted(file.stem for file in (configs_folder() / "tables").glob("*.yaml"))
+
+
+def load_table(name: str) -> Table:
+    """A table by its name, or from a .yaml file of the user's.
+
+    Raises:
+        ValueError: there is no such table or file, it is no YAML, or an entry of it cannot be (file and row are named).
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = nearest(name, table_names())
+        raise ValueError(f"there is no table {name}{hint}. There are: {', '.join(table_names())}") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} cannot be read as YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} holds no `key: value` lines")
+    try:
+        return _table(path.stem, content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _table(name: str, content: dict[str, Any]) -> Table:
+    _check_keys(content, Table, "table", left_out=("name",))
+    for key, kind in (("measures", list), ("rows", list), ("notes", list), ("datasets", dict)):
+        if key in content and not isinstance(content[key], kind):
+            raise ValueError(f"{key}: {content[key]!r} is no {'list' if kind is list else 'mapping of data sets'}")
+    content = content | {key: tuple(content[key]) for key in ("measures", "notes") if key in content}
+    rows = [_row(entry, content) for entry in content["rows"]]
+    values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
+    table = Table(**values)
+    known = _MEASURES_OF.get(table.kind)
+    if known is None:
+        raise ValueError(f"kind '{table.kind}' is not known: one of {', '.join(_MEASURES_OF)}")
+    for measure in table.measures:
+        if measure not in known:
+            raise ValueError(f"measure '{measure}' is not known{nearest(measure, known)}: one of {', '.join(known)}")
+    if table.unit not in ("words", "wordpieces"):
+        raise ValueError(f"unit '{table.unit}' is not known: words or wordpieces")
+    names = [row.row for row in rows]
+    for row in names:
+        if names.count(row) > 1:
+            raise ValueError(f"row '{row}' stands twice: rows need names of their own")
+    if table.baseline is not None and table.baseline not in names:
+        raise ValueError(f"baseline '{table.baseline}' is no row{nearest(table.baseline, names)}")
+    _check_options(table)
+    return table
+
+
+def _check_options(table: Table) -> None:
+    for option in table.rouge:
+        if option not in ("score", "byte_limit", "word_limit"):
+            raise ValueError(f"rouge: option '{option}' is not known: score, byte_limit or word_limit")
+    if table.rouge.get("score", "fmeasure") not in ("fmeasure", "precision", "recall"):
+        raise ValueError(f"rouge: score '{table.rouge['score']}' is not known: fmeasure, precision or recall")
+
+
+def _row(entry: Any, table: dict[str, Any]) -> Row:
+    if not isinstance(entry, dict) or "row" not in entry:
+        raise ValueError(f"rows: {entry!r} is no row: it needs `row:` with its name")
+    name, datasets = entry["row"], table["datasets"]
+    try:
+        _check_keys(entry, Row, "row")
+        published = entry.get("published", {})
+        if isinstance(published, list):
+            if len(datasets) != 1:
+                raise ValueError(f"published: say of which of the data sets {', '.join(datasets)}")
+            published = {next(iter(datasets)): published}
+        if not isinstance(published, dict):
+            raise ValueError(f"published: {published!r} is no list of figures, nor one for each data set")
+        for dataset, figures in published.items():
+            if dataset not in datasets:
+                raise ValueError(f"published: {dataset} is no data set of the table{nearest(dataset, datasets)}")
+            wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
+            if wrong:
+                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is no number: null stands for none")
+            if len(figures) != len(table["measures"]):
+                raise ValueError(
+                    f"published: {dataset} has {len(figures)} figures for {len(table['measures'])} measures"
+                )
+        sentences = entry.get("sentences", 0)
+        if not isinstance(sentences, int) and set(sentences) != set(datasets):
+            raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
+        row = Row(**entry | {"published": {dataset: tuple(figures) for dataset, figures in published.items()}})
+        _check_row(row)
+    except ValueError as error:
+        raise ValueError(f"row '{name}': {error}") from None
+    return row
+
+
+def _check_row(row: Row) -> None:
+    kinds = [name for name in _UNTRAINED if getattr(row, name)]
+    if len(kinds) > 1:
+        raise ValueError(f"{' and '.join(kinds)} do not go together")
+    trained = [name for name in ("config_overrides", "flags", "decoding", "decoding_overrides") if getattr(row, name)]
+    if kinds and kinds[0] != "unavailable" and trained:
+        raise ValueError(f"{trained[0]} are of a training, which a row with {kinds[0]} has not")
+    if row.extractive is not None and row.extractive not in METHODS:
+        raise ValueError(f"extractive '{row.extractive}' is not known: one of {', '.join(METHODS)}")
+    if row.language_model is not None and not (row.text and row.percentile):
+        raise ValueError("language_model judges a `text` at a `percentile`: give both")
+    decoding = [item.name for kind in (GenerationArguments, DataArguments) for item in dataclasses.fields(kind)]
+    for group, known in (("flags", list(flag_names())), ("decoding", decoding)):
+        for flag in getattr(row, group):
+            if flag not in known:
+                raise ValueError(f"{group}: there is no {flag}{nearest(flag, known)}")
+
+
+def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterable[str] = ()) -> None:
+    fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in left_out}
+    for key in entry:
+        if key not in fields:
+            raise ValueError(f"a {what} has no key {key!r}{nearest(str(key), fields)}")
+    for name, item in fields.items():
+        if item.default is item.default_factory is dataclasses.MISSING and name not in entry:
+            raise ValueError(f"the {what} lacks `{name}`")

@@ -1,0 +1,105 @@
+"""`hf-summ table` on made-up tables."""
+
+import json
+
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.experiments.tables import load_table, table_names
+from tests.experiments.made_up import TRANSFORMER, write_data, write_table
+
+UNTRAINED = {"rows": [{"row": "references", "gold": True, "published": [100, 100]}]}
+TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder to work in, with a table that trains nothing, one that does, and data."""
+    write_table(tmp_path, **UNTRAINED)
+    write_table(tmp_path, name="two", datasets=TWO, rows=[{"row": "references", "gold": True}])
+    write_data(tmp_path / "news")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tables_are_listed(run):
+    output, _ = run("table", "--list")
+    lines = output.splitlines()
+    assert [line.split()[0] for line in lines] == table_names()
+    table = load_table("thesis_7_5")
+    assert f"thesis_7_5           {table.paper}: {table.title}" in lines
+
+
+def test_report_is_printed_and_written(run, workplace):
+    output, errors = run("table", "made_up.yaml", "--scale", "tiny")
+    assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")
+    assert "| references | 100.00 [100.00, 100.00] | 100.00 [100.00, 100.00] | 100.00 | 100.00 |" in output
+    assert "Ours: made-up news, 40 test documents." in output
+    assert errors.splitlines()[0] == "Somebody 2020, Table 1: Rows, scale tiny, in out/tables"
+    assert "scoring references on xsum" in errors
+
+
+@pytest.mark.parametrize(
+    ("argv", "datasets"),
+    [
+        (["made_up.yaml", "--data", "news"], ["xsum"]),
+        (["made_up.yaml", "--data", "xsum=news"], ["xsum"]),
+        (["two.yaml", "--data", "xsum=news"], ["xsum"]),
+        (["two.yaml", "--data", "xsum=news", "--data=cnn_dailymail=news"], ["cnn_dailymail", "xsum"]),
+    ],
+)
+def test_data_stand_for_data_sets(run, workplace, argv, datasets):
+    run("table", *argv, "--output_dir", "reports")
+    (path,) = (workplace / "reports").glob("*_small.json")
+    blocks = json.loads(path.read_text(encoding="utf-8"))["datasets"]
+    assert [block["dataset"] for block in blocks] == datasets
+    assert {block["documents"] for block in blocks} == {7}
+
+
+def test_flags_of_training_are_taken_before_and_after(run, workplace):
+    output, _ = run("table", "--max_predict_samples=3", "made_up.yaml", "--scale", "tiny", "--seed", "1", "--bf16")
+    assert "Ours: made-up news, 3 test documents." in output
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "name a table; --list names those there are"),
+        (["gdlf_44"], "there is no table gdlf_44; did you mean gdlf_4?"),
+        (
+            ["two.yaml", "--data", "news"],
+            "--data news: say in place of which data set: cnn_dailymail, xsum, as NAME=FOLDER",
+        ),
+        (["two.yaml", "--data", "xsun=news"], "--data xsun: two has no such data set; did you mean xsum?"),
+        (["made_up.yaml", "--data", "nowhere"], "nowhere is no folder"),
+        (["made_up.yaml", "--data", "out"], "out: there is no train.jsonl: it must hold one file for train"),
+        (
+            ["made_up.yaml", "--max_stepps", "3"],
+            "there is no flag --max_stepps, neither of this command nor of training",
+        ),
+        (["made_up.yaml", "3"], "3: belongs to no flag"),
+        (["made_up.yaml", "--config_overrides", "gating"], "--config_overrides 'gating': write key=JSON"),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, workplace, argv, message):
+    (workplace / "out").mkdir()
+    assert refusal("table", *argv).startswith(message)
+    assert not list((workplace / "out").iterdir())
+
+
+def test_unknown_scale_is_told(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["table", "gdlf_4", "--scale", "huge"])
+    assert end.value.code == 2
+    assert "invalid choice: 'huge'" in capsys.readouterr().err
+
+
+def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
+    rows = [*UNTRAINED["rows"], {"row": "broken", "config_overrides": TRANSFORMER}]
+    write_table(workplace, name="failing", rows=rows)
+    assert main(["table", "failing.yaml", "--scale", "tiny", "--learning_rates", "nowhere=1"]) == 2
+    output, errors = capsys.readouterr()
+    assert output == (workplace / "out" / "tables" / "failing_tiny.md").read_text(encoding="utf-8")
+    assert "- broken: --learning_rates: 'nowhere' matches no parameter" in output
+    assert "| references | 100.00" in output
+    assert errors.splitlines()[-1] == "hf-summ: error: runs failed, and the table says why, of broken"

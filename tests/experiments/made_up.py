@@ -1,0 +1,55 @@
+"""Tables, data and workplaces small enough for a test."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hf_summ.experiments.systems import Workplace
+from hf_summ.experiments.tables import Table, load_table
+from tests.training import tiny
+
+TRANSFORMER = {"tags": "none", "gating": "glu", "layer_fusion": "none"}
+
+
+def write_table(folder: Path, name: str = "made_up", **changes: Any) -> str:
+    """The YAML of a table of one trained row, with other entries; None leaves one out."""
+    content = {
+        "title": "Rows",
+        "paper": "Somebody 2020, Table 1",
+        "measures": ["rouge1", "rougeL"],
+        "datasets": {"xsum": "gdlf/xsum.yaml"},
+        "rows": [{"row": "DC", "config_overrides": TRANSFORMER, "published": [30, 20]}],
+    }
+    content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return str(path)
+
+
+def table(folder: Path, **changes: Any) -> Table:
+    """That table as it is read."""
+    return load_table(write_table(folder, **changes))
+
+
+def workplace(folder: Path, table: Table, **changes: Any) -> Workplace:
+    """A place for a table's runs at the scale tiny, with files of its own and nobody to tell."""
+    settings = {"scale": "tiny", "folder": folder, "data": {}, "extra": {}, "announce": lambda message: None}
+    return Workplace(table, **{**settings, **changes})
+
+
+def write_data(folder: Path, train: int = 24, validation: int = 5, test: int = 7) -> Path:
+    """A folder with the three splits."""
+    folder.mkdir()
+    tiny.write_corpus(folder, train=train, validation=validation, test=test)
+    return folder
+
+
+def strict_json(path: Path) -> Any:
+    """What a file holds, if any JSON reader can read it: NaN and infinities are none."""
+
+    def refuse(name: str):
+        raise AssertionError(f"{path} holds {name}")
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)

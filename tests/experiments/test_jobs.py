@@ -1,0 +1,99 @@
+"""Runs through kills, errors and other processes at them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from filelock import FileLock
+
+from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
+from hf_summ.training.checkpoints import last_complete_checkpoint
+from tests.training import tiny
+
+STARTER = """
+import json, sys
+from pathlib import Path
+from hf_summ.experiments.jobs import Job, perform
+perform(Job(Path(sys.argv[1]), json.loads(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def settings(tmp_path, tiny_tokenizer):
+    """Of a training that takes as long as one lets it."""
+    tiny.processor(tiny_tokenizer).save_pretrained(tmp_path / "processor")
+    changes = {"max_steps": 100_000, "save_strategy": "steps", "save_steps": 3, "schedule_period": 9}
+    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
+    path = tiny.write_settings(tmp_path, **files, **changes, tokenizer_name=str(tmp_path / "processor"))
+    return yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
+    job = Job(tmp_path / "job", settings)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(job.folder), json.dumps(settings)],
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while last_complete_checkpoint(job.output) is None:
+            assert starter.poll() is None, (job.folder / "log.txt").read_text()
+            time.sleep(0.05)
+        starter.kill()
+        starter.wait()
+        # the run lives on, and is left alone
+        assert alive(starter.pid)
+        with pytest.raises(JobBusy, match=r"another process has .*lock locked") as busy:
+            perform(Job(job.folder, settings | {"max_steps": 1}))
+        assert busy.value.lock == job.folder / "lock"
+        assert yaml.safe_load((job.folder / "settings.yaml").read_text())["max_steps"] == 100_000
+    finally:
+        os.killpg(starter.pid, signal.SIGKILL)
+    # until the last of its processes has let go
+    with FileLock(job.folder / "lock"):
+        checkpoint = last_complete_checkpoint(job.output)
+    assert checkpoint is not None
+    assert not job.is_done
+    last = int(checkpoint.rpartition("-")[2]) + 2
+    shorter = Job(job.folder, settings | {"max_steps": last})
+    perform(shorter)
+    log = (job.folder / "log.txt").read_text(encoding="utf-8")
+    assert f"going on from {checkpoint}" in log
+    assert shorter.is_done
+    assert json.loads((job.folder / "record.json").read_text())["seconds"] > 0
+    state = json.loads((job.output / "trainer_state.json").read_text())
+    assert [entry["step"] for entry in state["log_history"] if "loss" in entry] == list(range(1, last + 1))
+    perform(shorter)
+    assert (job.folder / "log.txt").read_text(encoding="utf-8") == log
+
+
+def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys):
+    job = Job(tmp_path / "job", settings | {"tokenizer_name": None, "run_name": "Brücke"})
+    with pytest.raises(JobFailed, match=r"^name a processor or tokenizer: .* `hf-summ vocabulary` makes one") as failed:
+        perform(job)
+    assert failed.value.folder == job.folder
+    assert capsys.readouterr().err == (job.folder / "log.txt").read_bytes().decode("utf-8")
+    assert not job.is_done
+
+
+def test_run_that_another_process_is_at_is_left_alone(settings, tmp_path):
+    job = Job(tmp_path / "job", settings)
+    job.folder.mkdir()
+    with FileLock(job.folder / "lock"), pytest.raises(JobBusy):
+        perform(job)
+    assert [path.name for path in job.folder.iterdir()] == ["lock"]

@@ -1,0 +1,85 @@
+"""Plots of reports."""
+
+import sys
+
+import pytest
+from PIL import Image
+
+from hf_summ.experiments.plot import write_plot
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report
+from hf_summ.experiments.systems import System
+from tests.experiments.made_up import table
+from tests.experiments.test_report import equal_scores
+
+TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+
+
+def report_of(folder, scored, baseline=None, figures=(30, 20), datasets=TWO):
+    """A report of two rows on each data set, with the same scores on both."""
+    published = {"published": dict.fromkeys(datasets, figures)} if figures else {}
+    rows = [{"row": "DC", **published}, {"row": "GDLF", **published}]
+    read = table(folder, rows=rows, baseline=baseline, datasets=datasets)
+    blocks = []
+    for dataset in datasets:
+        systems = [System(row, dataset) for row in read.rows]
+        blocks.append(block_of_scores(read, dataset, dataset, 9, systems, scored))
+    return make_report(read, "full", blocks)
+
+
+BOTH = {row: {"rouge1": equal_scores(20), "rougeL": equal_scores(10)} for row in ("DC", "GDLF")}
+
+
+@pytest.mark.parametrize("baseline", ["DC", None])
+@pytest.mark.parametrize("scored", [BOTH, {"GDLF": BOTH["GDLF"]}, {}], ids=["all", "one", "none"])
+@pytest.mark.parametrize("figures", [[30, None], None], ids=["published", "unpublished"])
+def test_plot_is_a_png_of_whatever_was_run(tmp_path, baseline, scored, figures):
+    path = tmp_path / "plot.png"
+    write_plot(report_of(tmp_path, scored, baseline, figures), path)
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        assert min(image.size) > 200
+    assert [file.name for file in tmp_path.iterdir() if "plot" in file.name] == ["plot.png"]
+
+
+def test_plot_grows_with_data_sets(tmp_path):
+    sizes = []
+    for datasets in (TWO, {"xsum": TWO["xsum"]}):
+        write_plot(report_of(tmp_path, BOTH, "DC", datasets=datasets), tmp_path / "plot.png")
+        with Image.open(tmp_path / "plot.png") as image:
+            sizes.append(image.size)
+    assert sizes[0][0] == sizes[1][0]
+    assert sizes[0][1] == pytest.approx(2 * sizes[1][1], abs=2)
+
+
+def test_plot_shows_what_was_scored(tmp_path):
+    pictures = []
+    for number, scored in enumerate((BOTH, BOTH, {})):
+        path = tmp_path / f"{number}.png"
+        write_plot(report_of(tmp_path, scored, "DC"), path)
+        with Image.open(path) as image:
+            pictures.append(image.convert("L").tobytes())
+    assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_score_is_not_drawn_among_differences_when_the_baseline_failed(tmp_path):
+    pictures = []
+    for number, scored in enumerate(({"GDLF": BOTH["GDLF"]}, {})):
+        path = tmp_path / f"{number}.png"
+        write_plot(report_of(tmp_path, scored, "DC"), path)
+        pictures.append(path.read_bytes())
+    assert pictures[0] == pictures[1]
+
+
+def test_values_without_intervals_are_drawn_too(tmp_path):
+    read = table(tmp_path, kind="statistics", measures=["pairs"], rows=[{"row": "news", "published": [9]}])
+    report = make_report(
+        read, "full", [block_of_values(read, "xsum", "x", [System(read.rows[0], "xsum")], {"news": {"pairs": 7}})]
+    )
+    write_plot(report, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+
+
+def test_missing_matplotlib_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'hf-summ\[tables\]'"):
+        write_plot(report_of(tmp_path, BOTH), tmp_path / "plot.png")

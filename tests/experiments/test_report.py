@@ -1,0 +1,132 @@
+"""Reports of made-up scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hf_summ import __version__
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of
+from hf_summ.experiments.scoring import Scored
+from hf_summ.experiments.systems import System
+from tests.experiments.made_up import table
+
+FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
+
+
+def equal_scores(value):
+    """A measure of which every document has the same, so that its interval is a point."""
+    return Scored(np.column_stack([np.full(9, float(value)), np.ones(9)]), lambda sums: sums[..., 0] / sums[..., 1])
+
+
+@pytest.fixture
+def report(tmp_path):
+    rows = [
+        {"row": "DC", "published": [30, 9.1]},
+        {"row": "A|B", "published": [31.25, 9]},
+        {"row": "broken", "published": [32, None]},
+        {"row": "others", "literature": "Somebody 2019", "published": [33, 1]},
+    ]
+    read = table(
+        tmp_path,
+        measures=["rouge1", "perplexity"],
+        rows=rows,
+        baseline="DC",
+        notes=["A note."],
+        rouge={"byte_limit": 75},
+    )
+    problems = [None, None, "it broke", "literature: Somebody 2019"]
+    systems = [System(row, "xsum", problem=problem) for row, problem in zip(read.rows, problems, strict=True)]
+    systems[0].facts = systems[1].facts = FACTS
+    systems[2].failed = True
+    scored = {
+        "DC": {"rouge1": equal_scores(20), "perplexity": equal_scores(1234.5)},
+        "A|B": {"rouge1": equal_scores(21.5), "perplexity": equal_scores(1300)},
+    }
+    block = block_of_scores(read, "xsum", "data/news", 9, systems, scored)
+    return make_report(read, "small", [block])
+
+
+def test_markdown_says_all_there_is(report):
+    assert markdown(report).splitlines() == [
+        "# Somebody 2020, Table 1: Rows",
+        "",
+        f"Scale small; hf_summ {__version__}; ROUGE-1.5.5 of words, byte limit 75.",
+        "",
+        "## xsum",
+        "",
+        "Ours: data/news, 9 test documents, updates 900, seed 42. Published: xsum. "
+        "Ours may be compared with each other, not with the published.",
+        "",
+        "| row | parameters | R-1 | perplexity | published R-1 | published perplexity |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| DC | 2.35M | 20.00 [20.00, 20.00] | 1234.50 [1234.50, 1234.50] | 30.00 | 9.10 |",
+        "| A\\|B | 2.35M | 21.50 [21.50, 21.50] | 1300.00 [1300.00, 1300.00] | 31.25 | 9.00 |",
+        "| broken |  | – | – | 32.00 | – |",
+        "| others |  | – | – | 33.00 | 1.00 |",
+        "",
+        "Differences to DC, with their 95% intervals (paired bootstrap):",
+        "",
+        "| row | R-1 | published |  | perplexity | published |  |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| A\\|B | +1.50 [+1.50, +1.50] | +1.25 | holds | +65.50 [+65.50, +65.50] | -0.10 | fails |",
+        "| broken | – | +2.00 | – | – | – | – |",
+        "| others | – | +3.00 | – | – | -8.10 | – |",
+        "",
+        "Failed:",
+        "",
+        "- broken: it broke",
+        "",
+        "Not run:",
+        "",
+        "- others: literature: Somebody 2019",
+        "",
+        "- A note.",
+    ]
+
+
+def test_report_comes_back_from_json(report):
+    text = json.dumps(report, allow_nan=False)
+    assert json.loads(text) == report
+    assert markdown(json.loads(text)) == markdown(report)
+
+
+def test_rows_carry_what_was_trained(report):
+    rows = report["datasets"][0]["rows"]
+    assert {name: rows[0][name] for name in FACTS} == FACTS
+    assert "run" not in rows[2]
+    assert rows[1]["measures"]["rouge1"]["difference"] == {"value": 1.5, "low": 1.5, "high": 1.5, "p_value": 0}
+
+
+def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):
+    read = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}], baseline="DC", measures=["rouge1"])
+    systems = [System(row, "xsum") for row in read.rows]
+    systems[0].problem, systems[0].failed = "it broke", True
+    block = block_of_scores(read, "xsum", "xsum", 9, systems, {"GDLF": {"rouge1": equal_scores(20)}})
+    text = markdown(make_report(read, "full", [block]))
+    assert "| GDLF | 20.00 [20.00, 20.00] | – |" in text
+    assert "| GDLF | – | – | – |" in text
+
+
+def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_path):
+    measures = ["pairs", "document_words", "vocabulary"]
+    read = table(
+        tmp_path, kind="statistics", measures=measures, rows=[{"row": "news", "published": [204045, 431.1, None]}]
+    )
+    (row,) = read.rows
+    values = {"news": {"pairs": 36, "document_words": 12.25, "vocabulary": 21000}}
+    report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [System(row, "xsum")], values)])
+    text = markdown(report)
+    assert "| row | pairs | document words | vocabulary | published pairs |" in text
+    assert "| news | 36.00 | 12.25 | 21,000 | 204,045 | 431.10 | – |" in text
+    assert "Ours: xsum. Published: xsum.\n" in text
+    assert "Differences" not in text
+
+
+def test_measures_have_titles():
+    assert [title_of(name) for name in ("rougeSU*", "novel3", "bleu", "test_pairs")] == [
+        "R-SU*",
+        "novel 3-grams",
+        "BLEU",
+        "test pairs",
+    ]

@@ -1,0 +1,336 @@
+"""Tables from their files to their reports."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation import perplexity, rouge155_scores
+from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.experiments.report import markdown
+from hf_summ.experiments.run import run_table
+from tests.conftest import SENTENCES
+from tests.evaluation.test_language_models import save_language_model
+from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
+from tests.training import tiny
+
+FLAGS = ["--max_steps=2", "--use_cpu", "--report_to", "none", "--disable_tqdm", "--max_predict_samples", "12"]
+# of one training, and two that differ in their decoding alone
+GREEDY = {"row": "greedy", "config_overrides": TRANSFORMER, "decoding": {"num_beams": 1}}
+BEAMS = {"row": "beams", "config_overrides": TRANSFORMER, "decoding": {"num_beams": 2}}
+FAILING = {"config_overrides": TRANSFORMER, "flags": {"learning_rates": {"nowhere": 1.0}}}
+ROWS = [
+    {**GREEDY, "published": [30, 20, 50, 9]},
+    {**BEAMS, "published": [31, 20, 49, 8]},
+    {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": [20, 15, None, None]},
+    {"row": "references", "gold": True},
+    {"row": "others", "literature": "Somebody 2019", "published": [25, 18, None, None]},
+    {"row": "without data", "unavailable": "its data are not public"},
+    {"row": "to come", "config": "nowhere/xsum.yaml"},
+    {"row": "failing", **FAILING},
+    {"row": "failing with beams", **FAILING, "decoding": {"num_beams": 2}},
+]
+MEASURES = ["rouge1", "rougeL", "novel4", "perplexity"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the table was run; shared by the tests here, so never change it."""
+    folder = tmp_path_factory.mktemp("tables")
+    table = write_table(folder, measures=MEASURES, rows=ROWS, baseline="greedy", notes=["A note."])
+    said = []
+    report = run_table(table, "tiny", {}, FLAGS, str(folder), said.append)
+    (folder / "returned.json").write_text(json.dumps({"report": report, "said": said}))
+    return folder
+
+
+@pytest.fixture
+def report(folder):
+    return strict_json(folder / "made_up_tiny.json")
+
+
+@pytest.fixture
+def rows(report):
+    (block,) = report["datasets"]
+    return {row["row"]: row for row in block["rows"]}
+
+
+def predictions(folder, beams):
+    """Rows of the decoding with so many beams."""
+    for path in folder.glob("runs/*/decodings/*/output/predictions.jsonl"):
+        if yaml.safe_load((path.parents[1] / "settings.yaml").read_text())["num_beams"] == beams:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    raise AssertionError(f"no decoding has {beams} beams")
+
+
+def test_report_is_returned_written_and_told(folder, report):
+    returned = strict_json(folder / "returned.json")
+    assert returned["report"] == report
+    assert (folder / "made_up_tiny.md").read_text(encoding="utf-8") == markdown(report)
+    assert (folder / "made_up_tiny.png").read_bytes().startswith(b"\x89PNG\r\n")
+    first, *_ = returned["said"]
+    assert first.startswith("Somebody 2020, Table 1: Rows, scale tiny, in ")
+    assert [row["row"] for row in report["datasets"][0]["rows"]] == [row["row"] for row in ROWS]
+    assert not list(folder.rglob(".*.part"))
+
+
+def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
+    trained = [path.parent for path in folder.glob("runs/*/record.json")]
+    assert [path.name for path in trained] == [rows["greedy"]["run"]] == [rows["beams"]["run"]]
+    assert len(list(trained[0].glob("decodings/*/record.json"))) == 2
+    for row in ("greedy", "beams"):
+        facts = {name: rows[row][name] for name in ("updates", "seed", "failed", "problem")}
+        assert facts == {"updates": 2, "seed": 42, "failed": False, "problem": None}
+        assert rows[row]["parameters"] > 10_000
+
+
+@pytest.mark.parametrize(("row", "beams"), [("greedy", 1), ("beams", 2)])
+def test_trained_rows_have_the_scores_of_their_summaries(folder, report, rows, row, beams):
+    written = predictions(folder, beams)
+    assert report["datasets"][0]["documents"] == len(written) == 12
+    scores = rouge155_scores(
+        [entry["prediction"] for entry in written],
+        [entry["summary"] for entry in written],
+        metrics=["rouge1", "rougeL"],
+    )
+    cells = rows[row]["measures"]
+    for measure, values in scores.items():
+        assert cells[measure]["value"] == pytest.approx(values.fmeasure.mean())
+        assert cells[measure]["low"] <= cells[measure]["value"] <= cells[measure]["high"]
+    sums = np.array([[entry["nll"], entry["tokens"]] for entry in written]).sum(0)
+    assert cells["perplexity"]["value"] == pytest.approx(float(perplexity(sums)))
+
+
+def test_differences_are_to_the_baseline(rows):
+    assert "difference" not in rows["greedy"]["measures"]["rouge1"]
+    for row in ("beams", "LEAD-1", "references"):
+        cell = rows[row]["measures"]["rouge1"]
+        expected = cell["value"] - rows["greedy"]["measures"]["rouge1"]["value"]
+        assert cell["difference"]["value"] == pytest.approx(expected)
+    # the decoding changes no loss
+    assert rows["beams"]["measures"]["perplexity"]["difference"]["value"] == 0
+    assert rows["beams"]["measures"]["perplexity"]["verdict"] == "undecided"
+    # published below the baseline, and not below it here
+    assert rows["LEAD-1"]["measures"]["rouge1"]["published_difference"] == -10
+    assert rows["LEAD-1"]["measures"]["rouge1"]["verdict"] == "fails"
+
+
+def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
+    assert rows["references"]["measures"]["rouge1"]["value"] == pytest.approx(100)
+    assert rows["references"]["measures"]["perplexity"]["value"] is None
+    written = [entry["summary"] for entry in predictions(folder, 1)]
+    test = [json.loads(line) for line in (next(folder.glob("toy_news/*-*")) / "test.jsonl").open(encoding="utf-8")]
+    assert written == [entry["summary"] for entry in test[:12]]
+    lead = [split_sentences(entry["document"])[0] for entry in test[:12]]
+    expected = rouge155_scores(lead, written, metrics=["rouge1"])["rouge1"].fmeasure.mean()
+    assert rows["LEAD-1"]["measures"]["rouge1"]["value"] == pytest.approx(expected)
+
+
+def test_rows_that_are_not_run_say_why(rows):
+    problems = {row: entry["problem"] for row, entry in rows.items() if entry["problem"] and not entry["failed"]}
+    assert problems == {
+        "others": "literature: Somebody 2019",
+        "without data": "its data are not public",
+        "to come": "the architecture nowhere is not there yet",
+    }
+
+
+def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(folder, rows):
+    failed = {row: entry["problem"] for row, entry in rows.items() if entry["failed"]}
+    assert list(failed) == ["failing", "failing with beams"]
+    (problem,) = set(failed.values())
+    assert problem.startswith("--learning_rates: 'nowhere' matches no parameter that learns")
+    (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "record.json").exists()]
+    assert log.read_text(encoding="utf-8").count("error: ") == 1
+
+
+def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkeypatch):
+    def refuse(*arguments, **settings):
+        raise AssertionError("a process is started")
+
+    table = write_table(tmp_path, name="other", measures=MEASURES, rows=[BEAMS, {**GREEDY, "row": "again"}])
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    (block,) = run_table(table, "tiny", {}, FLAGS, str(folder))["datasets"]
+    again = {row["row"]: row for row in block["rows"]}
+    for row, first in (("beams", "beams"), ("again", "greedy")):
+        assert again[row]["run"] == rows[first]["run"]
+        value = rows[first]["measures"]["rougeL"]["value"]
+        assert again[row]["measures"]["rougeL"]["value"] == value
+    assert strict_json(folder / "other_tiny.json")["datasets"] == [block]
+
+
+def untrained(folder, **changes):
+    """A table that needs no process: an extract and the references."""
+    rows = [
+        {"row": "LEAD-1", "extractive": "lead", "sentences": 1},
+        {"row": "references", "gold": True},
+    ]
+    return write_table(folder, **{"rows": rows, **changes})
+
+
+def test_users_data_stand_for_a_data_set(tmp_path):
+    data = write_data(tmp_path / "news")
+    datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+    table = untrained(tmp_path, datasets=datasets)
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"))["datasets"]
+    assert (block["dataset"], block["data"], block["documents"]) == ("xsum", str(data), 7)
+    text = (tmp_path / "out" / "made_up_small.md").read_text(encoding="utf-8")
+    assert f"Ours: {data}, 7 test documents. Published: xsum. Ours may be compared with each other, not" in text
+
+
+def test_files_and_columns_may_be_flags(tmp_path):
+    rows = [{"story": row["document"], "title": row["summary"]} for row in tiny.rows(4)]
+    path = tmp_path / "test.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    flags = ["--test_file", str(path), "--text_column=story", "--summary_column=title"]
+    (block,) = run_table(untrained(tmp_path), "small", {}, flags, str(tmp_path))["datasets"]
+    assert (block["data"], block["documents"]) == (str(path), 4)
+    assert block["rows"][1]["measures"]["rouge1"]["value"] == pytest.approx(100)
+
+
+def test_table_whose_name_has_a_dot_keeps_it(tmp_path):
+    run_table(untrained(tmp_path, name="rows.v2"), "tiny", {}, [], str(tmp_path))
+    assert {path.name for path in tmp_path.glob("rows.v2_*")} == {
+        f"rows.v2_tiny.{kind}" for kind in ("json", "md", "png")
+    }
+
+
+def test_summaries_too_short_for_a_measure_leave_it_empty(tmp_path):
+    data = write_data(tmp_path / "news")
+    for split in ("train", "validation", "test"):
+        text = json.dumps({"document": "Ana Lopez opened the bridge.", "summary": "A bridge"}) + "\n"
+        (data / f"{split}.jsonl").write_text(text * 3, encoding="utf-8")
+    table = untrained(tmp_path, measures=["rouge1", "novel3"], baseline="LEAD-1")
+    run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))
+    (block,) = strict_json(tmp_path / "made_up_small.json")["datasets"]
+    lead, references = (row["measures"]["novel3"] for row in block["rows"])
+    assert lead["value"] == 0
+    assert (references["value"], references["verdict"]) == (None, None)
+    assert "difference" not in references
+
+
+def test_report_is_written_without_matplotlib_too(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said = []
+    run_table(untrained(tmp_path), "tiny", {}, [], str(tmp_path), said.append)
+    assert said[-1] == "plots need matplotlib: pip install 'hf-summ[tables]'"
+    assert strict_json(tmp_path / "made_up_tiny.json")["table"] == "made_up"
+    assert not list(tmp_path.glob("*.png"))
+
+
+def test_data_set_that_cannot_be_reached_is_told_for_each_row(tmp_path):
+    (block,) = run_table(untrained(tmp_path), "full", {}, [], str(tmp_path))["datasets"]
+    assert block["documents"] is None
+    for row in block["rows"]:
+        assert "EdinburghNLP/xsum" in row["problem"]
+        assert len(row["problem"]) < 250
+
+
+def test_rows_of_another_data_set_are_left_out(tmp_path):
+    data = write_data(tmp_path / "news")
+    rows = [
+        {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": {"xsum": [20, 15]}},
+        {"row": "references", "gold": True, "published": {"cnn_dailymail": [100, 100]}},
+    ]
+    datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+    # the baseline itself is none of this data set's
+    table = write_table(tmp_path, datasets=datasets, rows=rows, baseline="references")
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))["datasets"]
+    assert [row["row"] for row in block["rows"]] == ["LEAD-1"]
+    assert block["rows"][0]["measures"]["rouge1"]["published_difference"] is None
+
+
+def test_statistics_are_those_of_all_splits(tmp_path):
+    data = write_data(tmp_path / "news")
+    measures = ["train_pairs", "validation_pairs", "test_pairs", "pairs", "document_words", "vocabulary"]
+    rows = [{"row": "news", "published": [20, None, 7, 30, 400.5, None]}]
+    table = write_table(tmp_path, kind="statistics", measures=measures, rows=rows)
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path))["datasets"]
+    texts = [row for number, seed in ((24, 0), (5, 1), (7, 2)) for row in tiny.rows(number, seed)]
+    expected = corpus_statistics([row["document"] for row in texts], [row["summary"] for row in texts])
+    expected |= {"train_pairs": 24, "validation_pairs": 5, "test_pairs": 7}
+    cells = block["rows"][0]["measures"]
+    assert {name: cell["value"] for name, cell in cells.items()} == {name: expected[name] for name in measures}
+    assert cells["document_words"]["published"] == 400.5
+
+
+def judgements(folder, model):
+    """A table in which a model judges two texts and random words."""
+    rows = [
+        {"row": f"text {text}", "language_model": model, "text": text, "percentile": 50, "published": [80, 60, 70]}
+        for text in ("1", "2", "3")
+    ]
+    return write_table(
+        folder,
+        kind="language_models",
+        measures=["recall", "detection", "accuracy"],
+        datasets={"texts": None},
+        rows=[*rows, {"row": "a person", "literature": "Somebody 2019"}],
+    )
+
+
+def test_language_models_judge_the_users_texts(tmp_path):
+    table = judgements(tmp_path, save_language_model("causal", tmp_path / "model"))
+    for name, text in (("1", SENTENCES[0]), ("2", SENTENCES[1]), ("3", "river euros asked Monday flood")):
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    run_table(table, "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))
+    (block,) = strict_json(tmp_path / "out" / "made_up_small.json")["datasets"]
+    *judged, person = block["rows"]
+    for row in judged[:2]:
+        values = {name: cell["value"] for name, cell in row["measures"].items()}
+        assert values["accuracy"] == pytest.approx((values["recall"] + values["detection"]) / 2)
+    # nobody wrote the random words, so there is nothing to recall
+    assert judged[2]["measures"]["recall"]["value"] is None
+    assert judged[2]["measures"]["detection"]["value"] >= 0
+    assert person["problem"] == "literature: Somebody 2019"
+
+
+def test_language_models_without_texts_say_what_they_need(tmp_path):
+    (block,) = run_table(judgements(tmp_path, "nowhere"), "small", {}, [], str(tmp_path))["datasets"]
+    expected = "texts are needed: --data texts=FOLDER with 1.txt, 2.txt, 3.txt"
+    assert [row["problem"] for row in block["rows"]] == [expected] * 3 + ["literature: Somebody 2019"]
+
+
+def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
+    for name in ("1", "2", "3"):
+        (tmp_path / f"{name}.txt").write_text(SENTENCES[0], encoding="utf-8")
+    table = judgements(tmp_path, "./nowhere")
+    (block,) = run_table(table, "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))["datasets"]
+    assert all(row["problem"].startswith("language model ./nowhere cannot be loaded") for row in block["rows"][:3])
+
+
+def test_missing_text_is_told_at_the_door(tmp_path):
+    (tmp_path / "1.txt").write_text(SENTENCES[0], encoding="utf-8")
+    with pytest.raises(ValueError, match=r"2\.txt cannot be read: No such file"):
+        run_table(judgements(tmp_path, "nowhere"), "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "gdlf_44"}, r"there is no table gdlf_44; did you mean gdlf_4\?"),
+        ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?. It has xsum"),
+        ({"data": {"xsum": "nowhere"}}, "nowhere is no folder: name one that holds train, validation and test"),
+        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat, .* did you mean learning_rate\?"),
+    ],
+)
+def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):
+    settings = {
+        "name": untrained(tmp_path),
+        "scale": "tiny",
+        "data": {},
+        "flags": [],
+        "output_dir": str(tmp_path / "o"),
+    }
+    with pytest.raises(ValueError, match=message):
+        run_table(**{**settings, **changes})
+    assert not (tmp_path / "o").exists()
+
+
+def test_unknown_scale_is_told(tmp_path):
+    with pytest.raises(ValueError, match="scale 'huge' is not known: one of tiny, small, full"):
+        run_table(untrained(tmp_path), "huge", {}, [], str(tmp_path))

@@ -1,0 +1,160 @@
+"""A table's measures against the functions they are taken from."""
+
+import datasets
+import numpy as np
+import pytest
+
+from hf_summ.data import split_sentences
+from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores
+from hf_summ.evaluation.bleu import bleu
+from hf_summ.evaluation.significance import Comparison
+from hf_summ.experiments.scoring import Scored, compare, score, verdict
+from tests.experiments.made_up import table
+from tests.training import tiny
+
+ROUGE = ["rouge1", "rouge2", "rougeL", "rougeSU4"]
+
+
+@pytest.fixture
+def corpus():
+    return datasets.Dataset.from_list(tiny.rows(30, seed=3))
+
+
+@pytest.fixture
+def predictions():
+    """Of another draw, so that some words are right."""
+    return [row["summary"] for row in tiny.rows(30, seed=4)]
+
+
+def values(scored):
+    return {measure: found.interval()["value"] for measure, found in scored.items()}
+
+
+def means(scores, kind="fmeasure"):
+    return {measure: pytest.approx(getattr(found, kind).mean()) for measure, found in scores.items()}
+
+
+def test_rouge_is_the_mean_f_of_rouge155(tmp_path, corpus, predictions):
+    read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
+    found = values(score(read, "en", corpus, predictions, None, None))
+    assert found == means(rouge155_scores(predictions, corpus["summary"], metrics=ROUGE))
+    assert 0 < found["rouge2"] < 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"), [("recall", {"byte_limit": 20}), ("precision", {"word_limit": 3}), ("recall", {})]
+)
+def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, kind, limit):
+    read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
+    found = values(score(read, "en", corpus, predictions, None, None))
+    assert found == means(rouge155_scores(predictions, corpus["summary"], metrics=ROUGE, **limit), kind)
+    plain = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
+    assert found != values(score(plain, "en", corpus, predictions, None, None))
+
+
+def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
+    references = [[text, f"{text} It rained."] for text in corpus["summary"]]
+    several = corpus.add_column("references", references)
+    read = table(tmp_path)
+    found = values(score(read, "en", several, predictions, None, None))
+    assert found == means(rouge155_scores(predictions, references, metrics=["rouge1", "rougeL"]))
+    assert found != values(score(read, "en", corpus, predictions, None, None))
+
+
+def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, predictions):
+    def halves(text):
+        return [piece for word in text.lower().split() for piece in (word[:3], f"##{word[3:]}") if piece != "##"]
+
+    read = table(tmp_path, unit="wordpieces")
+    predictions = [f"{text} It rained." for text in predictions]
+    found = values(score(read, "en", corpus, predictions, None, halves))
+    cut = [
+        ["\n".join(" ".join(halves(sentence)) for sentence in split_sentences(text)) for text in texts]
+        for texts in (predictions, corpus["summary"])
+    ]
+    assert found == means(rouge155_scores(*cut, metrics=["rouge1", "rougeL"], sentences="lines"))
+    assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
+    with pytest.raises(ValueError, match="the table scores subwords, and this row has no model whose subwords"):
+        score(read, "en", corpus, predictions, None, None)
+
+
+def test_chinese_is_scored_by_character(tmp_path):
+    corpus = datasets.Dataset.from_dict({"document": ["市长打开了新桥。"], "summary": ["新桥打开"]})
+    found = values(score(table(tmp_path), "zh", corpus, ["新桥"], None, None))
+    # both of two characters are right, of four
+    assert found["rouge1"] == pytest.approx(200 / 3)
+
+
+def test_novelty_is_the_mean_of_those_that_have_some(tmp_path, corpus, predictions):
+    read = table(tmp_path, measures=["novel1", "novel4"], rows=[{"row": "DC"}])
+    predictions[:5] = ["Ana"] * 5
+    expected = novelty_scores(predictions, corpus["document"])
+    assert np.isnan(expected["novel4"][:5]).all()
+    found = values(score(read, "en", corpus, predictions, None, None))
+    assert found == {name: pytest.approx(np.nanmean(expected[name])) for name in ("novel1", "novel4")}
+
+
+def test_bleu_is_the_corpuss(tmp_path, corpus, predictions):
+    read = table(tmp_path, measures=["bleu"], rows=[{"row": "DC"}])
+    found = values(score(read, "de", corpus, predictions, None, None))
+    assert found["bleu"] == pytest.approx(bleu(predictions, corpus["summary"])["bleu"], abs=1e-3)
+
+
+def test_perplexity_is_of_all_tokens_and_only_of_models(tmp_path, corpus, predictions):
+    read = table(tmp_path, measures=["perplexity", "rouge1"], rows=[{"row": "DC"}])
+    losses = np.column_stack([np.linspace(5, 50, 30), np.arange(1, 31)])
+    scored = score(read, "en", corpus, predictions, losses, None)
+    assert list(scored) == ["perplexity", "rouge1"]
+    assert values(scored)["perplexity"] == pytest.approx(float(perplexity(losses.sum(0))))
+    assert "perplexity" not in score(read, "en", corpus, predictions, None, None)
+
+
+def test_other_numbers_of_summaries_than_of_documents_are_told(tmp_path, corpus, predictions):
+    with pytest.raises(ValueError, match="29 predictions"):
+        score(table(tmp_path), "en", corpus, predictions[1:], None, None)
+
+
+def rows_of_means(scores):
+    scores = np.asarray(scores, dtype=float)
+    return Scored(np.column_stack([scores, np.ones(len(scores))]), lambda sums: sums[..., 0] / sums[..., 1])
+
+
+def test_difference_is_the_paired_bootstraps():
+    generator = np.random.default_rng(1)
+    ours, baseline = generator.normal(31, 5, 200), generator.normal(30, 5, 200)
+    found = compare(rows_of_means(ours), rows_of_means(baseline))
+    expected = paired_bootstrap(ours, baseline)
+    assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
+    assert compare(rows_of_means(ours), rows_of_means(ours)).mean == 0
+
+
+def test_measure_without_a_value_for_resamples_has_no_interval():
+    few = Scored(np.array([[60.0, 1], [0, 0], [0, 0], [0, 0]]), lambda sums: sums[..., 0] / sums[..., 1])
+    none = Scored(np.zeros((4, 2)), few.measure)
+    infinite = Scored(np.array([[1e6, 1.0]] * 4), perplexity)
+    assert [scored.interval() for scored in (few, none, infinite)] == [{"value": 60}, {"value": None}, {"value": None}]
+    assert compare(few, none) is compare(none, rows_of_means([1, 2, 3, 4])) is None
+
+
+@pytest.mark.parametrize(
+    ("published", "low", "high", "expected"),
+    [
+        (0.3, 0.1, 0.9, "holds"),
+        (0.3, -0.9, -0.1, "fails"),
+        (-0.3, -0.9, -0.1, "holds"),
+        (-0.3, 0.1, 0.9, "fails"),
+        (0.3, -0.1, 0.9, "undecided"),
+        (-0.3, -0.1, 0.9, "undecided"),
+        (0.3, 0.0, 0.9, "undecided"),
+        (0.0, 0.1, 0.9, None),
+        (None, 0.1, 0.9, None),
+    ],
+)
+def test_verdict_is_on_the_published_direction(published, low, high, expected):
+    # nothing is said of which direction is better: a lower perplexity that was published holds where ours is lower too
+    assert verdict(published, Comparison((low + high) / 2, low, high, pairs=100)) == expected
+
+
+def test_verdict_needs_a_run_and_more_than_one_document():
+    assert verdict(0.3, None) is None
+    assert verdict(0.3, Comparison(0.5, 0.5, 0.5, pairs=1)) == "undecided"

@@ -1,0 +1,334 @@
+"""What runs are told, and which of them are the same."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hf_summ.experiments.settings import (
+    base_settings,
+    data_fingerprint,
+    decoding_fingerprint,
+    decoding_settings,
+    read_flags,
+    resolved_config,
+    split_files,
+    training_fingerprint,
+    with_data,
+)
+from hf_summ.experiments.tables import Row, load_table
+from hf_summ.training.arguments import parse_arguments, read_config_file
+from tests.experiments.made_up import TRANSFORMER, table, write_data
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+DC = Row("DC")
+
+
+def settle(table, row=DC, scale="tiny", **extra):
+    """A row's flags on its table's only data set."""
+    (dataset,) = table.datasets
+    settings, _ = base_settings(table, row, dataset, scale, extra)
+    return settings
+
+
+@pytest.fixture
+def training(tmp_path):
+    """Of a row, with data of its own; a function, so that one thing at a time may differ."""
+    data = split_files(write_data(tmp_path / "news"))
+
+    def told(**changes):
+        overrides = changes.pop("config_overrides", {})
+        settings = settle(table(tmp_path), Row("DC", config_overrides={**TRANSFORMER, **overrides}))
+        return {**with_data(settings, data), "tokenizer_name": "bert-base-uncased", **changes}
+
+    return told
+
+
+@pytest.mark.parametrize(
+    ("scale", "row", "extra", "expected"),
+    [
+        ("full", {}, {}, 30000),
+        ("tiny", {}, {}, 6),
+        ("tiny", {"max_steps": 7}, {}, 7),
+        ("tiny", {"max_steps": 7}, {"max_steps": 8}, 8),
+    ],
+)
+def test_flags_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path, scale, row, extra, expected):
+    settings = settle(table(tmp_path), Row("DC", flags=row), scale, **extra)
+    assert settings["max_steps"] == expected
+    # what nobody else says is the paper's
+    assert settings["optimizer"] == "adam"
+
+
+@pytest.mark.parametrize(
+    ("scale", "row", "extra", "expected"),
+    [
+        ("full", {}, {}, 256),
+        ("tiny", {}, {}, 32),
+        ("tiny", {"d_model": 48}, {}, 48),
+        ("tiny", {"d_model": 48}, {"d_model": 64}, 64),
+    ],
+)
+def test_model_values_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path, scale, row, extra, expected):
+    settings = settle(table(tmp_path), Row("DC", config_overrides=row), scale, config_overrides=extra)
+    assert settings["config_overrides"]["d_model"] == expected
+    assert settings["config_overrides"]["label_smoothing"] == 0.1
+
+
+def test_null_takes_a_flag_away_and_seed_has_a_default(tmp_path):
+    settings = settle(table(tmp_path), early_stopping_patience=None, num_beams=None)
+    assert settings.keys() & {"early_stopping_patience", "num_beams"} == set()
+    assert settings["seed"] == 42
+    assert settle(table(tmp_path), seed=1)["seed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere is not there yet"),
+        (Row("X", config="bart/xsum.yaml"), "bart/xsum.yaml: cannot be read"),
+        (Row("X"), "texts has no configuration to train by"),
+    ],
+)
+def test_row_without_a_configuration_that_is_there(tmp_path, row, message):
+    with pytest.raises(ValueError, match=message):
+        settle(table(tmp_path, datasets={"texts": None}), row)
+
+
+def test_other_data_leave_nothing_of_the_configurations():
+    paper = read_config_file(str(CONFIGS / "gdlf" / "xsum.yaml"))
+    paper |= {"data_format": "newsroom", "density_bin": "abstractive", "dataset_config_name": "x"}
+    settings = with_data(paper, {"test_file": "a.jsonl"})
+    gone = {"dataset_name", "dataset_config_name", "text_column", "summary_column", "data_format", "density_bin"}
+    assert paper.keys() - settings.keys() == gone
+    assert settings["test_file"] == "a.jsonl"
+
+
+def test_splits_are_found_by_their_names(tmp_path):
+    for name in ("train.jsonl.gz", "dev.csv", "test.source", "test.target", "SOURCE.md"):
+        (tmp_path / name).touch()
+    names = {"train_file": "train.jsonl.gz", "validation_file": "dev.csv", "test_file": "test.source"}
+    assert split_files(tmp_path) == {flag: str(tmp_path / name) for flag, name in names.items()}
+
+
+def test_splits_may_be_links_to_files_of_other_names(tmp_path):
+    (tmp_path / "blob").touch()
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.jsonl").symlink_to("blob")
+    assert split_files(tmp_path)["validation_file"] == str(tmp_path / "valid.jsonl")
+
+
+def test_folders_that_hold_no_splits_are_told(tmp_path):
+    with pytest.raises(ValueError, match="nowhere is no folder: name one that holds train, validation and test"):
+        split_files(tmp_path / "nowhere")
+    (tmp_path / "train.jsonl").touch()
+    with pytest.raises(ValueError, match=r"there is no validation\.jsonl: it must hold one file for validation \(\.j"):
+        split_files(tmp_path)
+    for name in ("val.json", "dev.jsonl.gz", "test.jsonl"):
+        (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=r"there are val\.json and dev\.jsonl\.gz: it must hold one file for valid"):
+        split_files(tmp_path)
+
+
+def test_folder_of_a_distribution_stands_for_its_splits(tmp_path):
+    for name in ("train.jsonl.gz", "dev.jsonl", "test.jsonl"):
+        (tmp_path / name).write_bytes(b"x")
+    files = {f"{split}_file": str(tmp_path) for split in ("train", "validation", "test")}
+    assert split_files(tmp_path, "newsroom") == files
+    with pytest.raises(ValueError, match=r"holds no PART_I\.txt and no DATA/PART_I\.txt"):
+        split_files(tmp_path, "lcsts")
+    with pytest.raises(ValueError, match=r"there is no data_format 'newsrom'; did you mean 'newsroom'\?"):
+        split_files(tmp_path, "newsrom")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "flags"),
+    [
+        ([], {}),
+        (["--max_steps", "5"], {"max_steps": 5}),
+        (["--max-steps=5", "--max_steps", "6"], {"max_steps": 6}),
+        (["--bf16"], {"bf16": True}),
+        (["--bf16", "--seed", "1"], {"bf16": True, "seed": 1}),
+        (
+            ["--no_ignore_pad_token_for_loss", "--no-early-stopping"],
+            {"ignore_pad_token_for_loss": False, "early_stopping": False},
+        ),
+        (["--learning_rate", "1e-3"], {"learning_rate": 0.001}),
+        (["--length_penalty", "-0.5"], {"length_penalty": -0.5}),
+        (["--eval_strategy", "no"], {"eval_strategy": "no"}),
+        (["--early_stopping_patience", "null"], {"early_stopping_patience": None}),
+        (["--metrics", "rouge", "bleu"], {"metrics": ["rouge", "bleu"]}),
+        (["--metrics", "bleu"], {"metrics": "bleu"}),
+        (["--learning_rates", "[ab]=1", "--learning_rates", "c=2"], {"learning_rates": ["[ab]=1", "c=2"]}),
+        (["--run_name", "a: b"], {"run_name": "a: b"}),
+        (["--run_name=--x"], {"run_name": "--x"}),
+        (["--config_overrides", "tags=pos", "d_model=8"], {"config_overrides": {"tags": "pos", "d_model": 8}}),
+        (
+            ["--config_overrides", "d_model=4", "--config_overrides", "d_model=8", "--config_overrides", 'tags="1"'],
+            {"config_overrides": {"d_model": 8, "tags": "1"}},
+        ),
+    ],
+)
+def test_flags_are_read_as_their_values(tokens, flags):
+    assert read_flags(tokens) == flags
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["5", "--seed", "1"], "5: belongs to no flag"),
+        (["--max_step", "5"], r"no flag --max_step, neither of this command nor of training; did you mean max_steps\?"),
+        (["--no_max_steps"], r"there is no flag --no_max_steps, .* did you mean max_steps\?"),
+        (["--max_steps", "many"], "^--max_steps many: give a number"),
+        (["--max_steps", "1", "2"], "^--max_steps 1 2: give a number"),
+        (["--max_steps", "--bf16"], "^--max_steps: give a number"),
+        (["--length_penalty", "true"], "^--length_penalty True: give a number"),
+        (["--config_overrides", "d_model"], "--config_overrides 'd_model': write key=JSON"),
+        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint is not for all rows of a table.*: leave it out"),
+        (["--push_to_hub"], "--push_to_hub is not for all rows of a table"),
+        (["--token", "hf_x"], "--token would be written into the settings of each run: set HF_TOKEN instead"),
+    ],
+)
+def test_flags_that_cannot_be_are_told(tokens, message):
+    with pytest.raises(ValueError, match=message):
+        read_flags(tokens)
+
+
+def test_flags_survive_the_way_through_a_runs_file(tmp_path):
+    tokens = "--no_early_stopping --learning_rate 1e-3 --length_penalty -0.5 --metrics rouge bleu --eval_strategy no"
+    tokens += ' --learning_rates [ab]=1 --learning_rates c=2 --use_cpu --config_overrides d_model=8 tags="none"'
+    path = tmp_path / "settings.yaml"
+    path.write_text(yaml.safe_dump({**read_flags(tokens.split()), "output_dir": str(tmp_path)}), encoding="utf-8")
+    read, given = parse_arguments([str(path)]), parse_arguments([*tokens.split(), "--output_dir", str(tmp_path)])
+    assert (read.model, read.generation) == (given.model, given.generation)
+    for name in ("learning_rate", "metrics", "eval_strategy", "learning_rates", "use_cpu"):
+        assert getattr(read.training, name) == getattr(given.training, name)
+
+
+def test_same_training_however_it_is_written(training, tmp_path):
+    first = training_fingerprint(training())
+    defaults = resolved_config(training())
+    same = [
+        training(config_overrides={"use_cache": True, "kernel_dropout": defaults["kernel_dropout"]}),
+        training(output_dir="elsewhere", cache_dir="cache", report_to="none", logging_steps=1, save_total_limit=9),
+        training(max_predict_samples=3, lead_sentences=2, show_summaries=1, do_eval=True, dataloader_num_workers=2),
+        dict(reversed(training().items())),
+    ]
+    shutil.copy(tmp_path / "news" / "train.jsonl", tmp_path / "renamed.jsonl")
+    same.append(training(train_file=str(tmp_path / "renamed.jsonl")))
+    assert [training_fingerprint(settings) for settings in same] == [first] * len(same)
+    # the test documents have no part in it
+    (tmp_path / "news" / "test.jsonl").write_text('{"document": "A.", "summary": "B."}\n', encoding="utf-8")
+    assert training_fingerprint(training()) == first
+
+
+def test_other_training_for_whatever_changes_the_weights(training, tmp_path):
+    different = [
+        training(),
+        training(seed=1),
+        training(max_steps=7),
+        training(bf16=True),
+        training(max_train_samples=5),
+        training(config_overrides={"gating": "gate"}),
+        training(config_overrides={"dropout": 0.2}),
+        training(tokenizer_name="bert-base-cased"),
+        training(tokenizer_name="google-bert/bert-base-uncased"),
+        training(text_column="document"),
+        training(model_name_or_path="nowhere"),
+        training(validation_file=training()["train_file"]),
+    ]
+    names = [training_fingerprint(settings) for settings in different]
+    train = tmp_path / "news" / "train.jsonl"
+    train.write_text(train.read_text(encoding="utf-8").replace("Ana", "Eva"), encoding="utf-8")
+    names.append(training_fingerprint(training()))
+    assert len(set(names)) == len(different) + 1
+
+
+def test_file_of_the_same_size_that_changed_is_read_again(training, tmp_path):
+    train = tmp_path / "news" / "train.jsonl"
+    state = train.stat()
+    first = training_fingerprint(training())
+    train.write_text(train.read_text(encoding="utf-8").replace("Ana", "Eva"), encoding="utf-8")
+    os.utime(train, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    assert training_fingerprint(training()) != first
+
+
+def test_processors_are_told_apart_by_what_they_hold(training, tmp_path):
+    """Folders of users have any name; fitted ones are called by their fingerprints."""
+    names = []
+    for place, text in (("one", "a"), ("two", "b"), ("three", "a")):
+        folder = tmp_path / place / "processor"
+        folder.mkdir(parents=True)
+        (folder / "tokenizer.json").write_text(text)
+        names.append(training_fingerprint(training(tokenizer_name=str(folder))))
+    assert names[0] == names[2] != names[1]
+    fitted = [training(tokenizer_name=f"{place}/processors/0123456789abcdef") for place in ("here", "there")]
+    assert len({training_fingerprint(settings) for settings in fitted}) == 1
+
+
+def test_training_without_a_processor_has_a_name_too(training):
+    settings = training()
+    del settings["tokenizer_name"]
+    assert training_fingerprint(settings) != training_fingerprint(training())
+
+
+def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
+    there = {"dataset_name": "news", "text_column": "a", "cache_dir": "x", "token": "secret", "seed": 1}
+    assert data_fingerprint(there) == {"dataset_name": "news", "text_column": "a"}
+    files = split_files(write_data(tmp_path / "news"))
+    assert data_fingerprint(files, ("test",)).keys() == {"test"}
+    with pytest.raises(ValueError, match=r"nowhere\.jsonl is not there"):
+        data_fingerprint({"test_file": "nowhere.jsonl"})
+
+
+def test_pairs_of_files_count_both(tmp_path):
+    (tmp_path / "x.source").write_text("a\n")
+    names = []
+    for text in ("b\n", "c\n"):
+        (tmp_path / "x.target").write_text(text)
+        os.utime(tmp_path / "x.target", ns=(0, len(names)))
+        names.append(data_fingerprint({"test_file": str(tmp_path / "x.source")})["test"])
+    assert names[0][0] == names[1][0]
+    assert names[0][1] != names[1][1]
+
+
+def test_decoding_is_told_what_concerns_it(training):
+    row = Row("DC", decoding={"num_beams": 7}, decoding_overrides={"window_size": 3})
+    told = training(bf16=True, trust_remote_code=True, max_predict_samples=4)
+    settings = decoding_settings(told, row, Path("run/output"))
+    assert (settings["num_beams"], settings["config_overrides"]) == (7, {"window_size": 3})
+    assert (settings["model_name_or_path"], settings["do_predict"]) == ("run/output", True)
+    assert settings.keys() >= {"bf16", "trust_remote_code", "seed", "test_file", "max_predict_samples"}
+    trained = {"train_file", "validation_file", "do_train", "max_steps", "tokenizer_name", "model_type", "output_dir"}
+    assert not settings.keys() & trained
+
+
+def test_decodings_are_told_apart(training, tmp_path):
+    def name(row=DC, model="run/output", **changes):
+        return decoding_fingerprint(decoding_settings(training(**changes), row, Path(model)))
+
+    first = name()
+    assert name(model="elsewhere/output") == name(cache_dir="cache", max_steps=9, learning_rate=1.0) == first
+    others = [
+        name(Row("DC", decoding={"num_beams": 7})),
+        name(Row("DC", decoding_overrides={"window_size": 3})),
+        name(max_predict_samples=4),
+        name(bf16=True),
+        name(test_file=training()["train_file"]),
+    ]
+    assert len({first, *others}) == 6
+
+
+def test_rows_that_tables_have_in_common_are_one_training(tmp_path):
+    files = split_files(write_data(tmp_path / "news"))
+    names = {}
+    for name, label in (("gdlf_4", "DC"), ("gdlf_6", "GLU"), ("gdlf_4", "DC+GATE"), ("gdlf_6", "GATE")):
+        read = load_table(name)
+        row = next(row for row in read.rows if row.row == label)
+        settings, _ = base_settings(read, row, "xsum", "tiny", {})
+        names[label] = training_fingerprint({**with_data(settings, files), "tokenizer_name": "x"})
+    assert names["DC"] == names["GLU"] != names["GATE"] == names["DC+GATE"]

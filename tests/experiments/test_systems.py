@@ -1,0 +1,280 @@
+"""What rows are run by, and one run for all that share it."""
+
+import json
+import subprocess
+import threading
+
+import numpy as np
+import pytest
+from filelock import FileLock
+from safetensors.numpy import save_file
+
+from hf_summ.experiments import systems
+from hf_summ.experiments.jobs import Job, JobFailed
+from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
+from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
+from hf_summ.experiments.tables import Row
+from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
+from tests.training import tiny
+
+DC = Row("DC", config_overrides=TRANSFORMER)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A workplace at the scale tiny that tells nobody."""
+    return workplace(tmp_path / "out", table(tmp_path))
+
+
+def replaced(place, **changes):
+    """The same place, told something else."""
+    return workplace(place.folder, place.table, **changes)
+
+
+def fitted_sizes(place):
+    """How many subwords each fitted vocabulary has."""
+    files = place.folder.glob("processors/*/tokenizer.json")
+    return sorted(len(json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"]) for file in files)
+
+
+def test_made_up_news_and_vocabulary_are_made_once(place):
+    said = []
+    place = replaced(place, announce=said.append)
+    first, second = (
+        plan(place, row, "xsum") for row in (DC, Row("more", config_overrides={**TRANSFORMER, "d_model": 48}))
+    )
+    assert said == ["fitting subwords on the training documents: vocab_size 700, lowercase True, tags none"]
+    assert first.settings["tokenizer_name"] == second.settings["tokenizer_name"]
+    assert first.training.folder != second.training.folder
+    assert fitted_sizes(place) == [700]
+    corpus = read_corpus(first.settings)
+    assert {split: len(rows) for split, rows in corpus.items()} == {"train": 200, "validation": 20, "test": 40}
+    assert (first.settings["language"], first.settings["do_train"], first.settings["do_predict"]) == ("en", True, False)
+
+
+def test_interrupted_news_and_vocabulary_are_made_again(place):
+    name = "200-20-40"
+    half = place.folder / "toy_news" / f".{name}.part"
+    half.mkdir(parents=True)
+    (half / "train.jsonl").write_text("{", encoding="utf-8")
+    system = plan(place, DC, "xsum")
+    assert len(read_corpus(system.settings)["train"]) == 200
+    assert [path.name for path in half.parent.iterdir() if path.is_dir()] == [name]
+
+
+@pytest.mark.parametrize("by", ["row", "user"])
+def test_size_of_the_vocabulary_may_be_said_by_row_and_user(place, by):
+    overrides = {"vocab_size": 400}
+    if by == "row":
+        system = plan(place, Row("DC", config_overrides={**TRANSFORMER, **overrides}), "xsum")
+    else:
+        system = plan(replaced(place, extra={"config_overrides": overrides}), DC, "xsum")
+    assert system.problem is None
+    assert fitted_sizes(place) == [400]
+
+
+def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, place):
+    data = split_files(write_data(tmp_path / "news"))
+    said = []
+    place = replaced(place, scale="full", data={"xsum": data}, announce=said.append)
+    system = plan(place, DC, "xsum")
+    assert said == ["fitting subwords on the training documents: vocab_size 30000, tags none"]
+    assert (system.settings["max_steps"], system.settings["max_source_length"]) == (30000, 500)
+    assert not system.settings.keys() & {"dataset_name", "text_column", "summary_column"}
+
+
+def test_users_processor_is_taken(place):
+    system = plan(replaced(place, extra={"tokenizer_name": "somewhere/processor"}), DC, "xsum")
+    assert system.settings["tokenizer_name"] == "somewhere/processor"
+    assert not (place.folder / "processors").exists()
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        (Row("X", literature="Somebody 2019"), "literature: Somebody 2019"),
+        (Row("X", unavailable="no data"), "no data"),
+        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere is not there yet"),
+        (
+            Row("X", config_overrides={"gates": "glu"}),
+            "--config_overrides gates: there is no key 'gates' of gdlf; did you",
+        ),
+        (Row("X", config_overrides={"gating": "no"}), "gating"),
+        (
+            Row("X", config_overrides={**TRANSFORMER, "vocab_size": 5}),
+            "vocab_size is 5, but the 4 special tokens and the 256 bytes",
+        ),
+    ],
+)
+def test_row_that_cannot_be_run_says_why(place, row, problem):
+    system = plan(place, row, "xsum")
+    assert problem in system.problem
+    assert (system.training, system.failed) == (None, False)
+
+
+def test_rows_that_need_no_training_have_none_and_no_problem(place):
+    for row in (Row("LEAD", extractive="lead"), Row("references", gold=True)):
+        system = plan(place, row, "xsum")
+        assert (system.problem, system.training) == (None, None)
+
+
+def test_name_of_the_data_is_what_is_read(place, tmp_path):
+    assert place.data_name("xsum") == "made-up news"
+    assert replaced(place, scale="small").data_name("xsum") == "xsum"
+    assert replaced(place, data={"xsum": {"test_file": "news/test.jsonl"}}).data_name("xsum") == "news"
+    assert replaced(place, extra={"test_file": "a.jsonl", "train_file": "b.jsonl"}).data_name("xsum") == "a.jsonl"
+    assert replaced(place, extra={"dataset_name": "org/news"}).data_name("xsum") == "org/news"
+
+
+def test_users_data_set_and_columns_replace_the_configurations(place):
+    extra = {"dataset_name": "org/news", "text_column": "story"}
+    settings = dataset_settings(replaced(place, extra=extra), "xsum")
+    assert {name: settings[name] for name in extra} == extra
+    assert "summary_column" not in settings
+    assert not (place.folder / "toy_news").exists()
+
+
+def test_columns_alone_go_with_the_users_folder(place):
+    extra = {"text_column": "story"}
+    place = replaced(place, extra=extra, data={"xsum": {"test_file": "news/test.jsonl"}})
+    settings = dataset_settings(place, "xsum")
+    assert (settings["text_column"], settings["test_file"]) == ("story", "news/test.jsonl")
+
+
+def test_corpus_is_read_up_to_a_limit_and_missing_splits_are_told(tmp_path):
+    files = tiny.write_corpus(tmp_path, train=6, test=4)
+    assert {split: len(rows) for split, rows in read_corpus(files, ("train", "test"), 5).items()} == {
+        "train": 5,
+        "test": 4,
+    }
+    with pytest.raises(ValueError, match="the corpus has no validation split, only train, test"):
+        read_corpus(files)
+
+
+def test_data_set_that_cannot_be_reached_is_told_in_one_line_and_asked_for_once(place):
+    said = []
+    place = replaced(place, scale="full", announce=said.append)
+    problems = {plan(place, row, "xsum").problem for row in (DC, Row("more", config_overrides={"tags": "none"}))}
+    (problem,) = problems
+    assert "EdinburghNLP/xsum" in problem
+    assert len(problem) < 250
+    assert [message.split()[0] for message in said] == ["fitting"]
+
+
+def test_data_set_that_is_a_script_is_told(place, monkeypatch):
+    def refuse(*arguments, **settings):
+        raise RuntimeError("Dataset scripts are no longer supported, but found xsum.py")
+
+    monkeypatch.setattr("datasets.load_dataset", refuse)
+    system = plan(replaced(place, scale="full"), DC, "xsum")
+    assert (
+        system.problem == "EdinburghNLP/xsum cannot be read: Dataset scripts are no longer supported, but found xsum.py"
+    )
+
+
+def leave_run(job, row):
+    """What a process leaves that has trained and decoded."""
+    for done in (job, Job(job.folder / "decodings" / name_of_decoding(job, row), {})):
+        done.output.mkdir(parents=True)
+        (done.folder / "record.json").write_text("{}")
+    line = {"prediction": "A bridge", "nll": 6.0, "tokens": 3}
+    (done.output / "predictions.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
+    (job.output / "trainer_state.json").write_text(json.dumps({"global_step": 6, "epoch": 0.123}))
+    save_file({"a": np.zeros((3, 4)), "b": np.zeros(5)}, job.output / "model.safetensors")
+
+
+def name_of_decoding(job, row):
+    return decoding_fingerprint(decoding_settings(job.settings, row, job.output))
+
+
+def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkeypatch):
+    def refuse(*arguments, **settings):
+        raise AssertionError("a process is started")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    waits = threading.Event()
+    said = []
+
+    def announce(message):
+        said.append(message)
+        if message.startswith("another process is at"):
+            waits.set()
+
+    place = replaced(place, announce=announce)
+    system = plan(place, DC, "xsum")
+    system.training.folder.mkdir(parents=True)
+    with FileLock(system.training.folder / "lock"):
+        waiting = threading.Thread(target=run_all, args=(place, [system]))
+        waiting.start()
+        assert waits.wait(30)
+        leave_run(system.training, DC)
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert said[-2:] == [
+        "another process is at DC on xsum: waiting for it",
+        f"[1/1] DC on xsum: {system.training.folder}",
+    ]
+    assert (system.predictions, system.losses.tolist()) == (["A bridge"] * 2, [[6, 3], [6, 3]])
+    assert (system.problem, system.failed) == (None, False)
+    assert system.facts == {
+        "run": system.training.folder.name,
+        "parameters": 17,
+        "updates": 6,
+        "epochs": 0.12,
+        "seed": 42,
+    }
+
+
+def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypatch):
+    other = Row("other", config_overrides={**TRANSFORMER, "d_model": 48})
+    busy, done = plan(place, DC, "xsum"), plan(place, other, "xsum")
+    leave_run(done.training, other)
+    order = []
+    perform = systems.perform
+    attempts = iter([False, True])
+
+    def record(job):
+        if job == busy.training and not next(attempts):
+            order.append("busy")
+            raise systems.JobBusy(job.folder / "lock")
+        if job == busy.training:
+            order.append("freed")
+            leave_run(job, DC)
+        elif job == done.training:
+            order.append("done")
+        perform(job)
+
+    monkeypatch.setattr(systems, "perform", record)
+    run_all(place, [busy, done])
+    assert order == ["busy", "done", "freed"]
+    assert busy.predictions == done.predictions
+
+
+def test_training_that_failed_is_not_tried_for_the_next_row(place, monkeypatch):
+    rows = [Row(f"{beams} beams", config_overrides=TRANSFORMER, decoding={"num_beams": beams}) for beams in (1, 2)]
+    both = [plan(place, row, "xsum") for row in rows]
+    tried = []
+
+    def fail(job):
+        tried.append(job.folder)
+        raise JobFailed("out of  memory", job.folder)
+
+    monkeypatch.setattr(systems, "perform", fail)
+    run_all(place, both)
+    assert tried == [both[0].training.folder]
+    assert [(system.problem, system.failed) for system in both] == [("out of memory", True)] * 2
+
+
+def test_decoding_that_failed_is_no_reason_not_to_try_another(place, monkeypatch):
+    rows = [Row(f"{beams} beams", config_overrides=TRANSFORMER, decoding={"num_beams": beams}) for beams in (1, 2)]
+    both = [plan(place, row, "xsum") for row in rows]
+    leave_run(both[1].training, rows[1])
+
+    def fail(job):
+        if not job.is_done:
+            raise JobFailed("no beams", job.folder)
+
+    monkeypatch.setattr(systems, "perform", fail)
+    run_all(place, both)
+    assert [(system.problem, system.failed) for system in both] == [("no beams", True), (None, False)]
+    assert both[1].predictions == ["A bridge"] * 2

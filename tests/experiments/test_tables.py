@@ -1,0 +1,117 @@
+"""What a table's file may say."""
+
+import pytest
+
+from hf_summ.experiments.tables import load_table, table_names
+from tests.experiments.made_up import table, write_table
+
+TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+
+
+def rows(**entries):
+    return {"rows": [{"row": "DC", **entries}]}
+
+
+def test_table_is_read_with_its_defaults(tmp_path):
+    read = table(tmp_path)
+    assert (read.name, read.kind, read.unit, read.measures) == ("made_up", "scores", "words", ("rouge1", "rougeL"))
+    (row,) = read.rows
+    assert row.is_trained
+    assert row.published == {"xsum": (30, 20)}
+    assert read.config_of(row, "xsum") == "gdlf/xsum.yaml"
+    assert (read.language_of("xsum"), row.sentences_of("xsum")) == ("en", 3)
+
+
+def test_language_and_sentences_may_be_each_data_sets_own(tmp_path):
+    entry = {"row": "LEAD", "extractive": "lead", "sentences": {"cnn_dailymail": 3, "xsum": 1}}
+    read = table(tmp_path, datasets=TWO, language={"xsum": "de"}, rows=[entry])
+    assert [read.language_of(name) for name in TWO] == ["en", "de"]
+    assert [read.rows[0].sentences_of(name) for name in TWO] == [3, 1]
+
+
+def test_tables_of_the_package_are_found_by_name():
+    assert "gdlf_4" in table_names()
+    assert load_table("gdlf_4").baseline == "DC"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"titel": "Rows"}, r"a table has no key 'titel'; did you mean title\?"),
+        ({"paper": None}, "the table lacks `paper`"),
+        ({"rows": None}, "the table lacks `rows`"),
+        ({"rows": "DC"}, "rows: 'DC' is no list"),
+        ({"measures": "rouge1"}, "measures: 'rouge1' is no list"),
+        ({"notes": "A note."}, "notes: 'A note.' is no list"),
+        ({"datasets": ["xsum"]}, r"datasets: \['xsum'\] is no mapping of data sets"),
+        ({"kind": "score"}, "kind 'score' is not known: one of scores, statistics, language_models"),
+        ({"measures": ["rouge1", "rouge4"]}, "measure 'rouge4' is not known; did you mean rouge"),
+        ({"measures": ["rouge1", "pairs"]}, "measure 'pairs' is not known"),
+        ({"unit": "letters"}, "unit 'letters' is not known: words or wordpieces"),
+        ({"baseline": "DCC"}, r"baseline 'DCC' is no row; did you mean DC\?"),
+        ({"rouge": {"stem": True}}, "rouge: option 'stem' is not known: score, byte_limit or word_limit"),
+        ({"rouge": {"score": "f1"}}, "rouge: score 'f1' is not known: fmeasure, precision or recall"),
+        ({"rows": ["DC"]}, "rows: 'DC' is no row: it needs `row:` with its name"),
+        ({"rows": [{"config": "gdlf/xsum.yaml"}]}, "is no row: it needs `row:` with its name"),
+        ({"rows": [{"row": "DC"}, {"row": "DC"}]}, "row 'DC' stands twice: rows need names of their own"),
+        (rows(flag={}), r"row 'DC': a row has no key 'flag'; did you mean flags\?"),
+        (rows(published=[1]), "row 'DC': published: xsum has 1 figures for 2 measures"),
+        (rows(published=40.3), "row 'DC': published: 40.3 is no list of figures, nor one for each data set"),
+        (rows(published=["40.3%", 1]), "published: xsum has '40.3%', which is no number: null stands for none"),
+        (rows(published={"xsun": [1, 2]}), r"published: xsun is no data set of the table; did you mean xsum\?"),
+        ({**rows(published=[1, 2]), "datasets": TWO}, "say of which of the data sets cnn_dailymail, xsum"),
+        (
+            {**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO},
+            "sentences: give one number, or one for each of cnn_dailymail, xsum",
+        ),
+        (rows(gold=True, literature="Somebody"), "row 'DC': gold and literature do not go together"),
+        (rows(gold=True, decoding={"num_beams": 2}), "decoding are of a training, which a row with gold has not"),
+        (rows(extractive="first"), "extractive 'first' is not known: one of lead, tail, oracle"),
+        (rows(language_model="gpt2", text="1"), "language_model judges a `text` at a `percentile`: give both"),
+        (rows(flags={"num_beam": 2}), r"row 'DC': flags: there is no num_beam; did you mean num_beams\?"),
+        (rows(decoding={"max_steps": 2}), "row 'DC': decoding: there is no max_steps"),
+    ],
+)
+def test_wrong_entries_are_named_with_file_and_row(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message) as error:
+        table(tmp_path, **changes)
+    assert str(error.value).startswith(f"{tmp_path / 'made_up.yaml'}: ")
+
+
+def test_row_that_cannot_be_run_may_say_what_it_was_trained_by(tmp_path):
+    read = table(tmp_path, **rows(unavailable="no data", config_overrides={"gating": "glu"}))
+    assert not read.rows[0].is_trained
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"rows: [", "cannot be read as YAML"),
+        ("title: Größe".encode("latin-1"), "cannot be read as YAML"),
+        (b"- title", "holds no `key: value` lines"),
+        (b"", "holds no `key: value` lines"),
+    ],
+)
+def test_file_that_is_no_table_is_named(tmp_path, content, message):
+    path = tmp_path / "broken.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message) as error:
+        load_table(str(path))
+    assert str(path) in str(error.value)
+
+
+def test_table_that_is_not_there_is_told_with_the_nearest():
+    with pytest.raises(ValueError, match=r"there is no table gdlf_44; did you mean gdlf_4\?. There are: .*gdlf_1, gd"):
+        load_table("gdlf_44")
+    with pytest.raises(ValueError, match=r"there is no table nowhere/rows\.yaml"):
+        load_table("nowhere/rows.yaml")
+
+
+def test_folder_in_a_tables_place_is_named(tmp_path):
+    (tmp_path / "rows.yaml").mkdir()
+    with pytest.raises(ValueError, match=r"cannot be read as YAML: .*directory"):
+        load_table(str(tmp_path / "rows.yaml"))
+
+
+def test_name_of_a_table_is_its_files(tmp_path):
+    assert load_table(write_table(tmp_path, name="mine")).name == "mine"
