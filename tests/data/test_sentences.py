@@ -46,7 +46,7 @@ def test_blank_text_has_no_sentences(text, splitter):
     assert lead(text, 3) == ""
 
 
-@pytest.mark.parametrize("language", ["de", "zh", "no such language"])
+@pytest.mark.parametrize("language", ["de", "zh", "xx"])
 def test_line_ends_part_sentences_in_every_language(language):
     assert split_sentences("eine zeile\nund noch eine", language) == ["eine zeile", "und noch eine"]
 
@@ -83,14 +83,21 @@ def test_a_line_longer_than_spacys_models_read_is_split():
     assert len(split_sentences("This is one. " * 100_000, splitter="spacy")) == 100_000
 
 
+def test_a_region_does_not_change_the_rules():
+    # a German abbreviation and ordinal
+    text = "Am 3. Mai kam z. B. Frau Huber. Sie blieb."
+    assert split_sentences(text, "de_AT") == split_sentences(text, "de") != split_sentences(text, "en")
+
+
 @pytest.mark.parametrize(
     ("language", "splitter", "message"),
     [
+        ("German", "sentencex", "language 'German' is no ISO 639 code: give two or three letters"),
         ("en", "nltk", "splitter 'nltk' is not known: one of sentencex, spacy"),
         ("de", "spacy", "splitter 'spacy' is for English, not for 'de': take 'sentencex'"),
     ],
 )
-def test_unknown_splitters_are_an_error(language, splitter, message):
+def test_unknown_splitters_and_languages_are_an_error(language, splitter, message):
     with pytest.raises(ValueError, match=message):
         split_sentences("One. Two.", language, splitter)
 

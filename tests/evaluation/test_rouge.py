@@ -112,8 +112,15 @@ def test_other_scripts_are_read_in_their_language(language, prediction, referenc
     assert rouge([prediction], [reference], language=language)["rouge1"] == points
 
 
-def test_regional_english_is_stemmed_too():
-    assert rouge(["he opens"], ["he opened"], language="en-GB")["rouge1"] == 100
+@pytest.mark.parametrize("language", ["en-GB", "en_US", "EN"])
+def test_english_is_stemmed_however_it_is_written(language):
+    assert rouge(["he opens"], ["he opened"], language=language)["rouge1"] == 100
+
+
+@pytest.mark.parametrize("language", ["English", "", "e"])
+def test_languages_that_are_no_codes_are_an_error(language):
+    with pytest.raises(ValueError, match=f"language '{language}' is no ISO 639 code: give two or three letters"):
+        rouge(["he opens"], ["he opened"], language=language)
 
 
 def test_different_lengths_are_an_error():

@@ -287,6 +287,11 @@ def test_missing_sacrebleu_is_told_before_anything_starts(settings, monkeypatch)
         set_up(parse_arguments([settings(do_eval=True), "--metrics", "bleu"]))
 
 
+def test_a_language_that_is_no_code_is_told_before_anything_starts(settings):
+    with pytest.raises(ValueError, match="language 'German' is no ISO 639 code"):
+        set_up(parse_arguments([settings(do_eval=True), "--language", "German"]))
+
+
 def change(path: Path, **values) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 

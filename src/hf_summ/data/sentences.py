@@ -14,6 +14,20 @@ _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
 # neither splitter reads lone surrogates, and sentencex fails at a wide space between a capital and a stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
+_LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
+
+
+@cache
+def language_code(language: str) -> str:
+    """What an ISO 639 code says of the language, without its region and in small letters: en of EN, en-GB and en_US.
+
+    Raises:
+        ValueError: it is no such code, but a name such as "English".
+    """
+    match = _LANGUAGE.fullmatch(language.lower())
+    if match is None:
+        raise ValueError(f"language '{language}' is no ISO 639 code: give two or three letters, such as en, de or zh")
+    return match[1]
 
 
 def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
@@ -27,14 +41,15 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
             sentencizer, which ends sentences there too, for English only and 50 times slower.
 
     Raises:
-        ValueError: `splitter` is neither, or is "spacy" for another language.
+        ValueError: `splitter` is neither, or is "spacy" for another language; as `language_code`.
         ImportError: spaCy is not installed and asked for.
     """
     if splitter not in SPLITTERS:
         raise ValueError(f"splitter '{splitter}' is not known: one of {', '.join(SPLITTERS)}")
-    if splitter == "spacy" and language.split("-")[0] != "en":
+    code = language_code(language)
+    if splitter == "spacy" and code != "en":
         raise ValueError(f"splitter 'spacy' is for English, not for '{language}': take 'sentencex'")
-    segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(language, line)
+    segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(code, line)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
     parts = (part for line in readable.splitlines() for part in segment(line))
     sentences = [sentence for part in parts if (sentence := part.strip())]

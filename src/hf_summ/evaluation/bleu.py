@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from huggingface_hub.utils import tqdm
 
+from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import check_pairs
 
 _PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
@@ -98,7 +99,7 @@ def corpus_bleu(sums: np.ndarray) -> np.ndarray:
 
 def tokenizer_for(language: str) -> str:
     """The tokenizer that sacrebleu chooses for a language's ISO 639 code."""
-    return _TOKENIZERS.get(language.split("-")[0], "13a")
+    return _TOKENIZERS.get(language_code(language), "13a")
 
 
 def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:

@@ -1,10 +1,9 @@
 """Where a summary repeats its source word by word."""
 
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.matching import Matches
 from hf_summ.evaluation.words import split_words
 
 
@@ -54,40 +53,16 @@ def align(prediction: str, source: str, language: str) -> Alignment:
         found = split_words(sentence, language)
         sentence_of += [sentence_of[-1] + 1 if sentence_of else 0] * len(found)
         source_words += found
-    places: dict[str, list[int]] = defaultdict(list)
-    for place, word in enumerate(source_words):
-        places[word].append(place)
-    # ends that equal nothing, so that no comparison runs past a text
-    ended_source, ended_words = [*source_words, None], [*words, ""]
-    matches: list[int] = []
+    found = Matches(words, source_words)
     fragments: list[Fragment] = []
+    # a fragment that comes again and again in both texts keeps its sentences once
+    sentences: dict[tuple[str, ...], tuple[int, ...]] = {}
     free = 0
-    for start, word in enumerate(words):
-        length, occurrences = _longest(ended_words, start, ended_source, places.get(word, ()))
-        matches.append(length)
+    for start, length in enumerate(found.lengths):
         if length and start >= free:
-            fragments.append(Fragment(start, length, tuple(sentence_of[place] for place in occurrences)))
             free = start + length
-    return Alignment(words, matches, fragments, len(source_words), sentence_of[-1] + 1 if sentence_of else 0)
-
-
-def _longest(
-    words: Sequence[str], start: int, source: Sequence[str | None], places: Sequence[int]
-) -> tuple[int, list[int]]:
-    """The length of the longest match of words[start:] at one of `places`, and all places with that length."""
-    best = 1
-    found: list[int] = []
-    for place in places:
-        if place + best > len(source):
-            break
-        # what differs at the best match's last word is shorter than it
-        if source[place + best - 1] != words[start + best - 1]:
-            continue
-        length = 1
-        while source[place + length] == words[start + length]:
-            length += 1
-        if length > best:
-            best, found = length, [place]
-        elif length == best:
-            found.append(place)
-    return (best, found) if found else (0, found)
+            key = tuple(words[start:free])
+            if key not in sentences:
+                sentences[key] = tuple(sentence_of[place] for place in found.places(start))
+            fragments.append(Fragment(start, length, sentences[key]))
+    return Alignment(words, found.lengths, fragments, len(source_words), sentence_of[-1] + 1 if sentence_of else 0)

@@ -174,9 +174,27 @@ def ngrams(size: int) -> Measure:
     return counted(lambda words: zip(*(words[start:] for start in range(size)), strict=False))
 
 
-def skip_bigrams(words: list[int]) -> Iterable:
-    """Single words but the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order."""
-    return chain(words[:-1], combinations(words, 2))
+def skip_bigrams(peer: Text, models: list[Text]) -> Counts:
+    """Single words but the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order.
+
+    Pairs grow with the square of a text, so only those of words that both texts hold are counted one by one.
+    """
+    hits = in_models = 0
+    for model in models:
+        in_models += _number_of_skips(model.words)
+        shared = set(peer.words) & set(model.words)
+        in_peer, in_model = (Counter(_skips(text.words, shared)) for text in (peer, model))
+        hits += sum([min(count, in_peer[gram]) for gram, count in in_model.items()])
+    return hits, len(models) * _number_of_skips(peer.words), in_models
+
+
+def _skips(words: list[int], shared: set[int]) -> Iterable:
+    singles = [word for word in words[:-1] if word in shared]
+    return chain(singles, combinations([word for word in words if word in shared], 2))
+
+
+def _number_of_skips(words: list[int]) -> int:
+    return max(len(words) - 1, 0) + len(words) * (len(words) - 1) // 2
 
 
 def skip_bigrams_4(words: list[int]) -> Iterable:

@@ -4,6 +4,8 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 
+from hf_summ.data.sentences import language_code
+
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 # Japanese and Chinese put no spaces between words, so each of their characters counts as one
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -25,7 +27,7 @@ def split_words(text: str, language: str = "en") -> list[str]:
 
 def is_english(language: str) -> bool:
     """Whether an ISO 639 code, with or without a region, is English's."""
-    return language.split("-")[0] == "en"
+    return language_code(language) == "en"
 
 
 def check_pairs(predictions: Sequence, references: Sequence) -> None:

@@ -87,7 +87,8 @@ class DataArguments:
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that prepare data."})
     overwrite_cache: bool = field(default=False, metadata={"help": "Prepare the data again."})
     language: str = field(
-        default="en", metadata={"help": "Language of the summaries, for the metrics' words and sentences."}
+        default="en",
+        metadata={"help": "ISO 639 code of the summaries' language, for the metrics' words and sentences."},
     )
 
     def __post_init__(self):

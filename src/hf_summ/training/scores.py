@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.bleu import MEASURES as BLEU_MEASURES
 from hf_summ.evaluation.bleu import tokenizer_for
 from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
@@ -38,11 +39,14 @@ class Scorer:
 
     Raises:
         ImportError: BLEU is wanted, and sacrebleu or its tokenizer for the language is not installed.
+        ValueError: `language` is no ISO 639 code.
     """
 
     def __init__(self, metrics: Sequence[str], rouge_mode: str, language: str, cache_dir: str | None = None):
         from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge
 
+        # what cannot be read in this language is told now, not after the first epoch
+        language_code(language)
         # all texts are gathered in each process already, so evaluate has nothing to exchange by files
         settings: dict[str, Any] = {"keep_in_memory": True, "cache_dir": cache_dir}
         makers = {
@@ -56,7 +60,7 @@ class Scorer:
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
         self.columns = [columns.get(metric, score_names(metric, rouge_mode)) for metric in self.metrics]
         if "bleu" in self.metrics:
-            # what is not installed is told now, not after the first epoch
+            # and so is what is not installed
             self.metrics["bleu"].compute(predictions=["a"], references=["a"])
 
     def __call__(

@@ -1,0 +1,97 @@
+"""The longest common parts of two texts, in time that grows with their lengths and not with the product of these."""
+
+from collections.abc import Sequence
+
+
+class Matches:
+    """Where the parts of `words` stand in `source`.
+
+    A suffix automaton (Blumer et al. 1985) of the words from last to first, so that a state stands for parts with
+    common beginnings; the source goes through it from last to first too. State 0 is of the part without words.
+
+    Attributes:
+        lengths: for each word, the length of the longest part that begins there and stands in the source, 0 for none.
+    """
+
+    def __init__(self, words: Sequence[str], source: Sequence[str]):
+        self._build(words)
+        self._read(source)
+        links, sizes, found = self._links, self._sizes, self._found
+        self._longer: list[list[int]] = [[] for _ in links]
+        by_size = sorted(range(1, len(links)), key=sizes.__getitem__)
+        for state in reversed(by_size):
+            self._longer[links[state]].append(state)
+            if found[state] and links[state]:
+                found[links[state]] = sizes[links[state]]
+        # the state of the longest part that stands in the source, of all those that a state's parts begin with
+        longest = list(range(len(links)))
+        for state in by_size:
+            if not found[state]:
+                longest[state] = longest[links[state]]
+        self._states = [longest[state] for state in self._whole]
+        self.lengths = [found[state] for state in self._states]
+
+    def places(self, start: int) -> list[int]:
+        """All places of the source, ascending, where the longest part that begins at the word `start` begins."""
+        first, length = self._states[start], self.lengths[start]
+        if not length:
+            return []
+        # where only a shorter part of this state stood is no place of it; the parts of the states below begin with it
+        places = [place for place, size in self._ends[first] if size == length]
+        below = list(self._longer[first])
+        while below:
+            state = below.pop()
+            places += [place for place, _ in self._ends[state]]
+            below += self._longer[state]
+        return sorted(places)
+
+    def _build(self, words: Sequence[str]) -> None:
+        """The automaton: steps by words, links to the longest part that stands elsewhere too, sizes of parts."""
+        steps: list[dict[str, int]] = [{}]
+        links, sizes, self._whole = [-1], [0], [0] * len(words)
+        last = 0
+        for start in range(len(words) - 1, -1, -1):
+            word, state, last = words[start], last, len(steps)
+            self._whole[start] = last
+            steps.append({})
+            sizes.append(sizes[state] + 1)
+            links.append(0)
+            while state >= 0 and word not in steps[state]:
+                steps[state][word] = last
+                state = links[state]
+            if state < 0:
+                continue
+            following = steps[state][word]
+            if sizes[following] > sizes[state] + 1:
+                # its longer parts do not stand here: the shorter ones get a state of their own
+                longer, following = following, len(steps)
+                steps.append(steps[longer].copy())
+                sizes.append(sizes[state] + 1)
+                links.append(links[longer])
+                links[longer] = following
+                while state >= 0 and steps[state].get(word) == longer:
+                    steps[state][word] = following
+                    state = links[state]
+            links[last] = following
+        self._steps, self._links, self._sizes = steps, links, sizes
+
+    def _read(self, source: Sequence[str]) -> None:
+        """What of the source each state meets: places with lengths, and the greatest of the lengths."""
+        steps, links, sizes = self._steps, self._links, self._sizes
+        self._ends: list[list[tuple[int, int]]] = [[] for _ in steps]
+        found = self._found = [0] * len(steps)
+        known = steps[0]
+        state = length = 0
+        for place in range(len(source) - 1, -1, -1):
+            word = source[place]
+            if word not in known:
+                state = length = 0
+                continue
+            while word not in steps[state]:
+                state = links[state]
+                length = sizes[state]
+            state = steps[state][word]
+            length += 1
+            self._ends[state].append((place, length))
+            if length > found[state]:
+                found[state] = length

@@ -1,0 +1,36 @@
+import time
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import copied_fragments, novelty
+from hf_summ.evaluation.matching import Matches
+
+
+def naive(words: str, source: str) -> list[tuple[int, list[int]]]:
+    """Length and places of the longest match at each word, by every length at every place."""
+    matches = []
+    for start in range(len(words)):
+        length = max(size for size in range(len(words) - start + 1) if words[start : start + size] in source)
+        part = words[start : start + length]
+        places = [place for place in range(len(source)) if length and source.startswith(part, place)]
+        matches.append((length, places))
+    return matches
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3, 8])
+def test_matches_are_the_longest_at_all_their_places(kinds):
+    rng = np.random.default_rng(kinds)
+    for _ in range(200):
+        words, source = ("".join(rng.choice(list("abcdefgh")[:kinds], rng.integers(25))) for _ in range(2))
+        found = Matches(words, source)
+        assert [(length, found.places(start)) for start, length in enumerate(found.lengths)] == naive(words, source)
+
+
+def test_long_texts_of_few_words_take_no_time():
+    start = time.process_time()
+    (fragment,) = copied_fragments("word " * 5000, "word " * 100_000)
+    assert (fragment.length, fragment.sentences) == (5000, (0,) * 95_001)
+    assert novelty(["a word " * 100], ["word " * 20_000])["copy_rate"] == 50
+    # from every pair of places on word by word it takes minutes
+    assert time.process_time() - start < 20
