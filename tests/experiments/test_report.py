@@ -65,7 +65,7 @@ def test_markdown_says_all_there_is(report):
         "| broken |  | – | – | 32.00 | – |",
         "| others |  | – | – | 33.00 | 1.00 |",
         "",
-        "Differences to DC, with their 95% intervals (paired bootstrap):",
+        "Differences to DC, with their 95% intervals by paired bootstrap over test documents, of one training each:",
         "",
         "| row | R-1 | published |  | perplexity | published |  |",
         "| --- | --- | --- | --- | --- | --- | --- |",

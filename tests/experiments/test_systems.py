@@ -121,7 +121,7 @@ def test_rows_that_need_no_training_have_none_and_no_problem(place):
 def test_name_of_the_data_is_what_is_read(place, tmp_path):
     assert place.data_name("xsum") == "made-up news"
     assert replaced(place, scale="small").data_name("xsum") == "xsum"
-    assert replaced(place, data={"xsum": {"test_file": "news/test.jsonl"}}).data_name("xsum") == "news"
+    assert replaced(place, folders={"xsum": "../news"}).data_name("xsum") == "../news"
     assert replaced(place, extra={"test_file": "a.jsonl", "train_file": "b.jsonl"}).data_name("xsum") == "a.jsonl"
     assert replaced(place, extra={"dataset_name": "org/news"}).data_name("xsum") == "org/news"
 

@@ -121,7 +121,13 @@ def markdown(report: dict[str, Any]) -> str:
         lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
         lines += _scores(report, block)
         if report["baseline"] is not None:
-            lines += ["", f"Differences to {report['baseline']}, with their 95% intervals (paired bootstrap):", ""]
+            # one training a row says nothing of what another seed would change
+            lines += [
+                "",
+                f"Differences to {report['baseline']}, with their 95% intervals by paired bootstrap over test "
+                "documents, of one training each:",
+                "",
+            ]
             lines += _differences(report, block)
         for title, failed in (("Failed", True), ("Not run", False)):
             said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]

@@ -72,7 +72,7 @@ def run_table(
     files = {} if is_text else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    workplace = Workplace(table, scale, folder, files, extra, announce)
+    workplace = Workplace(table, scale, folder, files, extra, announce, data)
     announce(f"{table.paper}: {table.title}, scale {scale}, in {folder}")
     if is_text:
         blocks = [judge_texts(table, dataset, data.get(dataset)) for dataset in datasets]

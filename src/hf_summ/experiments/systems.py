@@ -77,6 +77,7 @@ class Workplace:
         data: data set -> its split files, for those that are not read as the configurations say.
         extra: flags of the recipe that every training is given.
         announce: told what is done.
+        folders: data set -> folder of those files as the user named it.
         unreachable: data set -> what was said when it could not be had, so that it is not asked for by every row.
     """
 
@@ -86,13 +87,13 @@ class Workplace:
     data: Mapping[str, Mapping[str, str]]
     extra: Mapping[str, Any]
     announce: Callable[[str], None]
+    folders: Mapping[str, str] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
 
     def data_name(self, dataset: str) -> str:
         """What is read in a data set's place, for a report."""
-        if dataset in self.data:
-            path = Path(self.data[dataset]["test_file"])
-            return str(path if path.is_dir() else path.parent)
+        if dataset in self.folders:
+            return self.folders[dataset]
         named = [str(self.extra[name]) for name in ("test_file", *_NAMES_OF_DATA) if name in self.extra]
         if named:
             return named[0]
