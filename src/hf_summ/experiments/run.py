@@ -22,9 +22,9 @@ from hf_summ.experiments.systems import (
     dataset_settings,
     plan,
     read_corpus,
+    rows_to_summarize,
     run_all,
     summaries_without_training,
-    test_rows,
     why_not_run,
 )
 from hf_summ.experiments.tables import Row, Table, load_table
@@ -134,7 +134,7 @@ def _block(workplace: Workplace, dataset: str, systems: list[System]) -> dict[st
                 raise OSError(workplace.unreachable[dataset])
             # what a trained system was told has been found to work
             told = next((system.settings for system in waiting if system.settings is not None), None)
-            corpus = test_rows(told or dataset_settings(workplace, dataset))
+            corpus = rows_to_summarize(told or dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
             for system in waiting:
                 system.problem = " ".join(str(error).split())

@@ -63,7 +63,10 @@ def score(
         ValueError: other numbers of predictions than of documents, or what cannot be scored.
         ImportError: what a measure needs is not installed.
     """
-    references = list(corpus["references"] if "references" in corpus.column_names else corpus["summary"])
+    references: list[str | list[str]] = list(corpus["summary"])
+    if "references" in corpus.column_names:
+        # some rows of a corpus may have no others than their summary
+        references = [several or single for several, single in zip(corpus["references"], references, strict=True)]
     scored: dict[str, Scored] = {}
     wanted = [measure for measure in table.measures if measure in ROUGE_MEASURES]
     if wanted:

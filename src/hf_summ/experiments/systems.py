@@ -196,7 +196,7 @@ def summaries_without_training(workplace: Workplace, system: System, corpus: dat
     )
 
 
-def test_rows(settings: Mapping[str, Any]) -> datasets.Dataset:
+def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
     """The documents that a decoding of these settings summarizes, with their summaries."""
     return read_corpus(settings, ("test",), settings.get("max_predict_samples"))["test"]
 
