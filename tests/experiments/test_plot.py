@@ -83,3 +83,10 @@ def test_missing_matplotlib_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'hf-summ\[tables\]'"):
         write_plot(report_of(tmp_path, BOTH), tmp_path / "plot.png")
+
+
+def test_interval_that_is_off_by_a_rounding_is_drawn(tmp_path):
+    report = report_of(tmp_path, BOTH, "DC")
+    cell = report["datasets"][0]["rows"][1]["measures"]["rouge1"]["difference"]
+    cell |= {"low": cell["value"] + 1e-12, "high": cell["value"] - 1e-12}
+    write_plot(report, tmp_path / "plot.png")

@@ -48,7 +48,8 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
         else:
             ours, published = cell.get("difference"), cell.get("published_difference")
         if ours is not None:
-            reach = [[ours["value"] - ours["low"]], [ours["high"] - ours["value"]]]
+            # equal scores may differ from their mean by a rounding, which is no reach
+            reach = [[max(ours["value"] - ours["low"], 0)], [max(ours["high"] - ours["value"], 0)]]
             panel.errorbar(
                 ours["value"], height, xerr=reach, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval"
             )
