@@ -33,7 +33,7 @@ def test_tables_are_listed(run):
 def test_report_is_printed_and_written(run, workplace):
     output, errors = run("table", "made_up.yaml", "--scale", "tiny")
     assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")
-    assert "| references | 100.00 [100.00, 100.00] | 100.00 [100.00, 100.00] | 100.00 | 100.00 |" in output
+    assert "| references | 100.00 [100.00, 100.00] | 100.00 [100.00, 100.00] | 100 | 100 |" in output
     assert "Ours: made-up news, 40 test documents." in output
     assert errors.splitlines()[0] == "Somebody 2020, Table 1: Rows, scale tiny, in out/tables"
     assert "scoring references on xsum" in errors

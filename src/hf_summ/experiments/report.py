@@ -107,7 +107,8 @@ def _published(table: Table, system: System, dataset: str) -> dict[str, float | 
 
 
 def _difference(published: float | None, published_baseline: float | None, ours) -> dict[str, Any]:
-    theirs = None if published is None or published_baseline is None else round(published - published_baseline, 6)
+    is_known = published is not None and published_baseline is not None
+    theirs = round(float(published - published_baseline), 6) if is_known else None
     found = {"published_difference": theirs, "verdict": verdict(theirs, ours)}
     if ours is not None:
         found["difference"] = {"value": ours.mean, "low": ours.low, "high": ours.high, "p_value": ours.p_value}
@@ -201,7 +202,9 @@ def _value(cell: dict[str, Any]) -> str:
 def _number(value: float | None, sign: str = "") -> str:
     if value is None or math.isnan(value):
         return "–"
-    return f"{value:{sign},.0f}" if abs(value) >= 1000 else f"{value:{sign}.2f}"
+    # a count, or a figure that was printed without decimals
+    is_whole = isinstance(value, int) or abs(value) >= 1000
+    return f"{value:{sign},.0f}" if is_whole else f"{value:{sign}.2f}"
 
 
 def _line(cells: Sequence[str]) -> str:
