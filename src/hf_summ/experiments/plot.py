@@ -32,7 +32,8 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
             panel.set_title(f"{title_of(measure)}, {block['dataset']}", fontsize=9)
             if place:
                 panel.set_yticklabels([])
-    handles = {label: handle for panel in panels.flat for handle, label in zip(*panel.get_legend_handles_labels())}  # noqa: B905
+    drawn = (panel.get_legend_handles_labels() for panel in panels.flat)
+    handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
     part = path.with_name(f".{path.name}.part")
