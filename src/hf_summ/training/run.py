@@ -15,7 +15,7 @@ import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.data import SummarizationCollator, load_corpus
-from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
 from hf_summ.training.building import Lengths, Processor, build

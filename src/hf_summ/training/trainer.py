@@ -17,7 +17,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.evaluation import perplexity
-from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
+from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
