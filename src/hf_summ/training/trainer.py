@@ -16,13 +16,13 @@ from transformers import PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
+from hf_summ.common.files import write_atomically
 from hf_summ.evaluation import perplexity
 from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
 from hf_summ.training.cards import correct_card
-from hf_summ.training.files import write_atomically
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 
 
