@@ -69,6 +69,18 @@ def test_import_is_light():
     assert run([sys.executable, "-c", code], ROOT).strip() == "[]"
 
 
+def test_imports_run_one_way():
+    """A room imports those before it; `common` and `models` import nothing of ours."""
+    rooms = ["common", "models", "data", "evaluation", "extractive", "training", "experiments", "cli"]
+    package = ROOT / "src" / "hf_summ"
+    assert sorted(path.name for path in package.iterdir() if path.is_dir() and path.name[0] != "_") == sorted(rooms)
+    for place, room in enumerate(rooms):
+        allowed = {room} if room in ("common", "models") else {*rooms[: place + 1]}
+        for file in (package / room).rglob("*.py"):
+            imported = re.findall(r"^\s*(?:from|import) hf_summ\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert {*imported} <= allowed, file
+
+
 def test_readme_python_blocks_and_commands_run(tmp_path, local_hub, tiny_tokenizer):
     text = README.read_text(encoding="utf-8")
     GDLF.model(vocab_size=len(tiny_tokenizer), tags="none").float().save_pretrained(tmp_path / "checkpoint")

@@ -3,7 +3,6 @@
 import copy
 import importlib
 import inspect
-import json
 import shutil
 import sys
 
@@ -14,7 +13,6 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import parse_arguments
-from hf_summ.training.files import write_atomically
 from hf_summ.training.preparing import encode, prepare, processor_fingerprint
 from tests.training import tiny
 
@@ -95,11 +93,3 @@ def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):
     processor.save_pretrained(tmp_path)
     assert processor_fingerprint(type(processor).from_pretrained(tmp_path)) == before
     assert processor_fingerprint(tiny_tokenizer) != before
-
-
-def test_written_files_replace_the_old_ones(tmp_path):
-    path = tmp_path / "results.json"
-    write_atomically(path, "old")
-    write_atomically(path, json.dumps({"a": "ü"}, ensure_ascii=False))
-    assert json.loads(path.read_text(encoding="utf-8")) == {"a": "ü"}
-    assert list(tmp_path.iterdir()) == [path]

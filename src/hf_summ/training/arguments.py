@@ -1,7 +1,6 @@
 """What a run can be told: dataclasses of flags, and `CONFIG.yaml [--flag value ...]` read into them."""
 
 import dataclasses
-import difflib
 import json
 import types
 import typing
@@ -13,6 +12,7 @@ import yaml
 from transformers import HfArgumentParser, Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
 
+from hf_summ.common.messages import nearest
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
 
@@ -392,9 +392,3 @@ def _unknown_flags(unknown: list[str]) -> str:
         return f"{' '.join(unknown)}: belongs to no flag; the file with the settings comes first"
     name = names[0].split("=")[0].lstrip("-").replace("-", "_")
     return f"there is no flag --{name}{nearest(name, flag_names(), prefix='--')}"
-
-
-def nearest(name: str, known: typing.Iterable[str], prefix: str = "", cutoff: float = 0.5) -> str:
-    """`; did you mean X?`, or nothing when no known name is near."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {prefix}{found[0]}?" if found else ""

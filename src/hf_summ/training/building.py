@@ -20,8 +20,9 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 import hf_summ.models  # noqa: F401 registers the architectures
+from hf_summ.common.messages import nearest
 from hf_summ.models.processing_base import align_config
-from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments, nearest
+from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.overrides import apply_overrides, parse_overrides, refusal
 

@@ -14,6 +14,7 @@ import torch
 import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
+from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator, load_corpus
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
@@ -143,7 +144,7 @@ def end_processes() -> None:
 
 
 def _tell(error: Exception) -> None:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"error: {one_line(error)}", file=sys.stderr)
 
 
 def _is_ours(error: Exception) -> bool:
