@@ -108,6 +108,7 @@ GDLF = Architecture(
         "tags": "pos",
         "tag_vocab_size": 9,
         "dropout": 0.0,
+        "input_dropout": 0.0,
         "attention_dropout": 0.0,
         "kernel_dropout": 0.0,
     },
@@ -131,6 +132,7 @@ COPY_TRANSFORMER = Architecture(
         "window_size": 5,
         "dropout": 0.0,
         "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
         "pad_token_id": 0,
         "bos_token_id": 1,
         "eos_token_id": 2,
@@ -156,7 +158,7 @@ TINY_BERT = {
 ON_BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_window_size": 8, "bert_window_stride": 4}
 
 # as far from the plain one as it goes: a network beside BERT, its windows shorter than the documents, BERT's words in
-# the decoder, the copy distribution of the last layer
+# the decoder, the mean over heads as copy distribution, layers normalized after their sums
 COPY_TRANSFORMER_BERT = Architecture(
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
@@ -164,7 +166,9 @@ COPY_TRANSFORMER_BERT = Architecture(
     settings={
         **COPY_TRANSFORMER.settings,
         **ON_BERT,
-        "copy_attention": "last",
+        "copy_attention": "mean",
+        "norm": "post",
+        "label_smoothing": 0.1,
         "side_layers": 1,
         "decoder_embedding": "bert",
     },

@@ -38,6 +38,16 @@ class NaiveModel:
     def norm(self, name, x):
         return layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
 
+    def sub_layer(self, norm, h, compute):
+        """What comes out behind a sub-layer, normalized as the config says."""
+        if self.config.norm == "pre":
+            return h + compute(self.norm(norm, h))
+        return self.norm(norm, h + compute(h))
+
+    def top(self, name, h):
+        """What comes out of a stack of layers."""
+        return self.norm(f"{name}.layer_norm", h) if self.config.norm == "pre" else h
+
     def sinusoid(self, length):
         width = self.config.d_model
         table = torch.zeros(length, width, dtype=torch.float64)

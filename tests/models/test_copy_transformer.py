@@ -47,12 +47,15 @@ class NaiveCopyTransformer(NaiveModel):
 
     def encoder_layer(self, index, h):
         name = f"model.encoder.layers.{index}"
-        if self.config.convolutional_attention != "none" and index < self.config.convolutional_layers:
-            attended = self.convolutional_attention(f"{name}.self_attention", h)
-        else:
-            attended, _ = self.attention(f"{name}.self_attention", h, h)
-        s = self.norm(f"{name}.self_attention_norm", h + attended)
-        return self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+        is_convolutional = self.config.convolutional_attention != "none" and index < self.config.convolutional_layers
+
+        def attend(read):
+            if is_convolutional:
+                return self.convolutional_attention(f"{name}.self_attention", read)
+            return self.attention(f"{name}.self_attention", read, read)[0]
+
+        s = self.sub_layer(f"{name}.self_attention_norm", h, attend)
+        return self.sub_layer(f"{name}.feed_forward_norm", s, lambda s: self.feed_forward(f"{name}.feed_forward", s))
 
     def bert_states(self, input_ids):
         """Sections 4.2.3 and 4.2.4: windows one by one, overlaps averaged, the last four hidden states side by side."""
@@ -88,7 +91,25 @@ class NaiveCopyTransformer(NaiveModel):
             return h
         for index in layers[config.side_layers :]:
             h = self.encoder_layer(index, h)
-        return h
+        return self.top("model.encoder", h)
+
+    def decoder_layer(self, name, h, source):
+        """Its output, and each head's weights of its attention to the source."""
+        weights = []
+
+        def attend(read):
+            attended, found = self.attention(f"{name}.cross_attention", read, source)
+            weights.append(found)
+            return attended
+
+        s = self.sub_layer(
+            f"{name}.self_attention_norm",
+            h,
+            lambda read: self.attention(f"{name}.self_attention", read, read, is_causal=True)[0],
+        )
+        s = self.sub_layer(f"{name}.cross_attention_norm", s, attend)
+        h = self.sub_layer(f"{name}.feed_forward_norm", s, lambda s: self.feed_forward(f"{name}.feed_forward", s))
+        return h, weights[0]
 
     def log_probs(self, decoder_input_ids, input_ids):
         config, source = self.config, self.encode(input_ids)
@@ -99,12 +120,8 @@ class NaiveCopyTransformer(NaiveModel):
         else:
             h = self.embed(decoder_input_ids)
         for index in range(config.decoder_layers):
-            name = f"model.decoder.layers.{index}"
-            attended, _ = self.attention(f"{name}.self_attention", h, h, is_causal=True)
-            s = self.norm(f"{name}.self_attention_norm", h + attended)
-            attended, weights = self.attention(f"{name}.cross_attention", s, source)
-            s = self.norm(f"{name}.cross_attention_norm", s + attended)
-            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+            h, weights = self.decoder_layer(f"model.decoder.layers.{index}", h, source)
+        h = self.top("model.decoder", h)
         generated = self.linear("lm_head", h).softmax(-1)
         if not config.copy:
             return generated.log()
@@ -113,7 +130,7 @@ class NaiveCopyTransformer(NaiveModel):
             q, k = self.linear(f"{name}.q_proj", h), self.linear(f"{name}.k_proj", source)
             weights = (q @ k.T / math.sqrt(config.d_model)).softmax(-1)
         else:
-            weights = weights.mean(0)
+            weights = weights[0] if config.copy_attention == "first_head" else weights.mean(0)
         gate = self.linear("copy_gate", h).sigmoid()
         copied = torch.zeros_like(generated)
         for position, token in enumerate(input_ids.tolist()):
@@ -122,9 +139,17 @@ class NaiveCopyTransformer(NaiveModel):
 
 
 VARIANTS = {
-    "copy attention of its own": {"convolutional_attention": "none"},
-    "copy attention of the last layer": {"convolutional_attention": "none", "copy_attention": "last"},
-    "Transformer": {"convolutional_attention": "none", "copy": False, "label_smoothing": 0.0},
+    "first head": {"convolutional_attention": "none"},
+    "mean of the heads": {"convolutional_attention": "none", "copy_attention": "mean"},
+    "copy attention of its own": {"convolutional_attention": "none", "copy_attention": "separate"},
+    "smoothed": {"convolutional_attention": "none", "label_smoothing": 0.1},
+    "Transformer": {"convolutional_attention": "none", "copy": False},
+    "post-norm": {"convolutional_attention": "none", "norm": "post"},
+    "post-norm, 1d, copy attention of its own": {
+        "convolutional_attention": "1d",
+        "norm": "post",
+        "copy_attention": "separate",
+    },
     "1d": {"convolutional_attention": "1d"},
     "2d": {"convolutional_attention": "2d"},
     "2d circular": {"convolutional_attention": "2d_circular", "convolutional_layers": 2, "window_size": 3},
@@ -133,6 +158,7 @@ VARIANTS = {
     "BERT in both": {**ON_BERT, "convolutional_attention": "none", "decoder_embedding": "bert"},
     "trained BERT": {**ON_BERT, "convolutional_attention": "none", "train_bert": True, "decoder_embedding": "bert"},
     "stacking": {**ON_BERT, "convolutional_attention": "2d"},
+    "post-norm concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1, "norm": "post"},
     "concatenation": {**ON_BERT, "convolutional_attention": "2d", "side_layers": 1},
     "plain concatenation": {
         **ON_BERT,
@@ -166,11 +192,11 @@ def test_parameter_count_is_that_of_the_parts(overrides):
         model = CopyTransformerForConditionalGeneration(config)
     d, vocabulary, inner = config.d_model, config.vocab_size, config.ffn_dim
     attention, feed_forward, norm = 4 * (d * d + d), 2 * d * inner + d + inner, 2 * d
-    encoder = config.encoder_layers * (attention + feed_forward + 2 * norm)
-    decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm)
+    encoder = config.encoder_layers * (attention + feed_forward + 2 * norm) + norm
+    decoder = config.decoder_layers * (2 * attention + feed_forward + 3 * norm) + norm
     embedding, output = vocabulary * d, vocabulary * d + vocabulary
-    copy_attention, copy_gate = 2 * (d * d + d), d + 1
-    assert model.num_parameters() == embedding + encoder + decoder + output + copy_attention + copy_gate
+    copy_gate = d + 1
+    assert model.num_parameters() == embedding + encoder + decoder + output + copy_gate
 
 
 @pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])

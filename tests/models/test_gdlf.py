@@ -1,6 +1,7 @@
 """GDLF against a naive reading of the paper's equations."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -16,6 +17,17 @@ GATINGS = ["none", "relu", "gtu", "glu", "gcnn", "gate_without_update", "gate"]
 
 class NaiveGdlf(NaiveModel):
     """The paper's equations over a model's named weights."""
+
+    def gated_convolution(self, name, h, memory, kernel, causal):
+        """The first sub-layer's output and the new memory."""
+        memories = []
+
+        def convolve(read):
+            outputs, new = self.convolution(f"{name}.convolution", read, memory, kernel, causal)
+            memories.append(new)
+            return outputs
+
+        return self.sub_layer(f"{name}.convolution_norm", h, convolve), memories[0]
 
     def convolution(self, name, h, memory, kernel, causal):
         gating, width = self.config.gating, self.config.d_model
@@ -49,16 +61,15 @@ class NaiveGdlf(NaiveModel):
         memory, layers = torch.zeros_like(h), []
         for index, kernel in enumerate(self.config.encoder_kernel_sizes):
             name = f"model.encoder.layers.{index}"
-            outputs, memory = self.convolution(f"{name}.convolution", h, memory, kernel, causal=False)
-            s = self.norm(f"{name}.convolution_norm", h + outputs)
-            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+            s, memory = self.gated_convolution(name, h, memory, kernel, causal=False)
+            h = self.sub_layer(f"{name}.feed_forward_norm", s, partial(self.feed_forward, f"{name}.feed_forward"))
             layers.append(h)
         return self.fuse(layers)
 
     def fuse(self, layers):
         name = "model.encoder.fusion"
         if self.config.layer_fusion == "none":
-            return layers[-1]
+            return self.top("model.encoder", layers[-1])
         if self.config.layer_fusion == "fusion":
             total = torch.stack(layers).sum(0)
             return self.norm(
@@ -79,11 +90,11 @@ class NaiveGdlf(NaiveModel):
         memory = torch.zeros_like(h)
         for index, kernel in enumerate(self.config.decoder_kernel_sizes):
             name = f"model.decoder.layers.{index}"
-            outputs, memory = self.convolution(f"{name}.convolution", h, memory, kernel, causal=True)
-            s = self.norm(f"{name}.convolution_norm", h + outputs)
-            attended, _ = self.attention(f"{name}.cross_attention", s, source)
-            s = self.norm(f"{name}.cross_attention_norm", s + attended)
-            h = self.norm(f"{name}.feed_forward_norm", s + self.feed_forward(f"{name}.feed_forward", s))
+            s, memory = self.gated_convolution(name, h, memory, kernel, causal=True)
+            attention = f"{name}.cross_attention"
+            s = self.sub_layer(f"{attention}_norm", s, lambda s, name=attention: self.attention(name, s, source)[0])
+            h = self.sub_layer(f"{name}.feed_forward_norm", s, partial(self.feed_forward, f"{name}.feed_forward"))
+        h = self.top("model.decoder", h)
         return h @ self.weights["model.shared.weight"].T
 
     def log_probs(self, decoder_input_ids, input_ids, tag_ids):
@@ -93,6 +104,7 @@ class NaiveGdlf(NaiveModel):
 VARIANTS = (
     [{"gating": gating} for gating in GATINGS]
     + [{"layer_fusion": fusion} for fusion in ("none", "hierarchical")]
+    + [{"norm": "pre"}, {"norm": "pre", "gating": "gcnn", "layer_fusion": "none"}]
     + [{"tags": "none"}, {"tags": "none", "gating": "glu", "layer_fusion": "none"}, {"label_smoothing": 0.0}]
 )
 

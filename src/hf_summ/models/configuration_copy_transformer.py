@@ -4,16 +4,22 @@ import copy
 
 from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
+from transformers.utils import logging
 
 from .configuration_base import SummarizationConfig
 from .layers_bert import HIDDEN_STATES
+from .layers_transformer import NORMS
 from .pretrained_parts import read_config
 
-_COPY_ATTENTIONS = ("separate", "last")
+logger = logging.get_logger(__name__)
+
+_COPY_ATTENTIONS = ("first_head", "separate", "mean")
 _CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
 _ENCODERS = ("transformer", "bert", "bert_transformer")
 _DECODER_EMBEDDINGS = ("trained", "bert")
 _REDUCTIONS = ("linear", "relu")
+# what models computed whose config.json has no such key
+_BEFORE_IT_WAS_SAID = {"norm": "post", "copy_attention": "separate", "activation_dropout": 0.0}
 # padded checkpoints have some more rows in their embedding than their tokenizer has tokens
 _PADDING_ROWS = 127
 
@@ -33,8 +39,9 @@ class CopyTransformerConfig(SummarizationConfig):
         num_heads: attention heads of the Transformer layers.
         ffn_dim: inner width of the feed-forward networks.
         copy: whether the output copies (equation 4.3); false is the plain Transformer.
-        copy_attention: `separate`, a single-head attention of its own on top of the decoder (section 6.3), or `last`,
-            the mean over heads of the last decoder layer's attention to the source.
+        copy_attention: where it copies from: `first_head` of the last decoder layer's attention to the source, as the
+            author's program has it; `mean`, that attention's mean over heads; or `separate`, a single-head attention of
+            its own on top of the decoder (section 6.3).
         convolutional_attention: `none`, or what the lowest encoder layers' self-attention sees: `1d`, a window of
             positions (equations 4.4 to 4.6); `2d`, also neighbouring heads (4.7 to 4.9); `2d_circular`, the first and
             the last head being neighbours.
@@ -57,9 +64,12 @@ class CopyTransformerConfig(SummarizationConfig):
         lm_percentile: percentile of the language model's distribution above which it finds a token likely.
         lm_top_tokens: number of the generator's likeliest tokens that are looked at.
         mask_token_id: the masked language model's mask.
+        norm: where layers normalize: `pre`, what sub-layers read, with a LayerNorm on top of a stack, as the author's
+            program does; or `post`, the sums of sub-layers and what they read.
         dropout: of embeddings, of each sub-layer's output.
         attention_dropout: of attention weights.
-        label_smoothing: ε of the loss, from 0 to 1.
+        activation_dropout: of what the feed-forward networks' ReLU gives.
+        label_smoothing: ε of the loss, from 0 to 1; the author's program has none where it copies, and 0.1 where not.
     """
 
     model_type = "copy_transformer"
@@ -82,7 +92,7 @@ class CopyTransformerConfig(SummarizationConfig):
     num_heads: int = 8
     ffn_dim: int = 2048
     copy: bool = True
-    copy_attention: str = "separate"
+    copy_attention: str = "first_head"
     convolutional_attention: str = "none"
     convolutional_layers: int = 1
     window_size: int = 11
@@ -102,9 +112,11 @@ class CopyTransformerConfig(SummarizationConfig):
     lm_percentile: float | int = 95
     lm_top_tokens: int = 50
     mask_token_id: int | None = 103
+    norm: str = "pre"
     dropout: float | int = 0.2
     attention_dropout: float | int = 0.2
-    label_smoothing: float | int = 0.1
+    activation_dropout: float | int = 0.2
+    label_smoothing: float | int = 0.0
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0
@@ -114,11 +126,19 @@ class CopyTransformerConfig(SummarizationConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
+        if self.copy_attention == "last":
+            logger.warning("`copy_attention` 'last' is read as 'mean', which is its name")
+            self.copy_attention = "mean"
         for key in ("bert_config", "masked_lm_config"):
             nested = getattr(self, key)
             if nested is not None:
                 setattr(self, key, _nested_config(key, nested))
         super().__post_init__(**kwargs)
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        """transformers' `from_dict`; what a saved configuration does not say is read as it was before it was said."""
+        return super().from_dict({**_BEFORE_IT_WAS_SAID, **config_dict}, **kwargs)
 
     @property
     def uses_bert(self) -> bool:
@@ -177,9 +197,10 @@ class CopyTransformerConfig(SummarizationConfig):
                 "encoder_type": _ENCODERS,
                 "bert_reduction": _REDUCTIONS,
                 "decoder_embedding": _DECODER_EMBEDDINGS,
+                "norm": NORMS,
             }
         )
-        self._check_probabilities("dropout", "attention_dropout", "label_smoothing")
+        self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
 
     def validate_convolution(self):
         """Windows are odd and fit the heads, and there are layers to use them in."""

@@ -6,6 +6,7 @@ from huggingface_hub.dataclasses import strict
 
 from .configuration_base import SummarizationConfig
 from .layers_gdlf import GATINGS
+from .layers_transformer import NORMS
 from .text_tagging import TAGS
 
 _LAYER_FUSIONS = ("none", "fusion", "hierarchical")
@@ -31,7 +32,10 @@ class GdlfConfig(SummarizationConfig):
         fusion_dim: inner width of the fusion.
         tags: what the encoder knows of each word: `pos`, `ner`, `pos+ner`, `none`.
         tag_vocab_size: number of tags, the one of padding included.
+        norm: where layers normalize: `post`, the sums of sub-layers and what they read (the paper's), or `pre`, what
+            sub-layers read, with a LayerNorm on top of a stack.
         dropout: of embeddings, of each sub-layer's output.
+        input_dropout: of what enters a layer's gate.
         attention_dropout: of the cross-attention's weights.
         kernel_dropout: of the convolutions' normalised kernels.
         label_smoothing: ε of the loss, from 0 to 1.
@@ -59,7 +63,9 @@ class GdlfConfig(SummarizationConfig):
     fusion_dim: int = 7680
     tags: str = "pos"
     tag_vocab_size: int = 201
+    norm: str = "post"
     dropout: float | int = 0.3
+    input_dropout: float | int = 0.1
     attention_dropout: float | int = 0.1
     kernel_dropout: float | int = 0.1
     label_smoothing: float | int = 0.1
@@ -96,10 +102,11 @@ class GdlfConfig(SummarizationConfig):
                 "gating": GATINGS,
                 "layer_fusion": _LAYER_FUSIONS,
                 "tags": TAGS,
+                "norm": NORMS,
                 "conv_implementation": _IMPLEMENTATIONS,
             }
         )
-        self._check_probabilities("dropout", "attention_dropout", "kernel_dropout", "label_smoothing")
+        self._check_probabilities("dropout", "input_dropout", "attention_dropout", "kernel_dropout", "label_smoothing")
 
 
 __all__ = ["GdlfConfig"]

@@ -168,64 +168,106 @@ class FeedForward(nn.Module):
 
     Args:
         activation: f, by its name in transformers' `ACT2FN`.
+        dropout: share of f's outputs that are dropped in training.
     """
 
-    def __init__(self, width: int, inner_width: int, activation: str = "relu"):
+    def __init__(self, width: int, inner_width: int, activation: str = "relu", dropout: float = 0.0):
         super().__init__()
         self.inner = nn.Linear(width, inner_width)
         self.activation = ACT2FN[activation]
+        self.dropout = nn.Dropout(dropout)
         self.outer = nn.Linear(inner_width, width)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """(…, width) -> (…, width)."""
-        return self.outer(self.activation(self.inner(hidden_states)))
+        return self.outer(self.dropout(self.activation(self.inner(hidden_states))))
 
 
-class TransformerEncoderLayer(GradientCheckpointingLayer):
-    """s = LN(h + attention), h' = LN(s + FFN(s)); dropout on what is added.
+# where a layer normalizes: what its sub-layers read, or the sums that they end in
+NORMS = ("pre", "post")
+
+
+class ResidualLayer(GradientCheckpointingLayer):
+    """A layer whose sub-layers f are added to what they read, with dropout on what is added.
+
+    `post` is LN(h + f(h)) (Vaswani et al. 2017), `pre` is h + f(LN(h)); a stack of the latter has a LayerNorm on top,
+    see `stack_norm`.
 
     Args:
-        config: has `d_model`, `ffn_dim` and `dropout`.
-        self_attention: from (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
-        activation: of the feed-forward network.
+        config: has `norm` and `dropout`.
     """
 
-    def __init__(self, config, self_attention: nn.Module, activation: str = "relu"):
+    def __init__(self, config):
         super().__init__()
+        self.normalizes_first = config.norm == "pre"
+        self.dropout = nn.Dropout(config.dropout)
+
+    def _read(self, hidden_states: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+        """What a sub-layer reads."""
+        return norm(hidden_states) if self.normalizes_first else hidden_states
+
+    def _add(self, hidden_states: torch.Tensor, outputs: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+        """What comes out behind a sub-layer."""
+        hidden_states = hidden_states + self.dropout(outputs)
+        return hidden_states if self.normalizes_first else norm(hidden_states)
+
+
+def stack_norm(config) -> nn.Module:
+    """What stands on top of a stack of layers: a LayerNorm where they normalize first, as their sum is unnormalized."""
+    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+
+
+class TransformerEncoderLayer(ResidualLayer):
+    """Self-attention and a feed-forward network.
+
+    Args:
+        config: has `d_model`, `ffn_dim`, and what `ResidualLayer` reads.
+        self_attention: from (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
+        activation, activation_dropout: of the feed-forward network.
+    """
+
+    def __init__(self, config, self_attention: nn.Module, activation: str = "relu", activation_dropout: float = 0.0):
+        super().__init__(config)
         self.self_attention = self_attention
         self.self_attention_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_states, source_mask=None, **kwargs):
         """(B, S, C) -> (B, S, C), and the self-attention's weights (B, H, S, S) or None."""
-        outputs, weights = self.self_attention(hidden_states, source_mask, **kwargs)
-        hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
-        outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), weights
+        read = self._read(hidden_states, self.self_attention_norm)
+        outputs, weights = self.self_attention(read, source_mask, **kwargs)
+        hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
+        outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
+        return self._add(hidden_states, outputs, self.feed_forward_norm), weights
 
 
-class TransformerDecoderLayer(GradientCheckpointingLayer):
+class TransformerDecoderLayer(ResidualLayer):
     """As the encoder's, but causal, and with attention to the source between self-attention and feed-forward network.
 
     Args:
-        config: has `d_model`, `num_heads`, `ffn_dim`, `dropout` and `attention_dropout`.
+        config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout`, and what `ResidualLayer` reads.
         layer_index: place in the cache.
         needs_weights: whether the weights of the attention to the source are returned whatever its implementation.
-        activation: of the feed-forward network.
+        activation, activation_dropout: of the feed-forward network.
     """
 
-    def __init__(self, config, layer_index: int, needs_weights: bool = False, activation: str = "relu"):
-        super().__init__()
+    def __init__(
+        self,
+        config,
+        layer_index: int,
+        needs_weights: bool = False,
+        activation: str = "relu",
+        activation_dropout: float = 0.0,
+    ):
+        super().__init__(config)
         settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
         self.self_attention = SelfAttention(*settings, is_causal=True)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
         self.cross_attention = CrossAttention(*settings, needs_weights=needs_weights)
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_states, source, causal_mask=None, source_mask=None, past_key_values=None, **kwargs):
         """(R, T, C) of R = B · beams rows, and the source (B, S, C), to the layer's output.
@@ -233,11 +275,13 @@ class TransformerDecoderLayer(GradientCheckpointingLayer):
         Returns:
             (R, T, C); and of the attention to the source the context (R, T, C) and the weights (R, H, T, S) or None.
         """
-        outputs, _ = self.self_attention(hidden_states, causal_mask, past_key_values=past_key_values, **kwargs)
-        hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
+        read = self._read(hidden_states, self.self_attention_norm)
+        outputs, _ = self.self_attention(read, causal_mask, past_key_values=past_key_values, **kwargs)
+        hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
+        read = self._read(hidden_states, self.cross_attention_norm)
         context, weights = self.cross_attention(
-            hidden_states, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
+            read, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
         )
-        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(context))
-        outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), context, weights
+        hidden_states = self._add(hidden_states, context, self.cross_attention_norm)
+        outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
+        return self._add(hidden_states, outputs, self.feed_forward_norm), context, weights

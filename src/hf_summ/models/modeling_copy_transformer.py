@@ -13,7 +13,13 @@ from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
 from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, word_embeddings_name
 from .layers_language_model import condition_in_training
-from .layers_transformer import SelfAttention, SinusoidalPositions, TransformerEncoderLayer, source_padding_mask
+from .layers_transformer import (
+    SelfAttention,
+    SinusoidalPositions,
+    TransformerEncoderLayer,
+    source_padding_mask,
+    stack_norm,
+)
 from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
@@ -80,8 +86,13 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
         self.dropout = nn.Dropout(config.dropout)
         layers = 0 if config.encoder_type == "bert" else config.encoder_layers
         self.layers = nn.ModuleList(
-            TransformerEncoderLayer(config, _self_attention(config, index)) for index in range(layers)
+            TransformerEncoderLayer(
+                config, _self_attention(config, index), activation_dropout=config.activation_dropout
+            )
+            for index in range(layers)
         )
+        # BERT alone is no stack of ours
+        self.layer_norm = stack_norm(config) if layers else nn.Identity()
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -109,7 +120,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
             hidden_states = self.dropout(hidden_states)
         for layer in layers:
             hidden_states, _ = layer(hidden_states, source_mask, **kwargs)
-        return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
+        return CopyEncoderOutput(last_hidden_state=self.layer_norm(hidden_states), source_ids=input_ids)
 
     def _embed(self, input_ids, inputs_embeds):
         words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds

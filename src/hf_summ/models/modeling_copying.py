@@ -25,6 +25,7 @@ from .layers_transformer import (
     SinusoidalPositions,
     TransformerDecoderLayer,
     source_padding_mask,
+    stack_norm,
 )
 from .losses_copying import copy_cross_entropy
 from .modeling_base import (
@@ -85,11 +86,13 @@ class CopySummarizationOutput(SummarizationOutput):
 class CopyingDecoder(SummarizationPreTrainedModel):
     """The summary so far to one representation a position, and to where each next subword is copied from.
 
-    A Transformer's decoder. The copy distribution is that of an attention of its own on top of the layers, or the mean
-    over heads of the last layer's attention to the source (`copy_attention` `separate`, `last`).
+    A Transformer's decoder. The copy distribution is that of the last layer's attention to the source, of its first
+    head or the mean over heads, or of an attention of its own on top of the layers (`copy_attention` `first_head`,
+    `mean`, `separate`).
 
     Args:
-        config: has `decoder_layers`, `copy`, `copy_attention`, and what `TransformerDecoderLayer` reads.
+        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, and what `TransformerDecoderLayer`
+            reads.
         embed_tokens: from ids (R, T) to (R, T, C).
     """
 
@@ -105,11 +108,17 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         self.positions = SinusoidalPositions(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         last = config.decoder_layers - 1
-        copies_from_last = config.copy and config.copy_attention == "last"
+        copies_from_last = config.copy and config.copy_attention != "separate"
         self.layers = nn.ModuleList(
-            TransformerDecoderLayer(config, index, needs_weights=copies_from_last and index == last)
+            TransformerDecoderLayer(
+                config,
+                index,
+                needs_weights=copies_from_last and index == last,
+                activation_dropout=config.activation_dropout,
+            )
             for index in range(config.decoder_layers)
         )
+        self.layer_norm = stack_norm(config)
         if config.copy and config.copy_attention == "separate":
             self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
         self.gradient_checkpointing = False
@@ -163,6 +172,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
                 past_key_values=past_key_values,
                 **kwargs,
             )
+        hidden_states = self.layer_norm(hidden_states)
         copy_attentions = coverage = None
         if self.config.copy:
             copy_attentions = self._copy_attentions(
@@ -190,7 +200,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         """The copy distribution (R, T, S) of the layers' output and the last one's weights (R, H, T, S)."""
         if self.config.copy_attention == "separate":
             return self.copy_attention(hidden_states, source, source_mask, past_key_values)
-        return weights.mean(1)
+        return weights[:, 0] if self.config.copy_attention == "first_head" else weights.mean(1)
 
 
 class CopyingModel(SummarizationModel):

@@ -4,7 +4,6 @@ import math
 
 import torch
 from torch import nn
-from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
@@ -14,7 +13,14 @@ from .configuration_gdlf import GdlfConfig
 from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .layers_dynamic_convolution import DynamicConvolution
 from .layers_gdlf import GATINGS, DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
-from .layers_transformer import CrossAttention, FeedForward, SinusoidalPositions, source_padding_mask
+from .layers_transformer import (
+    CrossAttention,
+    FeedForward,
+    ResidualLayer,
+    SinusoidalPositions,
+    source_padding_mask,
+    stack_norm,
+)
 from .modeling_base import SummarizationForConditionalGeneration, SummarizationModel, SummarizationPreTrainedModel
 
 
@@ -24,6 +30,7 @@ class GdlfConvolution(nn.Module):
     def __init__(self, config: GdlfConfig, kernel_size: int, causal: bool):
         super().__init__()
         output_gate, memory_cell = GATINGS[config.gating]
+        self.input_dropout = nn.Dropout(config.input_dropout)
         self.gate = OutputGate(config.d_model, output_gate)
         self.convolution = DynamicConvolution(
             config.d_model,
@@ -37,7 +44,7 @@ class GdlfConvolution(nn.Module):
 
     def forward(self, hidden_states, memory=None, padding_mask=None, states=None):
         """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the new memory or None."""
-        gated = self.gate(hidden_states)
+        gated = self.gate(self.input_dropout(hidden_states))
         if padding_mask is not None:
             gated = gated * padding_mask
         outputs = self.convolution(gated, states)
@@ -47,30 +54,30 @@ class GdlfConvolution(nn.Module):
         return outputs + memory, memory
 
 
-class GdlfEncoderLayer(GradientCheckpointingLayer):
-    """s = LN(h + convolution and memory), h' = LN(s + FFN(s)); dropout on what is added."""
+class GdlfEncoderLayer(ResidualLayer):
+    """Gated convolution with its memory, and a feed-forward network."""
 
     def __init__(self, config: GdlfConfig, layer_index: int):
-        super().__init__()
+        super().__init__(config)
         self.convolution = GdlfConvolution(config, config.encoder_kernel_sizes[layer_index], causal=False)
         self.convolution_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_states, memory=None, padding_mask=None):
         """Hidden states and memory, both (B, S, C) -> the same, of this layer."""
-        outputs, memory = self.convolution(hidden_states, memory, padding_mask)
-        hidden_states = self.convolution_norm(hidden_states + self.dropout(outputs))
-        outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), memory
+        read = self._read(hidden_states, self.convolution_norm)
+        outputs, memory = self.convolution(read, memory, padding_mask)
+        hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
+        outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
+        return self._add(hidden_states, outputs, self.feed_forward_norm), memory
 
 
-class GdlfDecoderLayer(GradientCheckpointingLayer):
+class GdlfDecoderLayer(ResidualLayer):
     """As the encoder's, but causal, and with attention to the source between convolution and feed-forward network."""
 
     def __init__(self, config: GdlfConfig, layer_index: int):
-        super().__init__()
+        super().__init__(config)
         self.layer_index = layer_index
         self.convolution = GdlfConvolution(config, config.decoder_kernel_sizes[layer_index], causal=True)
         self.convolution_norm = nn.LayerNorm(config.d_model)
@@ -80,7 +87,6 @@ class GdlfDecoderLayer(GradientCheckpointingLayer):
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
 
     def forward(
         self, hidden_states, memory, source, source_mask=None, padding_mask=None, past_key_values=None, **kwargs
@@ -89,14 +95,16 @@ class GdlfDecoderLayer(GradientCheckpointingLayer):
         states = None
         if past_key_values is not None:
             states = past_key_values.self_attention_cache.layers[self.layer_index].states
-        outputs, memory = self.convolution(hidden_states, memory, padding_mask, states)
-        hidden_states = self.convolution_norm(hidden_states + self.dropout(outputs))
+        read = self._read(hidden_states, self.convolution_norm)
+        outputs, memory = self.convolution(read, memory, padding_mask, states)
+        hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
+        read = self._read(hidden_states, self.cross_attention_norm)
         outputs, _ = self.cross_attention(
-            hidden_states, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
+            read, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
         )
-        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(outputs))
-        outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), memory
+        hidden_states = self._add(hidden_states, outputs, self.cross_attention_norm)
+        outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
+        return self._add(hidden_states, outputs, self.feed_forward_norm), memory
 
 
 class GdlfPreTrainedModel(SummarizationPreTrainedModel):
@@ -126,6 +134,8 @@ class GdlfEncoder(GdlfPreTrainedModel):
             self.fusion = DeepLayerFusion(config.d_model, config.fusion_dim)
         elif config.layer_fusion == "hierarchical":
             self.fusion = HierarchicalAggregation(config.d_model, config.encoder_layers)
+        else:
+            self.layer_norm = stack_norm(config)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -142,9 +152,9 @@ class GdlfEncoder(GdlfPreTrainedModel):
         for layer in self.layers:
             hidden_states, memory = layer(hidden_states, memory, padding_mask)
             layers.append(hidden_states)
-        if self.fusion is not None:
-            hidden_states = self.fusion(layers)
-        return BaseModelOutput(last_hidden_state=hidden_states)
+        # what fuses the layers ends in a LayerNorm of its own
+        fused = self.layer_norm(hidden_states) if self.fusion is None else self.fusion(layers)
+        return BaseModelOutput(last_hidden_state=fused)
 
     def _embed(self, words: torch.Tensor, tag_ids: torch.Tensor | None) -> torch.Tensor:
         positions = self.positions(words)
@@ -173,6 +183,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         self.positions = SinusoidalPositions(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(GdlfDecoderLayer(config, index) for index in range(config.decoder_layers))
+        self.layer_norm = stack_norm(config)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -215,7 +226,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
             for layer_state in past_key_values.self_attention_cache.layers:
                 layer_state.advance(length)
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states, past_key_values=past_key_values
+            last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values
         )
 
 
