@@ -15,7 +15,7 @@ from transformers import (
 
 from hf_summ.data import SummarizationCollator
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture
+from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture, build_with_processor
 
 DECODINGS = {
     "greedy": {"num_beams": 1},
@@ -192,9 +192,41 @@ def test_label_outside_the_vocabulary_is_named(architecture):
             architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), label))
 
 
-def test_word_limits_ask_for_the_tokenizer(architecture):
-    with pytest.raises(ValueError, match="tokenizer=processor"):
-        generate(architecture.model(), architecture.inputs(), no_repeat_word_ngram_size=3)
+def test_word_limits_need_no_tokenizer_beside_a_loaded_checkpoint(architecture, tiny_tokenizer, tmp_path):
+    # the limits are in its generation config
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    # each token a word, so that words repeat
+    vocabulary = tiny_tokenizer.get_vocab()
+    model.generation_config.suppress_tokens = [vocabulary[token] for token in vocabulary if not token.startswith("Ġ")]
+    inputs = processor(SENTENCES, return_tensors="pt")
+    expected = model.generate(**inputs, tokenizer=processor)
+    without = model.generate(**inputs, no_repeat_word_ngram_size=0, min_new_words=0)
+    assert not torch.equal(expected, without)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    torch.testing.assert_close(loaded.generate(**inputs), expected)
+
+
+def test_word_limits_ask_for_a_tokenizer_that_is_gone(architecture, tmp_path):
+    model = architecture.model()
+    with pytest.raises(ValueError, match=r"was not loaded from a checkpoint.* tokenizer=processor.*set both to 0"):
+        generate(model, architecture.inputs(), no_repeat_word_ngram_size=3)
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=rf"none can be read from {tmp_path}.* tokenizer=processor.*set both to 0"):
+        generate(loaded, architecture.inputs(), min_new_words=3)
+
+
+def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer, tmp_path):
+    architecture.model().save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    message = f"the tokenizer has {len(tiny_tokenizer)} tokens and the model {VOCAB_SIZE}"
+    with pytest.raises(ValueError, match=message):
+        generate(loaded, architecture.inputs(), min_new_words=3)
+    with pytest.raises(ValueError, match=message):
+        generate(architecture.model(), architecture.inputs(), min_new_words=3, tokenizer=tiny_tokenizer)
 
 
 @pytest.mark.parametrize("key", ["no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty"])

@@ -34,7 +34,7 @@ documents = json.loads(sys.argv[2])
 for name in sys.argv[3:]:
     processor = AutoProcessor.from_pretrained(f"org/{name}", **trust)
     model = AutoModelForSeq2SeqLM.from_pretrained(f"org/{name}", **trust)
-    ids = model.generate(**processor(documents, return_tensors="pt"), num_beams=2, tokenizer=processor)
+    ids = model.generate(**processor(documents, return_tensors="pt"), num_beams=2)
     texts = [text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)]
     records = pipeline("summarization", model=f"org/{name}", **trust)(documents, num_beams=2)
     # a checkpoint that is saved again is as whole as the one it came from

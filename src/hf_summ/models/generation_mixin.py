@@ -9,7 +9,7 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, word_table
+from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, own_tokenizer, word_table
 
 
 @dataclass
@@ -38,12 +38,14 @@ class GnmtLengthPenalty(float):
 class SummarizationGenerationMixin(GenerationMixin):
     """Plain `generate()` with these generation-config keys more, and each document's source kept once.
 
-    - `no_repeat_word_ngram_size`: no n words twice (the papers' trigram blocking counts words); needs `tokenizer=`.
-    - `min_new_words`: no end before that many words; needs `tokenizer=`.
+    - `no_repeat_word_ngram_size`: no n words twice (the papers' trigram blocking counts words).
+    - `min_new_words`: no end before that many words.
     - `gnmt_length_penalty`: α of ((5 + n) / 6)^α in place of `length_penalty`'s n^p.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models that copy; with several beams.
     """
 
+    # read when words are first counted without a `tokenizer`
+    _own_tokenizer = None
     generation_keys = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "coverage_penalty")
 
     @property
@@ -57,7 +59,12 @@ class SummarizationGenerationMixin(GenerationMixin):
         return False
 
     def generate(self, *args, tokenizer=None, **kwargs):
-        """transformers' `generate`; `tokenizer` (or a processor) is needed by the keys that count words."""
+        """transformers' `generate`.
+
+        Args:
+            tokenizer: it, or a processor, marks words for the keys that count them; else it is read from the checkpoint
+                that the model was loaded from.
+        """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
@@ -131,18 +138,20 @@ class SummarizationGenerationMixin(GenerationMixin):
             running.coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
         return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
+    def _word_tokenizer(self):
+        """The tokenizer that the caller gave, or the model's own."""
+        running = _running.get()
+        if running is not None and running.tokenizer is not None:
+            return running.tokenizer
+        if self._own_tokenizer is None:
+            self._own_tokenizer = own_tokenizer(self)
+        return self._own_tokenizer
+
     def _word_processors(self, generation_config, prompt_length, device) -> list:
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []
-        running = _running.get()
-        tokenizer = None if running is None else running.tokenizer
-        if tokenizer is None:
-            raise ValueError(
-                "`no_repeat_word_ngram_size` and `min_new_words` count words, which only the tokenizer knows: call "
-                "`model.generate(..., tokenizer=processor)`, or set both to 0"
-            )
-        table = word_table(tokenizer, self.config.vocab_size, device)
+        table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
         processors = []
         if min_new_words:
             eos_token_ids = generation_config._eos_token_tensor.tolist()

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
+# padded vocabularies have some more rows than their tokenizer has tokens
+_PADDING_ROWS = 127
 _LETTER, _DIGIT, _OTHER, _SPACE, _SPECIAL = range(5)
 
 
@@ -75,12 +77,40 @@ _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
-    """The tokenizer's `WordTable`, made once: it takes a look at every token."""
+    """The tokenizer's `WordTable`, made once, as that takes a look at every token.
+
+    Raises:
+        ValueError: the tokenizer has another vocabulary than the model, or does not mark where words begin.
+    """
+    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted: "
+            "give the model's own as `model.generate(..., tokenizer=processor)`"
+        )
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, str(device))
     if key not in tables:
         tables[key] = WordTable(tokenizer, vocab_size, device)
     return tables[key]
+
+
+def own_tokenizer(model) -> PreTrainedTokenizerFast:
+    """The tokenizer beside a model's weights, in the folder or the Hub repository that the model was loaded from.
+
+    Raises:
+        ValueError: the model was not loaded, or there is no tokenizer where it was loaded from.
+    """
+    problem = "this model was not loaded from a checkpoint"
+    if model.name_or_path:
+        try:
+            return PreTrainedTokenizerFast.from_pretrained(model.name_or_path, **model.hub_settings)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            problem = f"none can be read from {model.name_or_path} ({reason})"
+    raise ValueError(
+        f"`no_repeat_word_ngram_size` and `min_new_words` count words, which takes the tokenizer, and {problem}: give "
+        "it as `model.generate(..., tokenizer=processor)`, or set both to 0"
+    )
 
 
 class MinNewWordsLogitsProcessor(LogitsProcessor):

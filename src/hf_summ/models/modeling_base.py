@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     # transformers finds what travels to the Hub by these import lines: the pipeline goes with every model
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
+_HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+
 
 @dataclass
 class SummarizationOutput(Seq2SeqLMOutput):
@@ -41,6 +43,16 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     # the decoder's state cannot be rolled back, as assisted decoding would
     _is_stateful = True
     _supports_sdpa = True
+
+    # where, in a Hub repository or its cache, what lies beside the weights is found
+    hub_settings: Mapping[str, Any] = {}
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
+        return loaded
 
     def post_init(self):
         super().post_init()
