@@ -71,6 +71,16 @@ def test_saved_and_loaded_model_computes_the_same(architecture, tmp_path):
     assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in tmp_path.iterdir())
 
 
+def test_words_have_one_embedding_object(architecture, tmp_path):
+    fresh = architecture.model()
+    fresh.save_pretrained(tmp_path)
+    for model in (fresh, AutoModelForSeq2SeqLM.from_pretrained(tmp_path)):
+        size = (VOCAB_SIZE, architecture.settings["d_model"])
+        own = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.weight.shape == size]
+        assert own == [model.get_input_embeddings()]
+        assert model.model.encoder.embed_tokens is model.get_input_embeddings()
+
+
 def test_keys_set_on_a_fresh_model_survive_saving(architecture, tmp_path):
     model = architecture.model()
     model.generation_config.gnmt_length_penalty = 0.9

@@ -154,8 +154,12 @@ class CopyTransformerConfig(SummarizationConfig):
     @property
     def trains_embedding(self) -> bool:
         """Whether there is an embedding that is not BERT's."""
-        reads_words = self.encoder_type == "transformer" or self.side_layers > 0
-        return reads_words or self.decoder_embedding == "trained"
+        return self.encoder_reads_words or self.decoder_embedding == "trained"
+
+    @property
+    def encoder_reads_words(self) -> bool:
+        """Whether the encoder, or the network beside BERT in it, reads words by an embedding of the model's own."""
+        return self.encoder_type == "transformer" or self.side_layers > 0
 
     def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
         """Take nested configurations from the checkpoints that `bert_name` and `masked_lm_name` name.

@@ -137,21 +137,26 @@ class BertWindows(nn.Module):
             return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)
 
 
+def bert_words(config: PreTrainedConfig) -> nn.Embedding:
+    """A fresh embedding of the words of a BERT of this configuration."""
+    # ALBERT and ELECTRA have words narrower than their layers
+    width = getattr(config, "embedding_size", None) or config.hidden_size
+    return nn.Embedding(config.vocab_size, width, config.pad_token_id)
+
+
 class BertWordEmbedding(nn.Module):
     """BERT's word embeddings, reduced to a model's width (section 4.2.5).
 
     Args:
-        config: BERT's.
+        words: BERT's embedding, see `bert_words`, or that of a BERT which is part of the model.
         width: C, of the model.
         trainable: otherwise the words are frozen, and the reduction alone learns.
     """
 
-    def __init__(self, config: PreTrainedConfig, width: int, trainable: bool = False):
+    def __init__(self, words: nn.Embedding, width: int, trainable: bool = False):
         super().__init__()
-        # ALBERT and ELECTRA have words narrower than their layers
-        word_width = getattr(config, "embedding_size", None) or config.hidden_size
-        self.words = nn.Embedding(config.vocab_size, word_width, config.pad_token_id)
-        self.reduction = nn.Linear(word_width, width)
+        self.words = words
+        self.reduction = nn.Linear(words.embedding_dim, width)
         self.trainable = trainable
         self.train()
 

@@ -11,7 +11,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
-from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, word_embeddings_name
+from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (
     SelfAttention,
@@ -61,18 +61,22 @@ def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Modul
 
 
 class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
-    """The source to one representation a position: of embeddings, of BERT, or of both."""
+    """The source to one representation a position: of embeddings, of BERT, or of both.
+
+    Args:
+        embed_tokens: the words' embedding; None where BERT alone reads them.
+    """
 
     _can_record_outputs = {
         "hidden_states": TransformerEncoderLayer,
         "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
     }
 
-    def __init__(self, config: CopyTransformerConfig):
+    def __init__(self, config: CopyTransformerConfig, embed_tokens: nn.Embedding | None):
         super().__init__(config)
         self.has_bert = config.encoder_type != "transformer"
-        if not self.has_bert or config.side_layers:
-            self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        if embed_tokens is not None:
+            self.embed_tokens = embed_tokens
             self.positions = SinusoidalPositions(config.d_model)
         if self.has_bert:
             self.bert = BertWindows(
@@ -130,13 +134,6 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
 class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):
     """A `CopyingDecoder` of trained embeddings, or of BERT's words."""
 
-    def __init__(self, config: CopyTransformerConfig):
-        if config.decoder_embedding == "bert":
-            embed_tokens = BertWordEmbedding(config.bert_config, config.d_model, config.train_bert)
-        else:
-            embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        super().__init__(config, embed_tokens)
-
 
 class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
     """Encoder and decoder, which share their embedding: the trained one, or BERT's."""
@@ -148,10 +145,17 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
                 f"the configuration of BERT ({config.bert_name!r}) has not been read: call "
                 "`config.read_pretrained_parts()` first, or give `bert_config`"
             )
+        # one object wherever it is used: sharded training cannot tie embeddings that are several
         if config.trains_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        self.encoder = CopyTransformerEncoder(config)
-        self.decoder = CopyTransformerDecoder(config)
+        self.encoder = CopyTransformerEncoder(config, self.shared if config.encoder_reads_words else None)
+        if config.decoder_embedding == "trained":
+            embed_tokens = self.shared
+        else:
+            bert = self.encoder.bert.bert if self.encoder.has_bert else None
+            words = bert_words(config.bert_config) if bert is None else bert.get_input_embeddings()
+            embed_tokens = BertWordEmbedding(words, config.d_model, config.train_bert)
+        self.decoder = CopyTransformerDecoder(config, embed_tokens)
         self._tied_weights_keys = self._find_ties()
         self.post_init()
 

@@ -119,9 +119,9 @@ class GdlfEncoder(GdlfPreTrainedModel):
 
     _can_record_outputs = {"hidden_states": GdlfEncoderLayer}
 
-    def __init__(self, config: GdlfConfig):
+    def __init__(self, config: GdlfConfig, embed_tokens: nn.Embedding):
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.embed_tokens = embed_tokens
         self.positions = SinusoidalPositions(config.d_model)
         if config.tags != "none":
             self.embed_tags = nn.Embedding(config.tag_vocab_size, config.d_model)
@@ -177,9 +177,9 @@ class GdlfDecoder(GdlfPreTrainedModel):
         "cross_attentions": OutputRecorder(CrossAttention, index=1, layer_name="cross_attention"),
     }
 
-    def __init__(self, config: GdlfConfig):
+    def __init__(self, config: GdlfConfig, embed_tokens: nn.Embedding):
         super().__init__(config)
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        self.embed_tokens = embed_tokens
         self.positions = SinusoidalPositions(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(GdlfDecoderLayer(config, index) for index in range(config.decoder_layers))
@@ -242,8 +242,9 @@ class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
     def __init__(self, config: GdlfConfig):
         super().__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        self.encoder = GdlfEncoder(config)
-        self.decoder = GdlfDecoder(config)
+        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        self.encoder = GdlfEncoder(config, self.shared)
+        self.decoder = GdlfDecoder(config, self.shared)
         self.post_init()
 
 
