@@ -69,3 +69,18 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     from hf_summ.data import fit_vocabulary
 
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
+
+
+@pytest.fixture
+def read_texts(monkeypatch) -> list[str]:
+    """Every text that a real tokenizer has read, in its order."""
+    texts: list[str] = []
+    plain = PreTrainedTokenizerFast.__call__
+
+    def reading(self, text=None, *args, text_target=None, **kwargs):
+        for given in (text, text_target):
+            texts.extend([given] if isinstance(given, str) else given or [])
+        return plain(self, text, *args, text_target=text_target, **kwargs)
+
+    monkeypatch.setattr(PreTrainedTokenizerFast, "__call__", reading)
+    return texts

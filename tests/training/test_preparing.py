@@ -6,6 +6,7 @@ import datasets
 import pytest
 from tokenizers.processors import TemplateProcessing
 
+from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.preparing import encode, prepare, processor_fingerprint
 from tests.training import tiny
@@ -24,6 +25,13 @@ def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
     assert max(map(len, ours["labels"])) == 6
     assert {row[-1] for name in ("input_ids", "labels") for row in ours[name]} == {tiny_tokenizer.eos_token_id}
     assert tiny_tokenizer.decode(ours["input_ids"][0]).strip().startswith("say:")
+
+
+@pytest.mark.parametrize("tags", ["none", "pos"])
+def test_each_text_is_tokenized_once(tiny_tokenizer, corpus, read_texts, tags):
+    features = encode(corpus[:], GdlfProcessor(tiny_tokenizer, tags=tags), (8, 6), "")
+    assert read_texts == [*corpus["document"], *corpus["summary"]]
+    assert ("tag_ids" in features) == (tags == "pos")
 
 
 def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):

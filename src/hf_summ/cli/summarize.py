@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hf_summ.models.text_cleaning import readable
+
 _STANDARD_INPUT = "-"
 
 
@@ -124,7 +126,8 @@ def _read(file: str, encoding: str) -> str:
 
 
 def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
-    for file, summary in zip(files, summaries, strict=True):
+    # a file's name may hold bytes that are no text
+    for file, summary in zip(map(readable, files), summaries, strict=True):
         if output_format == "jsonl":
             yield json.dumps({"file": file, "summary": summary}, ensure_ascii=False) + "\n"
         else:

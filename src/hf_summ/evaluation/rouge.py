@@ -25,6 +25,7 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.models.text_cleaning import readable
 
 MODES = ("rouge_score", "rouge155")
 _TOKENIZER = DefaultTokenizer(use_stemmer=True)
@@ -125,7 +126,7 @@ def _reader(use_stemmer: bool, sentences: str, language: str) -> Reader:
     """The function that reads English as rouge-score's own tokenizer does."""
     ids = Ids(_stem if use_stemmer else None)
     # lowercased as a text, since a few letters outside ASCII have small ones inside it; surrogates are no letters
-    return line_reader(lambda line: ids.read(line.lower().encode("utf-8", "replace")), language, sentences)
+    return line_reader(lambda line: ids.read(readable(line.lower()).encode()), language, sentences)
 
 
 @lru_cache(maxsize=1 << 18)

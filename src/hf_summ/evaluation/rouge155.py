@@ -24,6 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.models.text_cleaning import readable
 
 _SPACE = re.compile(rb"\s+")
 _MEASURES: dict[str, Measure] = {
@@ -121,7 +122,7 @@ def _reader(use_stemmer: bool, language: str, sentences: str, byte_limit: int | 
 
 def _encoded(line: str) -> bytes:
     # surrogates and other letters are blanks anyway, but count as bytes
-    return line.encode("utf-8", "replace")
+    return readable(line).encode()
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
