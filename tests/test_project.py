@@ -13,7 +13,7 @@ import pytest
 
 from hf_summ.models import GdlfProcessor
 from tests.conftest import SENTENCES
-from tests.evaluation.test_language_models import save_language_model
+from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF
 
 ROOT = Path(__file__).parents[1]

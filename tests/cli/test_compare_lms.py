@@ -9,7 +9,7 @@ from transformers import BertModel
 
 from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 from tests.conftest import SENTENCES
-from tests.evaluation.test_language_models import KINDS, bert_config, save_language_model
+from tests.evaluation.tiny_language_models import KINDS, bert_config, save_language_model
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,15 @@
 """Texts to token ids."""
 
 import copy
+import importlib
+import inspect
+import shutil
+import sys
 
 import datasets
 import pytest
 from tokenizers.processors import TemplateProcessing
+from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import parse_arguments
@@ -62,6 +67,30 @@ def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus
     assert files() == once
     assert len(files("--source_prefix", "x")) == 2
     assert len(files(settings=[("max_target_length", 9)])) == 3
+
+
+def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    own = inspect.getfile(GdlfProcessor)
+    folder = tmp_path / "copied_code"
+    folder.mkdir()
+    for file in (own, *get_relative_import_files(own)):
+        shutil.copy(file, folder)
+
+    def prepared():
+        processor = importlib.import_module("copied_code.processing_gdlf").GdlfProcessor(tiny_tokenizer, tags="none")
+        arguments = parse_arguments(["--cache_dir", str(tmp_path)])
+        prepare(corpus, processor, arguments, (20, 6), description="preparing")
+        for name in [name for name in sys.modules if name.startswith("copied_code")]:
+            del sys.modules[name]
+        return sorted(path.name for path in tmp_path.rglob("*.arrow"))
+
+    once = prepared()
+    assert prepared() == once
+    # not the processor's own file, but one that it imports
+    with open(folder / "text_padding.py", "a", encoding="utf-8") as file:
+        file.write("\n# changed\n")
+    assert len(prepared()) == 2
 
 
 def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):

@@ -14,7 +14,7 @@ from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.evaluation import perplexity
-from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.batches import BatchOrder
 
 

@@ -16,7 +16,7 @@ from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator, load_corpus
-from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
 from hf_summ.training.building import Lengths, Processor, build
