@@ -54,21 +54,29 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     return metrics
 
 
-def console_main() -> int:
-    """`main` for a command line: what the user can mend is told in one line."""
+def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
+    """`main` for a command line: what the user can mend is told in one line, which begins with `prefix`.
+
+    Returns:
+        0 when it went well, 2 when something given to it cannot work, 1 when that showed later, 130 after Ctrl-C.
+    """
+    training = None
     try:
-        arguments = parse_arguments(sys.argv[1:])
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         parts = set_up(arguments)
-    except (ValueError, OSError, ImportError) as error:
-        _tell(error)
-        return 2
-    try:
+        training = arguments.training
         run(arguments, parts)
-    except (ValueError, ImportError, FloatingPointError) as error:
-        if not _is_ours(error):
+    except KeyboardInterrupt:
+        if training is not None and training.do_train and training.process_index == 0:
+            # below the progress bar
+            print(f"\n{prefix}{_way_on(training)}", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        is_running = training is not None
+        if is_running and (isinstance(error, OSError) or not _is_ours(error)):
             raise
-        _tell(error)
-        return 1
+        print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
+        return 1 if is_running else 2
     end_processes()
     return 0
 
@@ -143,8 +151,12 @@ def end_processes() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _tell(error: Exception) -> None:
-    print(f"error: {one_line(error)}", file=sys.stderr)
+def _way_on(training: SummarizationTrainingArguments) -> str:
+    """What becomes of a run that is interrupted."""
+    checkpoint = last_complete_checkpoint(training.output_dir)
+    if checkpoint is None:
+        return "interrupted before the first checkpoint: the same command starts anew"
+    return f"interrupted: the same command goes on from {checkpoint}"
 
 
 def _is_ours(error: Exception) -> bool:
