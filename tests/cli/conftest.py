@@ -21,7 +21,7 @@ def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-m", "hf_summ", *argv],
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": source, **environment},
+        env={**os.environ, "PYTHONPATH": source, "PYTHONUNBUFFERED": "", **environment},
         stdout=pipe,
         stderr=pipe,
         text=True,

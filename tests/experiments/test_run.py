@@ -95,7 +95,7 @@ def test_trained_rows_have_the_scores_of_their_summaries(folder, report, rows, r
     scores = rouge155_scores(
         [entry["prediction"] for entry in written],
         [entry["summary"] for entry in written],
-        metrics=["rouge1", "rougeL"],
+        rouge_types=["rouge1", "rougeL"],
     )
     cells = rows[row]["measures"]
     for measure, values in scores.items():
@@ -126,7 +126,7 @@ def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
     test = [json.loads(line) for line in (next(folder.glob("toy_news/*-*")) / "test.jsonl").open(encoding="utf-8")]
     assert written == [entry["summary"] for entry in test[:12]]
     lead = [split_sentences(entry["document"])[0] for entry in test[:12]]
-    expected = rouge155_scores(lead, written, metrics=["rouge1"])["rouge1"].fmeasure.mean()
+    expected = rouge155_scores(lead, written, rouge_types=["rouge1"])["rouge1"].fmeasure.mean()
     assert rows["LEAD-1"]["measures"]["rouge1"]["value"] == pytest.approx(expected)
 
 
