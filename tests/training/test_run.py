@@ -125,14 +125,14 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
     documents = [row["document"] for row in tiny.rows(7, seed=2)]
-    expected = rouge(predictions, references, mode="rouge155") | novelty(predictions, documents)
+    expected = rouge(predictions, references, rouge_mode="rouge155") | novelty(predictions, documents)
     expected |= bleu(predictions, references)
     signature = expected.pop("bleu_signature")
     found = {name: metrics[f"predict_{name}"] for name in expected}
     assert found == pytest.approx(expected, nan_ok=True)
     assert f"bleu_signature: {signature}" in caplog.text
     assert "predict_bleu_signature" not in metrics
-    baseline = rouge([lead(document, 1) for document in documents], references, mode="rouge155")
+    baseline = rouge([lead(document, 1) for document in documents], references, rouge_mode="rouge155")
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
     tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", capsys.readouterr().out, flags=re.MULTILINE)
     assert [name for name, _ in tables] == ["novel1", "bleu", "rouge1"]
