@@ -149,7 +149,7 @@ def thesis_run(file: str, overrides: str, flags: str) -> tuple[RunArguments, Pre
     """What a row of the thesis's tables is run with, and its model with its generation settings."""
     given = [token for item in words(overrides) for token in ("--config_overrides", item)]
     arguments = parse_arguments([str(CONFIGS / f"copy_transformer/{file}.yaml"), *given, *words(flags)])
-    values = parse_overrides(arguments.model.config_overrides)
+    values = arguments.model.config_overrides
     if "masked_lm_name" in values:
         # a run reads this from the checkpoint, the same one whose configuration the file has
         assert values["masked_lm_name"] == values["bert_name"]
@@ -170,7 +170,7 @@ def keys(node: Any) -> list[str]:
 def test_yaml_parses_and_its_model_has_the_tabulated_size(file):
     arguments = parse_arguments([str(file)])
     config = AutoConfig.for_model(arguments.model.model_type)
-    config = apply_overrides(config, parse_overrides(arguments.model.config_overrides))
+    config = apply_overrides(config, arguments.model.config_overrides)
     sizes = {row[0]: row[2] for row in readme_rows("| file | paper |")}
     assert sizes[str(file.relative_to(CONFIGS))] == f"{millions(config):.1f}M"
 

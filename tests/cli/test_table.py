@@ -75,7 +75,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
         (["made_up.yaml", "--data", "out"], "out: there is no train.jsonl: it must hold one file for train"),
         (
             ["made_up.yaml", "--max_stepps", "3"],
-            "there is no flag --max_stepps, neither of this command nor of training",
+            "there is no flag --max_stepps; did you mean --max_steps?",
         ),
         (["made_up.yaml", "3"], "3: belongs to no flag"),
         (["made_up.yaml", "--config_overrides", "gating"], "--config_overrides 'gating': write key=JSON"),

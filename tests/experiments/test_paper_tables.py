@@ -135,7 +135,7 @@ def command_line(flags: Mapping[str, Any]) -> tuple[str, ...]:
 def model_config(config: str, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     """The model's configuration by a file and a row's values."""
     arguments = arguments_of(config)
-    values = parse_overrides(arguments.model.config_overrides) | overrides
+    values = arguments.model.config_overrides | overrides
     if "masked_lm_name" in values:
         # a run reads this from the checkpoint, the same one whose configuration the file has
         assert values["masked_lm_name"] == values["bert_name"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hf_summ import __version__
+from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of
 from hf_summ.experiments.scoring import Scored
-from hf_summ.experiments.systems import System
 from tests.experiments.made_up import table
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
@@ -35,16 +35,14 @@ def report(tmp_path):
         notes=["A note."],
         rouge={"byte_limit": 75},
     )
-    problems = [None, None, "it broke", "literature: Somebody 2019"]
-    systems = [System(row, "xsum", problem=problem) for row, problem in zip(read.rows, problems, strict=True)]
-    systems[0].facts = systems[1].facts = FACTS
-    systems[2].failed = True
-    scored = {
-        "DC": {"rouge1": equal_scores(20), "perplexity": equal_scores(1234.5)},
-        "A|B": {"rouge1": equal_scores(21.5), "perplexity": equal_scores(1300)},
-    }
-    block = block_of_scores(read, "xsum", "data/news", 9, systems, scored)
-    return make_report(read, "small", [block])
+    first, second, broken, others = read.rows
+    outcomes = [
+        Outcome(first, facts=FACTS, measures={"rouge1": equal_scores(20), "perplexity": equal_scores(1234.5)}),
+        Outcome(second, facts=FACTS, measures={"rouge1": equal_scores(21.5), "perplexity": equal_scores(1300)}),
+        Outcome(broken, "it broke", failed=True),
+        Outcome(others, "literature: Somebody 2019"),
+    ]
+    return make_report(read, "small", [block_of_scores(read, "xsum", "data/news", 9, outcomes)])
 
 
 def test_markdown_says_all_there_is(report):
@@ -100,9 +98,9 @@ def test_rows_carry_what_was_trained(report):
 
 def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):
     read = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}], baseline="DC", measures=["rouge1"])
-    systems = [System(row, "xsum") for row in read.rows]
-    systems[0].problem, systems[0].failed = "it broke", True
-    block = block_of_scores(read, "xsum", "xsum", 9, systems, {"GDLF": {"rouge1": equal_scores(20)}})
+    baseline, gdlf = read.rows
+    outcomes = [Outcome(baseline, "it broke", failed=True), Outcome(gdlf, measures={"rouge1": equal_scores(20)})]
+    block = block_of_scores(read, "xsum", "xsum", 9, outcomes)
     text = markdown(make_report(read, "full", [block]))
     assert "| GDLF | 20.00 [20.00, 20.00] | – |" in text
     assert "| GDLF | – | – | – |" in text
@@ -114,8 +112,8 @@ def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_
         tmp_path, kind="statistics", measures=measures, rows=[{"row": "news", "published": [204045, 431.1, None]}]
     )
     (row,) = read.rows
-    values = {"news": {"pairs": 36, "document_words": 12.25, "vocabulary": 21000}}
-    report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [System(row, "xsum")], values)])
+    outcome = Outcome(row, measures={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
+    report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [outcome])])
     text = markdown(report)
     assert "| row | pairs | document words | vocabulary | published pairs |" in text
     assert "| news | 36 | 12.25 | 21,000 | 204,045 | 431.10 | – |" in text

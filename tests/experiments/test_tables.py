@@ -68,8 +68,9 @@ def test_tables_of_the_package_are_found_by_name():
         (rows(gold=True, decoding={"num_beams": 2}), "decoding are of a training, which a row with gold has not"),
         (rows(extractive="first"), "extractive 'first' is not known: one of lead, tail, oracle"),
         (rows(language_model="gpt2", text="1"), "language_model judges a `text` at a `percentile`: give both"),
-        (rows(flags={"num_beam": 2}), r"row 'DC': flags: there is no num_beam; did you mean num_beams\?"),
-        (rows(decoding={"max_steps": 2}), "row 'DC': decoding: there is no max_steps"),
+        (rows(flags={"num_beam": 2}), r"row 'DC': flags: there is no key 'num_beam'; did you mean num_beams\?"),
+        (rows(flags={"max_steps": "many"}), "row 'DC': flags: .*invalid int value: 'many'"),
+        (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is no flag of decoding"),
     ],
 )
 def test_wrong_entries_are_named_with_file_and_row(tmp_path, changes, message):

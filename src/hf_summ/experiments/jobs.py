@@ -1,6 +1,7 @@
 """Runs that are done once: a folder each, named by a hash of what they are told."""
 
 import codecs
+import json
 import subprocess
 import sys
 import time
@@ -71,7 +72,9 @@ def perform(job: Job) -> None:
     try:
         # never under a run that is going on, and never two at a time
         with FileLock(job.folder / LOCK, timeout=0):
-            write_atomically(job.folder / SETTINGS, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
+            # paths and the like as texts
+            plain = json.loads(json.dumps(settings, default=str))
+            write_atomically(job.folder / SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     except Timeout:
         raise JobBusy(job.folder / LOCK) from None
     log = job.folder / "log.txt"

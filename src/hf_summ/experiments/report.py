@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from hf_summ import __version__
-from hf_summ.experiments.scoring import Scored, compare, verdict
-from hf_summ.experiments.systems import System
-from hf_summ.experiments.tables import Table
+from hf_summ.experiments.outcomes import Outcome
+from hf_summ.experiments.scoring import compare, verdict
+from hf_summ.experiments.tables import Row, Table
 
 _TITLES = {
     **{f"rouge{kind}": f"R-{kind}" for kind in ("1", "2", "3", "L", "SU4", "SU*")},
@@ -44,25 +44,20 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
 
 
 def block_of_scores(
-    table: Table,
-    dataset: str,
-    data: str,
-    documents: int | None,
-    systems: Sequence[System],
-    scored: dict[str, dict[str, Scored]],
+    table: Table, dataset: str, data: str, documents: int | None, outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """The rows on one data set.
+    """The rows on one data set, their measures being `Scored`.
 
     Args:
         data: what was read in the data set's place, or its name.
         documents: how many were summarized; None where the data cannot be read.
-        scored: row -> its measures, for those that gave summaries.
     """
-    published = {system.row.row: _published(table, system, dataset) for system in systems}
+    published = {outcome.row.row: _published(table, outcome.row, dataset) for outcome in outcomes}
+    measures = {outcome.row.row: outcome.measures for outcome in outcomes}
     rows = []
-    for system in systems:
-        name = system.row.row
-        ours, base = scored.get(name, {}), scored.get(table.baseline or "", {})
+    for outcome in outcomes:
+        name = outcome.row.row
+        ours, base = outcome.measures, measures.get(table.baseline or "", {})
         cells = {}
         for measure in table.measures:
             cell: dict[str, Any] = ours[measure].interval() if measure in ours else {"value": None}
@@ -74,35 +69,28 @@ def block_of_scores(
                     compare(ours[measure], base[measure]) if measure in ours and measure in base else None,
                 )
             cells[measure] = cell
-        rows.append(
-            {"row": name, "problem": system.problem, "failed": system.failed, **system.facts, "measures": cells}
-        )
+        rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": documents, "rows": rows}
 
 
-def block_of_values(
-    table: Table, dataset: str, data: str, systems: Sequence[System], values: dict[str, dict[str, float]]
-) -> dict[str, Any]:
-    """The rows of a table that compares no systems: row -> measure -> value."""
+def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The rows of a table that compares no systems, their measures being numbers."""
     rows = []
-    for system in systems:
-        published = _published(table, system, dataset)
-        found = values.get(system.row.row, {})
+    for outcome in outcomes:
+        published = _published(table, outcome.row, dataset)
+        found = outcome.measures
         cells = {name: {"value": found.get(name), "published": published.get(name)} for name in table.measures}
-        rows.append(
-            {
-                "row": system.row.row,
-                "problem": system.problem,
-                "failed": system.failed,
-                **system.facts,
-                "measures": cells,
-            }
-        )
+        rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
 
 
-def _published(table: Table, system: System, dataset: str) -> dict[str, float | None]:
-    figures = system.row.published.get(dataset, (None,) * len(table.measures))
+def _row(outcome: Outcome, cells: dict[str, Any]) -> dict[str, Any]:
+    said = {"row": outcome.row.row, "problem": outcome.problem, "failed": outcome.failed}
+    return {**said, **outcome.facts, "measures": cells}
+
+
+def _published(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
+    figures = row.published.get(dataset, (None,) * len(table.measures))
     return dict(zip(table.measures, figures, strict=True))
 
 

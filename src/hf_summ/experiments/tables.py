@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 import hf_summ
+from hf_summ.common.messages import nearest
 from hf_summ.extractive.extraction import METHODS
-from hf_summ.training.arguments import DataArguments, GenerationArguments, flag_names, nearest
+from hf_summ.training.arguments import flags_of, settings_of
 
 # what a row can be scored by; novelty's and the others' names are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
@@ -54,6 +55,7 @@ class Row:
         unavailable: why it cannot be run.
         language_model: checkpoint that judges text `text` of the data at `percentile`.
         published: data set -> figures in the order of the table's measures, None where the paper has none.
+        parameters: of its model, in millions, where the paper gives them.
     """
 
     row: str
@@ -71,11 +73,17 @@ class Row:
     text: str = ""
     percentile: float = 0.0
     published: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    parameters: float | None = None
 
     @property
     def is_trained(self) -> bool:
         """Whether a model of this package is trained for it."""
         return not any(getattr(self, name) for name in _UNTRAINED)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its training has beside its file."""
+        return {**self.flags, "config_overrides": self.config_overrides}
 
     def sentences_of(self, dataset: str) -> int:
         """How many sentences an extract of a data set has."""
@@ -216,7 +224,9 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
             raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
-        row = Row(**entry | {"published": {dataset: tuple(figures) for dataset, figures in published.items()}})
+        told = {group: _settings(entry, group) for group in ("flags", "decoding")}
+        figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
+        row = Row(**entry | told | {"published": figures_of})
         _check_row(row)
     except ValueError as error:
         raise ValueError(f"row '{name}': {error}") from None
@@ -234,11 +244,16 @@ def _check_row(row: Row) -> None:
         raise ValueError(f"extractive '{row.extractive}' is not known: one of {', '.join(METHODS)}")
     if row.language_model is not None and not (row.text and row.percentile):
         raise ValueError("language_model judges a `text` at a `percentile`: give both")
-    decoding = [item.name for kind in (GenerationArguments, DataArguments) for item in dataclasses.fields(kind)]
-    for group, known in (("flags", list(flag_names())), ("decoding", decoding)):
-        for flag in getattr(row, group):
-            if flag not in known:
-                raise ValueError(f"{group}: there is no {flag}{nearest(flag, known)}")
+    for name in row.decoding:
+        if name not in flags_of("decoding"):
+            raise ValueError(f"decoding: {name} is no flag of decoding{nearest(name, flags_of('decoding'))}")
+
+
+def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:
+    try:
+        return settings_of(entry.get(group, {}))
+    except ValueError as error:
+        raise ValueError(f"{group}: {error}") from None
 
 
 def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterable[str] = ()) -> None:

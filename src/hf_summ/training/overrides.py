@@ -7,10 +7,10 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
-from hf_summ.training.arguments import nearest
+from hf_summ.common.messages import nearest
 
-# written by to_dict, but none of the caller's business
-_BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
+# in a configuration's dictionary, but no choice of the caller's
+BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
     for part in [*parents, last]:
         node_name = ".".join(done)
         if isinstance(node, dict):
-            names = [name for name in node if done or name not in _BOOKKEEPING]
+            names = [name for name in node if done or name not in BOOKKEEPING]
             if not done:
                 part = config.attribute_map.get(part, part)
             if part not in names:
