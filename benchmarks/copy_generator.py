@@ -13,8 +13,8 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.functional_copy_loss import copy_cross_entropy
-from hf_summ.models.functional_copy_mixture import copy_log_probs
+from hf_summ.models.layers_copying import copy_log_probs
+from hf_summ.models.losses_copying import copy_cross_entropy
 
 SMOOTHING = 0.1
 

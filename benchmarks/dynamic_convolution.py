@@ -13,8 +13,11 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.functional_compiled_convolution import compiled_dynamic_convolution
-from hf_summ.models.functional_dynamic_convolution import dynamic_convolution, dynamic_convolution_step
+from hf_summ.models.layers_dynamic_convolution import (
+    compiled_dynamic_convolution,
+    dynamic_convolution,
+    dynamic_convolution_step,
+)
 
 
 def expanded(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:

@@ -50,9 +50,7 @@ def peak_mebibytes(candidate: Callable[[], object]) -> float:
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """A Markdown table, as README shows it."""
-    print(f"\n{title}\n")
-    print("| " + " | ".join(columns) + " |")
-    print("|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
-    sys.stdout.flush()
+    # brings torch, which must not be loaded before `fix_allocator`
+    from hf_summ.common.markdown import markdown_table
+
+    print(f"\n{title}\n\n{markdown_table(columns, rows)}", flush=True)

@@ -13,7 +13,7 @@ import pytest
 
 from hf_summ.models import GdlfProcessor
 from tests.conftest import SENTENCES
-from tests.evaluation.test_language_models import save_language_model
+from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF
 
 ROOT = Path(__file__).parents[1]
@@ -67,6 +67,18 @@ def test_import_is_light():
     ]
     code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
     assert run([sys.executable, "-c", code], ROOT).strip() == "[]"
+
+
+def test_imports_run_one_way():
+    """A room imports those before it; `common` and `models` import nothing of ours."""
+    rooms = ["common", "models", "data", "evaluation", "extractive", "training", "experiments", "cli"]
+    package = ROOT / "src" / "hf_summ"
+    assert sorted(path.name for path in package.iterdir() if path.is_dir() and path.name[0] != "_") == sorted(rooms)
+    for place, room in enumerate(rooms):
+        allowed = {room} if room in ("common", "models") else {*rooms[: place + 1]}
+        for file in (package / room).rglob("*.py"):
+            imported = re.findall(r"^\s*(?:from|import) hf_summ\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+            assert {*imported} <= allowed, file
 
 
 def test_readme_python_blocks_and_commands_run(tmp_path, local_hub, tiny_tokenizer):

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
-from tests.models.architectures import GDLF
-from tests.models.test_pipeline import build
+from tests.models.architectures import GDLF, build_with_processor
 
 
 @pytest.fixture(scope="session")
 def saved_model(tiny_tokenizer, tmp_path_factory) -> Path:
     """A saved tiny GDLF that reads tags; shared by the session, so never change it."""
     folder = tmp_path_factory.mktemp("model")
-    model, processor = build(GDLF, tiny_tokenizer)
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder

@@ -111,7 +111,7 @@ def test_csv_fields_stay_strings(load, tmp_path):
 def test_column_that_is_not_there(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
     with pytest.raises(
-        ValueError, match=r"no column 'documnt', the columns are document, summary.*did you mean 'document'"
+        ValueError, match=r"no column 'documnt', the columns are document, summary.*did you mean document"
     ):
         load(train_file=file, text_column="documnt")
 
@@ -121,7 +121,7 @@ def test_columns_that_cannot_be_guessed(load, tmp_path, kind):
     rows = [{"document": "a", "sumary": "b", "other": "c"}]
     file = str(tmp_path / f"rows.{kind}")
     write_csv(file, rows) if kind == "csv" else write(tmp_path / "rows.jsonl", json_lines(rows))
-    with pytest.raises(ValueError, match=r"known to hold a summary.* document, sumary, other.*did you mean 'sumary'"):
+    with pytest.raises(ValueError, match=r"known to hold a summary.* document, sumary, other.*did you mean sumary"):
         load(train_file=file)
 
 

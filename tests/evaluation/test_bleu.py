@@ -100,7 +100,7 @@ def test_tokenized_predictions_are_warned_of():
         ([], [], {}, "there are no predictions and no references"),
         (["a"], [[]], {}, "row 0 has no reference"),
         (["a", "b"], ["", [" "]], {}, "all references are blank"),
-        (["a"], ["a"], {"tokenize": "moses"}, "`tokenize` is 'moses': choose of 13a, char"),
+        (["a"], ["a"], {"tokenize": "moses"}, "tokenizer 'moses' is not known: one of 13a, char"),
     ],
 )
 def test_what_cannot_be_scored_is_an_error(predictions, references, settings, message):

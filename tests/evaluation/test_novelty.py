@@ -160,7 +160,7 @@ def test_a_source_without_words_is_an_error(source, language, message):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [({"average": "mean"}, "'macro' or 'micro'"), ({"count": "all"}, "'types' or 'tokens'")]
+    ("arguments", "message"), [({"average": "mean"}, "one of macro, micro"), ({"count": "all"}, "one of types, tokens")]
 )
 def test_unknown_variants_are_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):

@@ -152,9 +152,9 @@ def test_other_alphabets_in_english_mode_are_warned_of():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["rougeSU4"]}, r"`metrics` holds \['rougeSU4'\]: choose of rouge1, rouge2, rougeL, rougeLsum"),
+        ({"metrics": ["rougeSU4"]}, "metric 'rougeSU4' is not known: one of rouge1, rouge2, rougeL, rougeLsum"),
         ({"sentences": "words"}, "`sentences` is 'words'"),
-        ({"mode": "perl"}, "`mode` is 'perl': choose 'rouge_score' or 'rouge155'"),
+        ({"mode": "perl"}, "mode 'perl' is not known: one of rouge_score, rouge155"),
         ({"byte_limit": 75}, "mode 'rouge_score' does not take byte_limit: use mode='rouge155'"),
         ({"word_limit": 10}, "mode 'rouge_score' does not take word_limit"),
     ],

@@ -11,8 +11,8 @@ from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
 from hf_summ.evaluation import rouge155 as module
 from hf_summ.evaluation.rouge155 import METRICS_155
 from hf_summ.evaluation.rouge155_words import porter_stem, read_words, wordnet_exceptions
+from tests.evaluation.naive import naive_lcs
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
-from tests.evaluation.test_rouge_counts import naive_lcs
 
 WORDS = """the a of it was were went children better mice running runs ran agreed agreement environmental governmental
 yesterday yes youth happily relational hopping falling mayor's U.S. twenty-one 12 3,000 café Zürich naïve co-operate
@@ -263,8 +263,8 @@ def test_what_cannot_be_scored_is_an_error(arguments, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["rouge9"]}, r"`metrics` holds \['rouge9'\]: choose of rouge1"),
-        ({"metrics": []}, "`metrics` holds nothing"),
+        ({"metrics": ["rouge9"]}, "metric 'rouge9' is not known: one of rouge1"),
+        ({"metrics": []}, "`metrics` is empty: choose of rouge1"),
         ({"sentences": "words"}, "`sentences` is 'words'"),
         ({"byte_limit": 75, "word_limit": 10}, "both given"),
         ({"byte_limit": 0}, "`byte_limit` is 0"),

@@ -14,7 +14,7 @@ from hf_summ.evaluation.statistics import corpus_statistics
 from hf_summ.experiments.report import markdown
 from hf_summ.experiments.run import run_table
 from tests.conftest import SENTENCES
-from tests.evaluation.test_language_models import save_language_model
+from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
 from tests.training import tiny
 

@@ -68,7 +68,7 @@ def test_measures_choose_differently():
     [
         ({}, "give `references`"),
         ({"references": ["a", "b"]}, "2 references for 1 documents"),
-        ({"references": ["a"], "measure": "rougeL"}, "measure 'rougeL' of the oracle is not known: one of rouge1"),
+        ({"references": ["a"], "measure": "rougeL"}, "oracle's measure 'rougeL' is not known: one of rouge1"),
     ],
 )
 def test_errors(arguments, message):

@@ -167,3 +167,14 @@ COPY_TRANSFORMER_BERT = Architecture(
 )
 
 ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT]
+
+
+def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):
+    """A tiny model of the tokenizer's vocabulary, and its processor."""
+    processor = architecture.processor(tokenizer, **processor_settings)
+    torch.manual_seed(0)
+    model = architecture.head_class(architecture.config_for(processor)).eval()
+    model.generation_config.max_new_tokens = 8
+    model.generation_config.no_repeat_word_ngram_size = 3
+    model.generation_config.min_new_words = 2
+    return model, processor

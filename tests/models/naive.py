@@ -6,6 +6,22 @@ import torch
 from torch.nn.functional import layer_norm
 
 
+def naive_convolution(inputs, taps, left):
+    """DynamicConv(X)_{t,c} = Σ_j taps_{t,h(c),j} X_{t+j-left,c}, one term at a time."""
+    batch, length, heads, kernel = taps.shape
+    channels = inputs.shape[2]
+    outputs = []
+    for position in range(length):
+        total = torch.zeros(batch, channels, dtype=inputs.dtype)
+        for tap in range(kernel):
+            place = position + tap - left
+            if 0 <= place < inputs.shape[1]:
+                weights = taps[:, position, :, tap].repeat_interleave(channels // heads, dim=1)
+                total = total + weights * inputs[:, place]
+        outputs.append(total)
+    return torch.stack(outputs, dim=1)
+
+
 class NaiveModel:
     """Parts over a model's named weights; a subclass has `log_probs(decoder_input_ids, ...)` of one document."""
 

@@ -7,10 +7,9 @@ import torch
 from torch.nn.functional import gelu
 
 from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration
-from hf_summ.models.functional_loss import smoothed_cross_entropy
+from hf_summ.models.losses import smoothed_cross_entropy
 from tests.models.architectures import GDLF
-from tests.models.naive import NaiveModel, assert_equals_naive
-from tests.models.test_dynamic_convolution import naive_convolution
+from tests.models.naive import NaiveModel, assert_equals_naive, naive_convolution
 
 GATINGS = ["none", "relu", "gtu", "glu", "gcnn", "gate_without_update", "gate"]
 

@@ -9,9 +9,8 @@ from transformers import LogitsProcessor
 
 from hf_summ.models.generation_mixin import GnmtLengthPenalty
 from tests.conftest import SENTENCES
-from tests.models.architectures import GDLF
-from tests.models.test_generation_words import byte_level_words
-from tests.models.test_pipeline import build
+from tests.models.architectures import GDLF, build_with_processor
+from tests.models.naive_words import byte_level_words
 
 
 def best_text(model, inputs, longest, alpha):
@@ -56,7 +55,7 @@ def test_gnmt_length_penalty_is_the_published_formula():
 
 @pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}], ids=str)
 def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
-    model, processor = build(GDLF, tiny_tokenizer)
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
     inputs = processor(SENTENCES, return_tensors="pt")
     limits = {"min_new_words": 12, "no_repeat_word_ngram_size": 2}
     settings = {**settings, "max_new_tokens": 60, "logits_processor": [FavourShortTexts(tiny_tokenizer)]}
@@ -67,7 +66,7 @@ def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
 
 
 def test_generations_at_the_same_time_do_not_disturb_each_other(tiny_tokenizer):
-    model, processor = build(GDLF, tiny_tokenizer)
+    model, processor = build_with_processor(GDLF, tiny_tokenizer)
     inputs = processor(SENTENCES, return_tensors="pt")
     expected = model.generate(**inputs, tokenizer=processor)
     with ThreadPoolExecutor(4) as threads:

@@ -12,6 +12,7 @@ from hf_summ.models.generation_words import (
     NoRepeatWordNGramLogitsProcessor,
     word_table,
 )
+from tests.models.naive_words import byte_level_words, word_piece_words
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 # pieces that make the same words in several ways, of several kinds of characters
@@ -35,41 +36,6 @@ def _tokenizer(vocabulary, decoder):
     tokenizer.decoder = decoder
     names = dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
-
-
-def byte_level_words(tokens):
-    """The words that token strings spell: parted at spaces, and where kinds of characters meet."""
-    words, opens = [], True
-    for token in tokens:
-        text = token.removeprefix("Ġ")
-        if text in ("", "Ċ"):
-            opens = True
-            continue
-        if opens or token.startswith("Ġ") or _kind(words[-1]) != _kind(text):
-            words.append(text)
-        else:
-            words[-1] += text
-        opens = False
-    return words
-
-
-def _kind(text):
-    if text.startswith("âĢľ"):
-        return "other"
-    if text[0].isdigit() and text[0].isascii():
-        return "digit"
-    # the byte-level alphabet writes bytes beyond ASCII as signs of Latin-1
-    return "letter" if text[0].isalpha() or ord(text[0]) > 0xA0 else "other"
-
-
-def word_piece_words(tokens):
-    words = []
-    for token in tokens:
-        if words and token.startswith("##"):
-            words[-1] += token[2:]
-        else:
-            words.append(token.removeprefix("##"))
-    return words
 
 
 def repeats(words, size):

@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES
-from tests.models.test_pipeline import build
+from tests.models.architectures import ARCHITECTURES, build_with_processor
 
 # transformers reads the Hub's address at import, so whatever talks to the Hub of a test is a process of its own
 PUSH = """
@@ -65,7 +64,7 @@ def test_hub_round_trip_with_and_without_the_package(local_hub, tiny_tokenizer, 
     names = [architecture.name for architecture in ARCHITECTURES]
     expected = []
     for architecture in ARCHITECTURES:
-        model, processor = build(architecture, tiny_tokenizer)
+        model, processor = build_with_processor(architecture, tiny_tokenizer)
         model.save_pretrained(tmp_path / architecture.name)
         processor.save_pretrained(tmp_path / architecture.name)
         inputs = processor(SENTENCES, return_tensors="pt")

@@ -8,24 +8,13 @@ from transformers import BartConfig, BartForConditionalGeneration, pipeline
 
 from hf_summ.models import SummarizationPipeline
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, Architecture
-
-
-def build(architecture: Architecture, tokenizer, **processor_settings):
-    """A tiny model of the tokenizer's vocabulary, and its processor."""
-    processor = architecture.processor(tokenizer, **processor_settings)
-    torch.manual_seed(0)
-    model = architecture.head_class(architecture.config_for(processor)).eval()
-    model.generation_config.max_new_tokens = 8
-    model.generation_config.no_repeat_word_ngram_size = 3
-    model.generation_config.min_new_words = 2
-    return model, processor
+from tests.models.architectures import ARCHITECTURES, build_with_processor
 
 
 @pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
 def folder(request, tiny_tokenizer, tmp_path):
     """A saved checkpoint of an architecture."""
-    model, processor = build(request.param, tiny_tokenizer)
+    model, processor = build_with_processor(request.param, tiny_tokenizer)
     model.save_pretrained(tmp_path)
     processor.save_pretrained(tmp_path)
     return tmp_path
@@ -157,7 +146,7 @@ def test_models_that_want_a_prefix_get_it(bart_folder):
 def test_adapted_model(tiny_tokenizer):
     from peft import LoraConfig, get_peft_model
 
-    model, processor = build(ARCHITECTURES[0], tiny_tokenizer)
+    model, processor = build_with_processor(ARCHITECTURES[0], tiny_tokenizer)
     expected = pipeline("summarization", model=model, processor=processor, tokenizer=processor.tokenizer)(SENTENCES)
     adapted = get_peft_model(model, LoraConfig(task_type="SEQ_2_SEQ_LM", r=2))
     summarizer = pipeline("summarization", model=adapted, processor=processor, tokenizer=processor.tokenizer)

@@ -1,14 +1,18 @@
 """Texts to token ids."""
 
 import copy
-import json
+import importlib
+import inspect
+import shutil
+import sys
 
 import datasets
 import pytest
 from tokenizers.processors import TemplateProcessing
+from transformers.dynamic_module_utils import get_relative_import_files
 
+from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import parse_arguments
-from hf_summ.training.files import write_atomically
 from hf_summ.training.preparing import encode, prepare, processor_fingerprint
 from tests.training import tiny
 
@@ -58,6 +62,30 @@ def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus
     assert len(files(settings=[("max_target_length", 9)])) == 3
 
 
+def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    own = inspect.getfile(GdlfProcessor)
+    folder = tmp_path / "copied_code"
+    folder.mkdir()
+    for file in (own, *get_relative_import_files(own)):
+        shutil.copy(file, folder)
+
+    def prepared():
+        processor = importlib.import_module("copied_code.processing_gdlf").GdlfProcessor(tiny_tokenizer, tags="none")
+        arguments = parse_arguments(["--cache_dir", str(tmp_path)])
+        prepare(corpus, processor, arguments, (20, 6), description="preparing")
+        for name in [name for name in sys.modules if name.startswith("copied_code")]:
+            del sys.modules[name]
+        return sorted(path.name for path in tmp_path.rglob("*.arrow"))
+
+    once = prepared()
+    assert prepared() == once
+    # not the processor's own file, but one that it imports
+    with open(folder / "text_padding.py", "a", encoding="utf-8") as file:
+        file.write("\n# changed\n")
+    assert len(prepared()) == 2
+
+
 def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):
     processor = tiny.processor(tiny_tokenizer)
     before = processor_fingerprint(processor)
@@ -65,11 +93,3 @@ def test_fingerprint_does_not_depend_on_the_object(tiny_tokenizer, tmp_path):
     processor.save_pretrained(tmp_path)
     assert processor_fingerprint(type(processor).from_pretrained(tmp_path)) == before
     assert processor_fingerprint(tiny_tokenizer) != before
-
-
-def test_written_files_replace_the_old_ones(tmp_path):
-    path = tmp_path / "results.json"
-    write_atomically(path, "old")
-    write_atomically(path, json.dumps({"a": "ü"}, ensure_ascii=False))
-    assert json.loads(path.read_text(encoding="utf-8")) == {"a": "ü"}
-    assert list(tmp_path.iterdir()) == [path]

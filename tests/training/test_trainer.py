@@ -13,7 +13,8 @@ from transformers.utils import logging
 
 from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.trainer import SummarizationTrainer, takes
+from hf_summ.training.evaluating import takes
+from hf_summ.training.trainer import SummarizationTrainer
 from tests.models.architectures import COPY_TRANSFORMER
 from tests.training import tiny
 

@@ -5,6 +5,7 @@ import sys
 
 from hf_summ import __version__
 from hf_summ.cli import average, compare_lms, evaluate, summarize, table, vocabulary
+from hf_summ.common.messages import one_line
 
 __all__ = ["main"]
 
@@ -25,6 +26,6 @@ def main(argv: list[str] | None = None) -> int:
     try:
         arguments.run(arguments)
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"hf-summ: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         return 2
     return 0

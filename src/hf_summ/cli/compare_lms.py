@@ -4,6 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
+from hf_summ.common.markdown import markdown_table
+
 
 def add_parser(commands) -> None:
     """Add the command to the command line's."""
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> None:
     language_models = [load_language_model(name) for name in arguments.models]
     report = compare_language_models(language_models, texts, arguments.percentiles, random_text, arguments.seed)
     if arguments.output is not None:
-        from hf_summ.training.files import write_atomically
+        from hf_summ.common.files import write_atomically
 
         write_atomically(Path(arguments.output), json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     print("\n\n".join(_table(compared) for compared in report["models"]))
@@ -80,12 +82,7 @@ def _check(arguments: argparse.Namespace) -> None:
 def _table(compared: dict) -> str:
     """One model's figures as Markdown."""
     first = "" if compared["judges_first_token"] else ", first tokens not judged"
-    lines = [
-        f"{compared['model']} ({compared['kind']} language model{first})",
-        "",
-        "| Percentile | Text | Recall | Detection | Accuracy |",
-        "|---|---|---|---|---|",
-    ]
+    rows = []
     last = None
     for row in compared["rows"]:
         percentile = "" if row["percentile"] == last else f"{row['percentile']:g}%"
@@ -93,5 +90,6 @@ def _table(compared: dict) -> str:
         figures = (
             "-" if row[measure] is None else f"{row[measure]:.1f}%" for measure in ("recall", "detection", "accuracy")
         )
-        lines.append(f"| {percentile} | {' | '.join((row['text'].replace('|', chr(92) + '|'), *figures))} |")
-    return "\n".join(lines)
+        rows.append([percentile, row["text"], *figures])
+    table = markdown_table(["Percentile", "Text", "Recall", "Detection", "Accuracy"], rows, left=2)
+    return f"{compared['model']} ({compared['kind']} language model{first})\n\n{table}"

@@ -112,7 +112,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _write(output: Path, report: dict, tables: str) -> None:
-    from hf_summ.training.files import write_atomically
+    from hf_summ.common.files import write_atomically
 
     files = [f"- {name}: {file}" for name, file in report["files"].items() if file is not None]
     notes = [f"- {note}" for note in report["notes"]]

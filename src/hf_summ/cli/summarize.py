@@ -138,7 +138,7 @@ def _write(text: str, output: str | None) -> None:
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         return
-    from hf_summ.training.files import write_atomically
+    from hf_summ.common.files import write_atomically
 
     write_atomically(Path(output), text)
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, ProcessorMixin
 
-from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.models.losses import IGNORED_LABEL
 
 
 class SummarizationCollator:

@@ -1,11 +1,12 @@
 """Columns of documents and summaries: which they are, and what may stand in them."""
 
-import difflib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import datasets
+
+from hf_summ.common.messages import nearest
 
 # the first that a corpus has is taken when no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
@@ -33,9 +34,8 @@ def choose_columns(
         name = named or next((candidate for candidate in known if candidate in free), None)
         if name is None or name not in present:
             wanted = (named, *known) if named else known
-            near = [match for candidate in wanted for match in difflib.get_close_matches(candidate, free, 1)]
+            hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
             missing = f"no column '{named}'" if named else f"no column that is known to hold a {known[0]}"
-            hint = f"; did you mean '{near[0]}'?" if near else ""
             raise ValueError(
                 f"{where}: {missing}, the columns are {', '.join(present) or '(none)'}. Name one with {flag}{hint}"
             )

@@ -1,11 +1,11 @@
 """Data sets as their makers distribute them: where each one's files are, how they are read, and which rows count."""
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.messages import unknown_choice
 from hf_summ.data.raw_readers import read_duc, read_lcsts, read_multi_news, read_stories, separate_documents
 from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, locate, read_lines, read_rows
 
@@ -55,10 +55,7 @@ def check_format(data_format: str | None, min_score: int | None = None, density_
     if min_score is not None and not least <= min_score <= most:
         raise ValueError(f"min_score is {min_score}, but the scores of LCSTS are {least} to {most}")
     if density_bin is not None and density_bin not in DENSITY_BINS:
-        raise ValueError(
-            f"there is no density_bin {density_bin!r}{_nearest(density_bin, DENSITY_BINS)}. Newsroom's bins are "
-            f"{', '.join(DENSITY_BINS)}"
-        )
+        raise ValueError(unknown_choice("density_bin", density_bin, DENSITY_BINS))
     if data_format == "lcsts":
         return _LCSTS_MIN_SCORE if min_score is None else min_score
     return density_bin
@@ -73,16 +70,8 @@ def format_of(data_format: str | None) -> "DataFormat":
     if data_format is None:
         return _BY_ENDING
     if data_format not in DATA_FORMATS:
-        raise ValueError(
-            f"there is no data_format {data_format!r}{_nearest(data_format, DATA_FORMATS)}. The formats are "
-            f"{', '.join(DATA_FORMATS)}; without one, a file's ending says how to read it"
-        )
+        raise ValueError(unknown_choice("data_format", data_format, DATA_FORMATS))
     return DATA_FORMATS[data_format]
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name.lower(), list(known), 1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _locate_by_ending(name: str, split: str) -> tuple[Path, ...]:

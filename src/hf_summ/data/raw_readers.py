@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.utils import tqdm
-
-from hf_summ.data.rows import PATIENCE, read_aligned, read_lines, read_rows
+from hf_summ.common.progress import progress_bar
+from hf_summ.data.rows import read_aligned, read_lines, read_rows
 
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(.*)", re.DOTALL)
 _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>", re.DOTALL)
@@ -108,7 +107,7 @@ def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterat
     lines are passed over. A story without highlights, an empty one and a hidden file (which macOS leaves beside a
     story) give a blank row.
     """
-    for path in tqdm(paths, desc="reading stories", unit="story", delay=PATIENCE, disable=not show_progress):
+    for path in progress_bar(paths, "reading stories", unit="story", disable=not show_progress):
         document: list[str] = []
         highlights: list[str] = []
         part = document

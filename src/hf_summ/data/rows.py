@@ -9,15 +9,13 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.utils import tqdm
+from hf_summ.common.progress import progress_bar
 
 ROW_FILES = (".json", ".jsonl", ".csv")
 KNOWN_FILES = (
     "a .json, .jsonl or .csv file, an X.source with X.target beside it, or 'documents.txt,summaries.txt' "
     "(line-aligned); each also as .gz"
 )
-# a file that is read within this many seconds shows no bar
-PATIENCE = 3.0
 
 
 def locate(name: str) -> tuple[Path, ...]:
@@ -89,17 +87,8 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
         ValueError: the text is not UTF-8, or the compression is broken.
     """
     number = 0
-    with (
-        open(path, "rb") as raw,
-        tqdm(
-            total=path.stat().st_size,
-            desc=f"checking {path.name}",
-            unit="B",
-            unit_scale=True,
-            delay=PATIENCE,
-            disable=not show_progress,
-        ) as bar,
-    ):
+    size, shown = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
+    with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **shown) as bar:
         try:
             for number, line in enumerate(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw, 1):
                 yield number, line.decode("utf-8-sig")

@@ -8,6 +8,8 @@ from typing import Any
 
 import sentencex
 
+from hf_summ.common.messages import one_line, unknown_choice
+
 SPLITTERS = ("sentencex", "spacy")
 # quotation marks and brackets that open, at the end of a piece: with space before them and none after
 _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
@@ -45,7 +47,7 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
         ImportError: spaCy is not installed and asked for.
     """
     if splitter not in SPLITTERS:
-        raise ValueError(f"splitter '{splitter}' is not known: one of {', '.join(SPLITTERS)}")
+        raise ValueError(unknown_choice("splitter", splitter, SPLITTERS))
     code = language_code(language)
     if splitter == "spacy" and code != "en":
         raise ValueError(f"splitter 'spacy' is for English, not for '{language}': take 'sentencex'")
@@ -71,7 +73,7 @@ def lead(document: str, sentences: int, language: str = "en", splitter: str = "s
     for sentence in split_sentences(document, language, splitter)[:sentences]:
         end = document.index(sentence, end) + len(sentence)
     # cut from the document rather than joined: not every script puts spaces between sentences
-    return " ".join(document[:end].split())
+    return one_line(document[:end])
 
 
 def _segment_english(line: str) -> list[str]:

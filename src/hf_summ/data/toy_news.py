@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+from hf_summ.common.files import moved_into_place
+
 SPLITS = ("train", "validation", "test")
 
 FIRST_NAMES = (
@@ -170,11 +172,12 @@ def make_corpus(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in sizes.items():
-        temporary = folder / f".{split}.jsonl.part"
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        with (
+            moved_into_place(folder / f"{split}.jsonl") as part,
+            open(part, "w", encoding="utf-8", newline="\n") as file,
+        ):
             for row in articles(split, size, seed):
                 file.write(json.dumps(row) + "\n")
-        os.replace(temporary, folder / f"{split}.jsonl")
 
 
 def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from huggingface_hub.utils import tqdm
 
+from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import check_pairs
 
@@ -17,8 +18,6 @@ MEASURES = ("bleu", *_PRECISIONS, "bleu_brevity_penalty")
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # as many as sacrebleu waits for
 _TOKENIZED_LINES = 100
-# a corpus that is scored within this many seconds shows no bar
-_PATIENCE = 3.0
 
 
 def bleu(
@@ -75,7 +74,7 @@ def bleu_statistics(
     _warn_of_tokenized(predictions, tokenize)
     table = np.empty((len(rows), 10), dtype=np.int64)
     pairs = zip(predictions, rows, strict=True)
-    for place, (prediction, row) in enumerate(tqdm(pairs, desc="BLEU", total=len(rows), delay=_PATIENCE, leave=False)):
+    for place, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
         counted = metric.sentence_score(prediction, row)
         table[place] = (*counted.counts, *counted.totals, counted.sys_len, counted.ref_len)
     return table
@@ -129,8 +128,8 @@ def _metric(tokenize: str, lowercase: bool, effective_order: bool = False):
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install 'hf-summ[bleu]'") from error
     if tokenize not in BLEU.TOKENIZERS:
-        raise ValueError(f"`tokenize` is '{tokenize}': choose of {', '.join(sorted(BLEU.TOKENIZERS))}")
+        raise ValueError(unknown_choice("tokenizer", tokenize, sorted(BLEU.TOKENIZERS)))
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
     except (RuntimeError, ImportError) as error:
-        raise ImportError(f"sacrebleu's tokenizer '{tokenize}': {' '.join(str(error).split())}") from error
+        raise ImportError(f"sacrebleu's tokenizer '{tokenize}': {one_line(error)}") from error

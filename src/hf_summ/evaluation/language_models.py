@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from huggingface_hub.utils import tqdm
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -23,8 +22,9 @@ from transformers import (
     AutoTokenizer,
 )
 
-from hf_summ.models.functional_language_models import above_percentile
-from hf_summ.models.modules_language_model import draft_predictions, rows_at_once
+from hf_summ.common.messages import one_line
+from hf_summ.common.progress import progress_bar
+from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_cleaning import readable
 
@@ -32,8 +32,6 @@ MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
 # the longest context that a token is judged in: it bounds memory where a model's positions do not
 _LONGEST_CONTEXT = 1024
 _RANDOM = "random words"
-# a text that is judged within this many seconds shows no bar
-_PATIENCE = 3.0
 
 
 @dataclass
@@ -272,8 +270,8 @@ def compare_language_models(
     if random_text is None:
         count = sum(len(text.split()) for _, text in texts)
         random_text = random_words(language_models[0], count, seed)
-    samples = [(name, " ".join(text.split()), shuffled(text, seed)) for name, text in texts]
-    random_text = " ".join(random_text.split())
+    samples = [(name, one_line(text), shuffled(text, seed)) for name, text in texts]
+    random_text = one_line(random_text)
     return {
         "seed": seed,
         "random_text": random_text,
@@ -293,7 +291,7 @@ def compare_language_models(
 def _rows(language_model: LanguageModel, samples, random_text: str, percentiles: Sequence[float]) -> list[dict]:
     all_texts = [random_text, *(text for _, *pair in samples for text in pair)]
     total = sum(len(language_model.tokens(text)) - (language_model.start is None) for text in all_texts)
-    with tqdm(total=total, desc=language_model.name, unit="token", delay=_PATIENCE, leave=False) as bar:
+    with progress_bar(None, language_model.name, total, unit="token") as bar:
         judged = [
             (
                 name,

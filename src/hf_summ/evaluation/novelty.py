@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
-from huggingface_hub.utils import tqdm
 
+from hf_summ.common.messages import unknown_choice
+from hf_summ.common.progress import progress_bar
 from hf_summ.evaluation.fragments import Alignment, align
 from hf_summ.evaluation.words import no_words
 
@@ -20,8 +21,6 @@ MEASURES = (
     "copy_position",
     *_PLAIN,
 )
-# a corpus that is scored within this many seconds shows no bar
-_PATIENCE = 3.0
 
 Average = Literal["macro", "micro"]
 Count = Literal["types", "tokens"]
@@ -43,8 +42,8 @@ def novelty(
     Raises:
         ValueError: as `novelty_scores`, or `average` is neither.
     """
-    if average not in ("macro", "micro"):
-        raise ValueError(f"average '{average}' is not known: 'macro' or 'micro'")
+    if average not in get_args(Average):
+        raise ValueError(unknown_choice("average", average, get_args(Average)))
     parts, wholes = _parts_and_wholes(predictions, sources, language, count)
     if average == "micro":
         # an empty summary has no compression: its source is left out with it
@@ -118,8 +117,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     if not len(sources):
         raise ValueError("nothing to measure: there are no predictions and no sources")
     pairs = zip(predictions, sources, strict=True)
-    bar = tqdm(pairs, desc="novelty", total=len(sources), delay=_PATIENCE, leave=False)
-    for number, (prediction, source) in enumerate(bar):
+    for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
         row = align(prediction, source, language)
         if not row.source_words:
             raise ValueError(
@@ -132,8 +130,8 @@ def _parts_and_wholes(
     predictions: Sequence[str], sources: Sequence[str], language: str, count: Count
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every measure as a fraction: numerators and denominators, (rows, measures) each."""
-    if count not in ("types", "tokens"):
-        raise ValueError(f"count '{count}' is not known: 'types' or 'tokens'")
+    if count not in get_args(Count):
+        raise ValueError(unknown_choice("count", count, get_args(Count)))
     rows = [_fractions(row, count) for row in _alignments(predictions, sources, language)]
     table = np.array(rows, dtype=np.float64)
     return table[..., 0], table[..., 1]

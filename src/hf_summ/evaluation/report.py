@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ import __version__
+from hf_summ.common.markdown import markdown_table
 from hf_summ.evaluation.novelty import Average, Count, novelty
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from hf_summ.evaluation.rouge155_words import wordnet_exceptions
@@ -100,8 +101,7 @@ def build_report(
 
 def as_text(report: dict[str, Any]) -> str:
     """The report in Markdown, aligned so that a terminal shows it as well."""
-    lines = [*_rouge_table(report), "", *_texts_table(report), "", _settings_line(report)]
-    return "\n".join(lines) + "\n"
+    return "\n\n".join((_rouge_table(report), _texts_table(report), _settings_line(report))) + "\n"
 
 
 def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], settings: Settings) -> dict[str, Scores]:
@@ -160,7 +160,7 @@ def _notes(systems: dict[str, Sequence[str]], references: Sequence[Sequence[str]
     return notes
 
 
-def _rouge_table(report: dict[str, Any]) -> list[str]:
+def _rouge_table(report: dict[str, Any]) -> str:
     compared = any("against" in figures for figures in report["rouge"].values())
     columns = ["Metric", "P", "R", "F", "95% interval"]
     if compared:
@@ -176,7 +176,7 @@ def _rouge_table(report: dict[str, Any]) -> list[str]:
             row += [_interval(difference["interval"], "+.2f"), _p_value(difference["p_value"], report)]
             row.append("yes" if difference["significant"] else "no")
         rows.append(row)
-    return _table(columns, rows)
+    return markdown_table(columns, rows)
 
 
 def _interval(bounds: list[float] | None, form: str) -> str:
@@ -191,14 +191,14 @@ def _p_value(p_value: float | None, report: dict[str, Any]) -> str:
     return f"{p_value:.3f}" if p_value else f"<{least:.3g}"
 
 
-def _texts_table(report: dict[str, Any]) -> list[str]:
+def _texts_table(report: dict[str, Any]) -> str:
     titles = {"predictions": "Predictions", "against": "Other's", "references": "References"}
     named = [name for name in titles if name in report["texts"]]
     rows = []
     for measure in report["texts"]["predictions"]:
         values = (report["texts"][name][measure] for name in named)
         rows.append([_title(measure), *("-" if value is None else f"{value:.2f}" for value in values)])
-    return _table(["Texts", *(titles[name] for name in named)], rows)
+    return markdown_table(["Texts", *(titles[name] for name in named)], rows)
 
 
 def _title(measure: str) -> str:
@@ -226,16 +226,3 @@ def _settings_line(report: dict[str, Any]) -> str:
     if len(report["texts"]["predictions"]) > 1:
         parts.append(f"novelty: {settings['average']} over {settings['count']}")
     return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"
-
-
-def _table(columns: list[str], rows: list[list[str]]) -> list[str]:
-    """Lines of a Markdown table, its first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-
-    def line(cells: list[str]) -> str:
-        first, *others = cells
-        padded = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        return f"| {' | '.join([first.ljust(widths[0]), *padded])} |"
-
-    rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    return [line(columns), f"| {' | '.join(rules)} |", *map(line, rows)]

@@ -6,6 +6,7 @@ from typing import Any
 
 from rouge_score.tokenizers import DefaultTokenizer
 
+from hf_summ.common.messages import unknown_choice
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.rouge_counts import (
     Counts,
@@ -77,7 +78,7 @@ def rouge_scores_in_mode(
         ValueError: another mode, or options that "rouge_score" does not have.
     """
     if mode not in MODES:
-        raise ValueError(f"`mode` is '{mode}': choose 'rouge_score' or 'rouge155'")
+        raise ValueError(unknown_choice("mode", mode, MODES))
     if mode == "rouge155":
         return rouge155_scores(predictions, references, use_stemmer, language, **options)
     limits = [name for name in _LIMITS if options.pop(name, None) is not None]

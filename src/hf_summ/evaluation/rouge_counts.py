@@ -10,14 +10,12 @@ from itertools import chain, combinations
 from typing import NamedTuple
 
 import numpy as np
-from huggingface_hub.utils import tqdm
 
+from hf_summ.common.messages import unknown_choice
+from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge155_words import read_words
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
-
-# a corpus that is scored within this many seconds shows no bar
-_PATIENCE = 3.0
 
 
 class Scores(NamedTuple):
@@ -61,9 +59,11 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
 
 def check_options(metrics: Sequence[str], known: Iterable[str], sentences: str) -> None:
     """Raises ValueError for an unknown metric, for none, and for another value of `sentences` than split and lines."""
-    unknown = [metric for metric in metrics if metric not in known]
-    if unknown or not metrics:
-        raise ValueError(f"`metrics` holds {unknown or 'nothing'}: choose of {', '.join(known)}")
+    if not metrics:
+        raise ValueError(f"`metrics` is empty: choose of {', '.join(known)}")
+    for metric in metrics:
+        if metric not in known:
+            raise ValueError(unknown_choice("metric", metric, known))
     if sentences not in ("split", "lines"):
         raise ValueError(
             f"`sentences` is '{sentences}': 'split' splits lines into sentences, 'lines' takes them as such"
@@ -86,8 +86,7 @@ def score_rows(
     counts = np.zeros((len(measures), 3, len(rows)))
     any_words = False
     pairs = zip(predictions, rows, strict=True)
-    bar = tqdm(pairs, desc=title, total=len(rows), delay=_PATIENCE, leave=False)
-    for position, (prediction, row) in enumerate(bar):
+    for position, (prediction, row) in enumerate(progress_bar(pairs, title, len(rows))):
         peer = read(prediction)
         models = [read(text) for text in row]
         any_words = any_words or any(model.words for model in models)

@@ -2,13 +2,9 @@
 
 from collections.abc import Sequence
 
-from huggingface_hub.utils import tqdm
-
+from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import no_words, split_words
-
-# a corpus that is counted within this many seconds shows no bar
-_PATIENCE = 3.0
 
 
 def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], language: str = "en") -> dict[str, float]:
@@ -53,7 +49,7 @@ def _count(texts: Sequence[str], name: str, language: str) -> tuple[int, int, se
     """Words and sentences of all texts, and their different words."""
     words = sentences = 0
     vocabulary: set[str] = set()
-    for text in tqdm(texts, desc=name, delay=_PATIENCE, leave=False):
+    for text in progress_bar(texts, name):
         for sentence in split_sentences(text, language):
             found = split_words(sentence, language)
             words += len(found)

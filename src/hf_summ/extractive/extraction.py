@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from huggingface_hub.utils import tqdm
 
+from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import is_english, no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
@@ -12,8 +13,6 @@ from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES)
-# a corpus that is done within this many seconds shows no bar
-_PATIENCE = 3.0
 
 
 def extract(
@@ -80,8 +79,8 @@ def _choose(
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     numbers = _check(documents, method, sentences, references, measure)
     splitter = splitter or ("spacy" if is_english(language) else "sentencex")
-    bar = tqdm(zip(documents, numbers, strict=True), desc=method, total=len(documents), delay=_PATIENCE, leave=False)
-    for row, (document, number) in enumerate(bar):
+    pairs = zip(documents, numbers, strict=True)
+    for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
         texts = split_sentences(document, language, splitter)
         parts = [split_words(sentence, language) for sentence in texts]
         if not any(parts):
@@ -107,7 +106,7 @@ def _check(
 ) -> Sequence[int]:
     """The number of sentences of each document, once the arguments go together."""
     if method not in METHODS:
-        raise ValueError(f"extractive method '{method}' is not known: one of {', '.join(METHODS)}")
+        raise ValueError(unknown_choice("extractive method", method, METHODS))
     numbers = [sentences] * len(documents) if isinstance(sentences, int) else sentences
     if len(numbers) != len(documents):
         raise ValueError(
@@ -117,7 +116,7 @@ def _check(
         raise ValueError(f"{method} needs at least 1 sentence, not {wrong[0]}")
     if method == "oracle":
         if measure not in MEASURES:
-            raise ValueError(f"measure '{measure}' of the oracle is not known: one of {', '.join(MEASURES)}")
+            raise ValueError(unknown_choice("oracle's measure", measure, MEASURES))
         if references is None:
             raise ValueError("oracle chooses by the reference summaries: give `references`, one a document")
         if len(references) != len(documents):
@@ -136,4 +135,4 @@ def _cut(document: str, sentences: Sequence[str], indices: Sequence[int]) -> str
         if index in wanted:
             pieces.append(" " * (start > end) + sentence)
         end = start + len(sentence)
-    return " ".join("".join(pieces).split())
+    return one_line("".join(pieces))

@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 from .configuration_base import SummarizationConfig
-from .modules_bert_windows import HIDDEN_STATES
+from .layers_bert import HIDDEN_STATES
 from .pretrained_parts import read_config
 
 _COPY_ATTENTIONS = ("separate", "last")

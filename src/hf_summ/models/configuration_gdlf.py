@@ -5,7 +5,7 @@ import dataclasses
 from huggingface_hub.dataclasses import strict
 
 from .configuration_base import SummarizationConfig
-from .modules_gating import GATINGS
+from .layers_gdlf import GATINGS
 from .text_tagging import TAGS
 
 _LAYER_FUSIONS = ("none", "fusion", "hierarchical")

@@ -4,8 +4,7 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .functional_language_models import multiply_probabilities
-from .modules_language_model import accepted_tokens
+from .layers_language_model import accepted_tokens, multiply_probabilities
 
 
 class LanguageModelLogitsProcessor(LogitsProcessor):

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from .functional_loss import shift_right
+from .losses import shift_right
 
 if TYPE_CHECKING:
     # transformers finds what travels to the Hub by these import lines: the pipeline goes with every model

@@ -8,19 +8,19 @@ from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessorList
 from transformers.utils import can_return_tuple
 
 from .configuration_copy_transformer import CopyTransformerConfig
-from .functional_copy_loss import copy_cross_entropy
-from .functional_copy_mixture import copy_log_probs
-from .functional_loss import check_labels, smoothed_cross_entropy
 from .generation_language_model import LanguageModelLogitsProcessor
 from .generation_mixin import SummarizationGenerationMixin
+from .layers_bert import word_embeddings_name
+from .layers_copying import copy_log_probs
+from .layers_language_model import condition_in_training
+from .losses import check_labels, smoothed_cross_entropy
+from .losses_copying import copy_cross_entropy
 from .modeling_copy import CopyModelOutput, CopySummarizationOutput, with_source_ids
 from .modeling_copy_transformer_stacks import (
     CopyTransformerDecoder,
     CopyTransformerEncoder,
     CopyTransformerPreTrainedModel,
 )
-from .modules_bert_windows import word_embeddings_name
-from .modules_language_model import condition_in_training
 from .pretrained_parts import read_model
 
 

@@ -12,14 +12,19 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_cache import DecoderStateLayer, make_decoder_cache
+from .layers_bert import HIDDEN_STATES, BertWindows
+from .layers_copying import CopyAttention
+from .layers_transformer import (
+    CrossAttention,
+    SelfAttention,
+    SinusoidalPositions,
+    TransformerDecoderLayer,
+    TransformerEncoderLayer,
+    source_padding_mask,
+)
+from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copy import CopyDecoderOutput, CopyEncoderOutput
-from .modules_attention import CrossAttention, SelfAttention, source_padding_mask
-from .modules_bert_windows import HIDDEN_STATES, BertWindows
-from .modules_convolutional_attention import ConvolutionalSelfAttention
-from .modules_copy_attention import CopyAttention
-from .modules_positions import SinusoidalPositions
-from .modules_transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):

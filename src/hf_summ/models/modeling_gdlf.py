@@ -15,16 +15,13 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GdlfConfig
-from .functional_loss import check_labels, smoothed_cross_entropy
 from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .generation_mixin import SummarizationGenerationMixin
+from .layers_dynamic_convolution import DynamicConvolution
+from .layers_gdlf import GATINGS, DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
+from .layers_transformer import CrossAttention, FeedForward, SinusoidalPositions, source_padding_mask
+from .losses import check_labels, smoothed_cross_entropy
 from .modeling_base import SummarizationOutput, SummarizationPreTrainedModel
-from .modules_attention import CrossAttention, source_padding_mask
-from .modules_dynamic_convolution import DynamicConvolution
-from .modules_feed_forward import FeedForward
-from .modules_gating import GATINGS, MemoryCell, OutputGate
-from .modules_layer_fusion import DeepLayerFusion, HierarchicalAggregation
-from .modules_positions import SinusoidalPositions
 
 
 class GdlfConvolution(nn.Module):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from transformers import BatchFeature
 
-from .functional_loss import IGNORED_LABEL
+from .losses import IGNORED_LABEL
 
 
 def pad_features(

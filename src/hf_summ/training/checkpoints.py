@@ -5,7 +5,6 @@ import logging
 import os
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 from transformers.trainer_callback import TrainerState
+
+from hf_summ.common.files import moved_into_place
 
 logger = logging.getLogger(__name__)
 
@@ -154,15 +155,10 @@ def average_checkpoints(
         raise FileExistsError(f"{output} is not empty: name a new folder for the average")
     weights = _mean_weights(chosen)
     output.parent.mkdir(parents=True, exist_ok=True)
-    # made beside the output and moved there in one step, so that no half-written model ever stands under its name
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as folder:
-        model = Path(folder) / "model"
-        _copy_model_files(chosen[-1], model)
+    with moved_into_place(output) as part:
+        _copy_model_files(chosen[-1], part)
         name = next((name for name in _WEIGHTS if (chosen[-1] / name).exists()), _WEIGHTS[0])
-        save_file(weights, model / name, {"format": "pt"})
-        if output.exists():
-            output.rmdir()
-        os.replace(model, output)
+        save_file(weights, part / name, {"format": "pt"})
     return [str(folder) for folder in chosen]
 
 

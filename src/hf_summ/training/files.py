@@ -1,12 +1,5 @@
-"""Files that are whole or not there."""
+"""`write_atomically` under the name that `hf_summ.experiments` imports it by."""
 
-import os
-from pathlib import Path
+from hf_summ.common.files import write_atomically
 
-
-def write_atomically(path: str | os.PathLike, text: str) -> None:
-    """Writes a file that is either the old one or the new one, whatever happens."""
-    path = Path(path)
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)
+__all__ = ["write_atomically"]

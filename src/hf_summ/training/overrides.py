@@ -7,7 +7,7 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, one_line
 
 # in a configuration's dictionary, but no choice of the caller's
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
@@ -56,7 +56,7 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
 
 def refusal(error: Exception) -> str:
     """In one line, why a config refused a value."""
-    return " ".join(str(error.__cause__ or error).split())
+    return one_line(error.__cause__ or error)
 
 
 def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -> None:

@@ -2,13 +2,14 @@
 
 import functools
 import hashlib
+import inspect
 import json
 from pathlib import Path
 
 import datasets
 from transformers import PreTrainedTokenizerBase
+from transformers.dynamic_module_utils import get_relative_import_files
 
-import hf_summ.models
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
 
@@ -22,7 +23,7 @@ def prepare(
     file in every run, which a hash of the processor object itself would not give.
     """
     data = arguments.data
-    parts = (dataset._fingerprint, processor_fingerprint(processor), *lengths, data.source_prefix, _code())
+    parts = (dataset._fingerprint, processor_fingerprint(processor), *lengths, data.source_prefix, _code(processor))
     fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     folder = Path(arguments.model.cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,8 +79,10 @@ def processor_fingerprint(processor: Processor) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _code() -> str:
+def _code(processor: Processor) -> str:
     """A hash of the code that turns texts into ids: what an older version of it cached is not taken up."""
-    models = Path(hf_summ.models.__file__).parent
-    files = [Path(__file__), *sorted(models.glob("processing_*.py")), *sorted(models.glob("text_*.py"))]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    files = {__file__}
+    if not isinstance(processor, PreTrainedTokenizerBase):
+        own = inspect.getfile(type(processor))
+        files |= {own, *get_relative_import_files(own)}
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()

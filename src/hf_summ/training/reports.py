@@ -6,8 +6,9 @@ from pathlib import Path
 
 import datasets
 
+from hf_summ.common.files import write_atomically
+from hf_summ.common.messages import one_line
 from hf_summ.data import lead
-from hf_summ.training.files import write_atomically
 from hf_summ.training.scores import Scorer
 
 
@@ -26,7 +27,7 @@ def write_predictions(
     """
     losses = losses or [{}] * len(predictions)
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
-    lines = (" ".join(prediction.split()) for prediction in predictions)
+    lines = map(one_line, predictions)
     rows = (
         json.dumps({"id": key, "summary": summary, "prediction": prediction, **loss}, ensure_ascii=False)
         for key, summary, prediction, loss in zip(ids, dataset["summary"], predictions, losses, strict=True)

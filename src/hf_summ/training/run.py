@@ -14,8 +14,9 @@ import torch
 import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
+from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
-from hf_summ.models.functional_loss import IGNORED_LABEL
+from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
 from hf_summ.training.building import Lengths, Processor, build
@@ -144,7 +145,7 @@ def end_processes() -> None:
 
 
 def _tell(error: Exception) -> None:
-    print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"error: {one_line(error)}", file=sys.stderr)
 
 
 def _is_ours(error: Exception) -> bool:

@@ -1,28 +1,23 @@
-"""Seq2SeqTrainer for summarization: token batches, the papers' optimisers, one evaluation loop that loses no row."""
+"""Seq2SeqTrainer for summarization: token batches, the papers' optimisers, the parts of the loss, what is saved."""
 
-import inspect
-from copy import deepcopy
 from pathlib import Path
-from typing import Any, cast
 
 import datasets
 import numpy as np
 import torch
 from accelerate.data_loader import DataLoaderShard
-from accelerate.utils import gather_object
 from torch import nn
-from torch.utils.data import DataLoader
-from transformers import PreTrainedModel, Seq2SeqTrainer
+from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
+from transformers.trainer_utils import EvalLoopOutput
 
-from hf_summ.evaluation import perplexity
-from hf_summ.models.functional_loss import IGNORED_LABEL, smoothed_cross_entropy
+from hf_summ.common.files import write_atomically
+from hf_summ.models.losses import smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
 from hf_summ.training.cards import correct_card
-from hf_summ.training.files import write_atomically
+from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 
 
@@ -38,18 +33,13 @@ class TokenLoss:
         return loss
 
 
-class SummarizationTrainer(Seq2SeqTrainer):
+class SummarizationTrainer(RowwiseTrainer):
     """Seq2SeqTrainer that trains the papers' way and evaluates every row once.
 
     - batches counted in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`;
     - `optimizer`, `learning_rates` and `schedule`, see `optimization.py`;
     - the parts of the loss are logged beside it, and a loss that is not finite stops the run;
-    - evaluation generates with the model's own generation settings, leaves them as they were, and passes the
-      tokenizer along for settings that count words. Predictions come in the data set's order, one list of token ids a
-      row. `compute_metrics` gets them, with the columns `summary` as label_ids and `document` as inputs where the data
-      set has them;
-    - `row_losses` holds what the last evaluation found for each row: `nll` and `tokens`, see `perplexity`; nothing for
-      a model that computes its loss without logits.
+    - evaluation is that of `RowwiseTrainer`.
     """
 
     args: SummarizationTrainingArguments
@@ -60,7 +50,6 @@ class SummarizationTrainer(Seq2SeqTrainer):
         super().__init__(model, args, **kwargs)
         self._loss_parts: dict[str, torch.Tensor] = {}
         self._parts_since = 0
-        self.row_losses: list[dict[str, float]] = []
         self._finite_loss = NonFiniteLossCallback()
         self.add_callback(self._finite_loss)
         if args.early_stopping_patience is not None:
@@ -187,6 +176,11 @@ class SummarizationTrainer(Seq2SeqTrainer):
         self._loss_parts = {}
         return super().train(*args, **kwargs)
 
+    def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
+        """Evaluates; not with weights that a loss which is not finite has spoilt."""
+        self._finite_loss.check()
+        return super().evaluation_loop(*args, **kwargs)
+
     def _run_epoch(self, *args, **kwargs) -> None:
         # transformers would make one more update after resuming a run that is at its end
         if self.state.global_step >= self.state.max_steps or self.control.should_training_stop:
@@ -237,124 +231,3 @@ class SummarizationTrainer(Seq2SeqTrainer):
         tied = getattr(self.model, "all_tied_weights_keys", {})
         load_result.missing_keys[:] = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result)
-
-    # evaluation
-
-    def evaluation_loop(
-        self,
-        dataloader: DataLoader,
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
-    ) -> EvalLoopOutput:
-        """Loss and perplexity over all target tokens, and generated summaries, each row counted once."""
-        model = self._evaluation_model()
-        self.callback_handler.eval_dataloader = dataloader
-        self._finite_loss.check()
-        if prediction_loss_only is None:
-            prediction_loss_only = self.args.prediction_loss_only
-        generates = self.args.predict_with_generate and not prediction_loss_only
-        rows: dict[int, dict[str, Any]] = {}
-        for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
-            inputs = self._prepare_inputs(inputs)
-            records = self._score(model, inputs)
-            if generates:
-                for record, tokens in zip(records, self._generate(inputs), strict=True):
-                    record["prediction"] = tokens
-            rows.update(zip(indices, records, strict=True))
-            self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
-        dataset = cast(datasets.Dataset, dataloader.dataset)
-        rows = dict(gather_object(list(rows.items())))
-        records = [rows[index] for index in range(len(dataset))]
-        self.row_losses = [record["row"] for record in records if "row" in record]
-        metrics = _loss_metrics(records)
-        predictions = [record["prediction"] for record in records] if generates else None
-        references, documents = (
-            list(dataset[name]) if name in getattr(dataset, "column_names", ()) else None
-            for name in ("summary", "document")
-        )
-        if generates and references is not None and self.compute_metrics is not None:
-            metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=documents))
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
-        return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
-
-    def _evaluation_model(self) -> nn.Module:
-        """The model, ready and in evaluation mode, also when nothing was trained before."""
-        model = self._wrap_model(self.model, training=False)
-        if not self.accelerator._models and model is self.model:
-            model = self.accelerator.prepare_model(model, evaluation_mode=True)
-        if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
-            model = model.to(dtype=torch.float16 if self.args.fp16_full_eval else torch.bfloat16)
-        return model.to(self.args.device).eval()
-
-    @torch.no_grad()
-    def _score(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
-        """Batch sums of loss and parts, shared out over the rows by their target tokens."""
-        if "labels" not in inputs:
-            return [{} for _ in range(len(inputs["input_ids"]))]
-        tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
-        given: dict[str, Any] = dict(inputs)
-        if takes(self.model, "skip_logits"):
-            # all logits of a batch would be the largest thing in evaluation, and nothing here reads them
-            given["skip_logits"] = True
-        with self.compute_loss_context_manager():
-            loss, outputs = self.compute_loss(model, given, return_outputs=True)
-        values = {"loss": loss.float().mean().item()}
-        values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
-        records: list[dict[str, Any]] = [{"tokens": count, **values} for count in tokens]
-        if outputs.get("logits") is not None:
-            nll = _row_nll(outputs["logits"], inputs["labels"])
-            for record, value in zip(records, nll, strict=True):
-                record["row"] = {"nll": value, "tokens": record["tokens"]}
-        return records
-
-    @torch.no_grad()
-    def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
-        """Generated token ids of every row, without padding at the end."""
-        inputs = {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
-        settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
-        if self.processing_class is not None:
-            settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
-        # generate() fills in what a generation config leaves open, and the checkpoints would save that
-        generation_config = deepcopy(self.model.generation_config)
-        try:
-            # the encoder is called by itself there, outside of what accelerate wraps
-            with self.accelerator.autocast():
-                generated = self.model.generate(**inputs, **settings)
-        finally:
-            self.model.generation_config = generation_config
-        padding = generation_config.pad_token_id
-        return [_strip_padding(row, padding) for row in generated.tolist()]
-
-
-def takes(model: nn.Module, name: str) -> bool:
-    """Whether the model's forward has an input of that name; an adapter's own takes anything."""
-    unwrap = getattr(model, "get_base_model", None)
-    base = model if unwrap is None else cast(nn.Module, unwrap())
-    return name in inspect.signature(base.forward).parameters
-
-
-def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
-    """Token-weighted means over the whole data set, and the perplexity without smoothing."""
-    tokens = sum(record.get("tokens", 0) for record in records)
-    if not tokens:
-        return {}
-    names = [name for name in records[0] if name not in ("tokens", "prediction", "row")]
-    means = {name: sum(record[name] * record["tokens"] for record in records) / tokens for name in names}
-    means["perplexity"] = float(perplexity(np.array([tokens * means.get("nll", means["loss"]), tokens])))
-    return means
-
-
-def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
-    """Negative log-likelihood of each row, summed over its target tokens. (B, T, V), (B, T) -> B numbers"""
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    nll = logits.logsumexp(-1) - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
-    return nll.masked_fill(labels == IGNORED_LABEL, 0.0).sum(-1).tolist()
-
-
-def _strip_padding(tokens: list[int], padding: int | None) -> list[int]:
-    end = len(tokens)
-    while end and tokens[end - 1] in (padding, IGNORED_LABEL):
-        end -= 1
-    return tokens[:end]

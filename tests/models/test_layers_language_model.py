@@ -1,0 +1,293 @@
+"""Generator conditioning against the thesis's description (section 4.2.7), one draft and one token at a time."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from transformers import (
+    AutoModelForMaskedLM,
+    BartConfig,
+    BartForConditionalGeneration,
+    BertConfig,
+    BertForPreTraining,
+    LogitsProcessorList,
+    RobertaConfig,
+    RobertaForMaskedLM,
+)
+
+from hf_summ.models import layers_language_model
+from hf_summ.models.generation_language_model import LanguageModelLogitsProcessor
+from hf_summ.models.layers_language_model import above_percentile, condition_in_training, draft_predictions
+
+VOCABULARY, POSITIONS = 40, 12
+PAD, CLS, SEP, MASK = 0, 1, 2, 3
+WIDTHS = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    # wide enough for tokens to differ clearly
+    "initializer_range": 0.5,
+}
+IDS = {"mask_token_id": MASK, "pad_token_id": PAD}
+
+
+@pytest.fixture
+def masked_lm(tmp_path):
+    """A masked LM as it comes from a pre-training checkpoint."""
+    BertForPreTraining(BertConfig(**WIDTHS, max_position_embeddings=POSITIONS)).save_pretrained(tmp_path)
+    return AutoModelForMaskedLM.from_pretrained(tmp_path).double().eval()
+
+
+def ordinary_tokens(*shape):
+    return torch.randint(MASK + 1, VOCABULARY, shape)
+
+
+def drafts(rows, length):
+    return torch.cat((torch.full((rows, 1), CLS), ordinary_tokens(rows, length - 1)), dim=1)
+
+
+def naive_is_accepted(scores, token, percentile):
+    ranked = sorted(scores)
+    rank = max(1, math.ceil(Fraction(str(percentile)) * len(ranked) / 100))
+    return scores[token] > ranked[rank - 1]
+
+
+def naive_scores(masked_lm, draft):
+    inputs = [*draft[-(POSITIONS - 1) :], MASK]
+    with torch.no_grad():
+        return masked_lm(torch.tensor([inputs])).logits[0, -1].tolist()
+
+
+def naive_conditioning(log_probs, accepts, top_tokens, rejected, accepted):
+    """(V,) log-probabilities, token -> whether the LM accepts it."""
+    probabilities = list(log_probs.exp())
+    likeliest = sorted(range(len(probabilities)), key=lambda token: -log_probs[token].item())[:top_tokens]
+    for token in likeliest:
+        probabilities[token] = probabilities[token] * (accepted if accepts(token) else rejected)
+    total = sum(probabilities)
+    return torch.stack([probability / total for probability in probabilities]).log()
+
+
+def naive_step(masked_lm, draft, log_probs, top_tokens, percentile, rejected, accepted):
+    scores = naive_scores(masked_lm, draft)
+    return naive_conditioning(
+        log_probs, lambda token: naive_is_accepted(scores, token, percentile), top_tokens, rejected, accepted
+    )
+
+
+@pytest.mark.parametrize("percentile", [0, 0.1, 12.5, 50, 90, 95.5, 99, 99.9, 100])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_accepted_is_what_ranks_above_the_percentile(percentile, size):
+    for scores in (torch.randn(3, size), torch.randint(5, (3, size)).float()):
+        tokens = torch.randint(size, (3, 20))
+        expected = [
+            [naive_is_accepted(row.tolist(), token, percentile) for token in chosen]
+            for row, chosen in zip(scores, tokens.tolist(), strict=True)
+        ]
+        assert above_percentile(scores, tokens, percentile).tolist() == expected
+
+
+def test_share_of_accepted_tokens_is_exact():
+    tokens = torch.arange(30000)
+    for percentile, share in ((90, 3000), (99, 300), (99.9, 30), (100, 0)):
+        assert above_percentile(torch.randperm(30000).double(), tokens, percentile).sum() == share
+    assert not above_percentile(torch.zeros(30000), tokens, 50).any()
+
+
+def test_predictions_are_those_of_the_pre_trained_head(masked_lm, tmp_path):
+    pre_trained = BertForPreTraining.from_pretrained(tmp_path).double().eval()
+    tokens = drafts(3, 6)
+    inputs = torch.cat((tokens, torch.full((3, 1), MASK)), dim=1)
+    predicted = draft_predictions(masked_lm, tokens, torch.full((3,), 6), **IDS)
+    torch.testing.assert_close(predicted, pre_trained(inputs).prediction_logits[:, -1])
+
+
+def test_drafts_of_a_batch_are_read_as_each_alone(masked_lm):
+    # the last ones have no room in the LM's positions
+    lengths = torch.tensor([1, 4, 4, POSITIONS - 1, POSITIONS, POSITIONS + 5])
+    tokens = drafts(len(lengths), POSITIONS + 5)
+    # padding in front of a draft, and of one that is finished
+    tokens[1, 0] = PAD
+    tokens[2, 2:4] = PAD
+    predicted = draft_predictions(masked_lm, tokens, lengths, **IDS)
+    for row, length in enumerate(lengths):
+        inputs = torch.cat((tokens[row, :length][-(POSITIONS - 1) :], torch.tensor([MASK])))[None]
+        with torch.no_grad():
+            expected = masked_lm(input_ids=inputs, attention_mask=(inputs != PAD).long()).logits[0, -1]
+        torch.testing.assert_close(predicted[row], expected)
+    assert not predicted.requires_grad
+
+
+def test_positions_that_start_behind_padding_are_counted():
+    # RoBERTa's first position is the second after its padding
+    config = RobertaConfig(**WIDTHS, max_position_embeddings=POSITIONS + PAD + 1, pad_token_id=PAD)
+    masked_lm = RobertaForMaskedLM(config).double().eval()
+    tokens = drafts(2, POSITIONS + 3)
+    predicted = draft_predictions(masked_lm, tokens, torch.tensor([POSITIONS + 3] * 2), **IDS)
+    for row in range(2):
+        inputs = torch.cat((tokens[row, -(POSITIONS - 1) :], torch.tensor([MASK])))[None]
+        torch.testing.assert_close(predicted[row], masked_lm(inputs).logits[0, -1])
+
+
+@pytest.mark.parametrize(("top_tokens", "percentile"), [(1, 90), (5, 50), (20, 80), (VOCABULARY + 9, 30)])
+@pytest.mark.parametrize(("rejected", "accepted"), [(0.7, 1.0), (1.0, 1.5), (0.3, 2.0)])
+def test_processor_does_what_the_thesis_says(masked_lm, top_tokens, percentile, rejected, accepted):
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, top_tokens, percentile, rejected, accepted)
+    tokens, logits = drafts(6, 5), 2 * torch.randn(6, VOCABULARY).double()
+    log_probs = logits.log_softmax(-1)
+    conditioned = processor(tokens, logits)
+    for row in range(6):
+        settings = (top_tokens, percentile, rejected, accepted)
+        expected = naive_step(masked_lm, tokens[row].tolist(), log_probs[row], *settings)
+        torch.testing.assert_close(conditioned[row], expected)
+    torch.testing.assert_close(processor(tokens, log_probs), conditioned)
+    torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(6).double())
+    # many tokens judged, some of them accepted and some not: it must make a difference
+    if top_tokens >= 5:
+        assert (conditioned - log_probs).abs().amax() > 0.01
+
+
+def test_factors_of_one_change_nothing(masked_lm):
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 90)
+    log_probs = torch.randn(4, VOCABULARY).double().log_softmax(-1)
+    torch.testing.assert_close(processor(drafts(4, 3), log_probs), log_probs, rtol=1e-12, atol=1e-12)
+
+
+def test_forbidden_tokens_stay_forbidden(masked_lm):
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 50, rejected_factor=0.5, accepted_factor=2.0)
+    logits = torch.randn(3, VOCABULARY).double()
+    logits[0, ::2] = -torch.inf
+    # fewer tokens are possible than are judged
+    logits[1, 4:] = -torch.inf
+    logits[2] = -torch.inf
+    conditioned = processor(drafts(3, 4), logits)
+    assert torch.equal(conditioned.isneginf(), logits.isneginf())
+    assert not conditioned.isnan().any()
+    torch.testing.assert_close(conditioned[:2].exp().sum(-1), torch.ones(2).double())
+
+
+def test_batches_are_bounded(masked_lm, monkeypatch):
+    settings = {"top_tokens": 8, "percentile": 60}
+    tokens, log_probs = drafts(4, 6), torch.randn(4, 6, VOCABULARY).double().log_softmax(-1)
+    together = condition_in_training(log_probs, tokens, masked_lm, **IDS, **settings, factor=2.0)
+    shapes = []
+    masked_lm.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    monkeypatch.setattr(layers_language_model, "_TOKENS_AT_ONCE", 21)
+    split = condition_in_training(log_probs, tokens, masked_lm, **IDS, **settings, factor=2.0)
+    torch.testing.assert_close(split, together)
+    assert sum(rows for rows, _ in shapes) == tokens.numel()
+    assert all(rows * length <= 21 for rows, length in shapes)
+    monkeypatch.setattr(layers_language_model, "_ROWS_AT_ONCE", 1)
+    LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings)(tokens, log_probs[:, -1])
+    assert shapes[-4:] == [(1, 7)] * 4
+
+
+def test_training_raises_what_the_lm_accepts(masked_lm):
+    rows, length, top_tokens, percentile, factor = 3, POSITIONS + 2, 12, 60, 1.7
+    tokens = drafts(rows, length)
+    # a target that is shorter
+    tokens[1, 5:] = PAD
+    logits = 2 * torch.randn(rows, length, VOCABULARY).double()
+    weights = torch.randn_like(logits)
+    ours, naive = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    conditioned = condition_in_training(
+        ours.log_softmax(-1), tokens, masked_lm, **IDS, top_tokens=top_tokens, percentile=percentile, factor=factor
+    )
+    log_probs = naive.log_softmax(-1)
+    expected = log_probs.clone()
+    for row in range(rows):
+        for place in range(5 if row == 1 else length):
+            draft = tokens[row, : place + 1].tolist()
+            settings = (top_tokens, percentile, 1.0, factor)
+            expected[row, place] = naive_step(masked_lm, draft, log_probs[row, place], *settings)
+    torch.testing.assert_close(conditioned, expected)
+    torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(rows, length).double())
+    assert (conditioned - log_probs).abs().amax() > 0.1
+    # tokens of padding predict nothing
+    torch.testing.assert_close(conditioned[1, 5:], log_probs[1, 5:])
+    (conditioned * weights).sum().backward()
+    (expected * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, naive.grad)
+    assert all(parameter.grad is None for parameter in masked_lm.parameters())
+
+
+def test_training_takes_logits_too_and_a_factor_of_one(masked_lm):
+    logits, tokens = torch.randn(2, 4, VOCABULARY).double(), drafts(2, 4)
+    settings = {"masked_lm": masked_lm, **IDS, "top_tokens": 9, "percentile": 70}
+    raised = condition_in_training(logits, tokens, **settings, factor=3.0)
+    torch.testing.assert_close(raised, condition_in_training(logits.log_softmax(-1), tokens, **settings, factor=3.0))
+    torch.testing.assert_close(condition_in_training(logits, tokens, **settings, factor=1.0), logits.log_softmax(-1))
+
+
+def test_decoder_that_starts_with_padding_is_conditioned(masked_lm):
+    log_probs, tokens = torch.randn(1, 1, VOCABULARY).double().log_softmax(-1), torch.tensor([[PAD]])
+    settings = (VOCABULARY, 50)
+    conditioned = condition_in_training(log_probs, tokens, masked_lm, MASK, PAD, *settings, factor=2.0)
+    # the LM reads a place of padding in front of [MASK], and does not attend to it
+    inputs = torch.tensor([[PAD, MASK]])
+    with torch.no_grad():
+        scores = masked_lm(inputs, attention_mask=torch.tensor([[0, 1]])).logits[0, -1].tolist()
+    expected = naive_conditioning(
+        log_probs[0, 0], lambda token: naive_is_accepted(scores, token, 50), VOCABULARY, 1.0, 2.0
+    )
+    torch.testing.assert_close(conditioned[0, 0], expected)
+
+
+def test_beams_are_scored_by_the_conditioned_distribution(masked_lm):
+    config = BartConfig(
+        vocab_size=VOCABULARY,
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        init_std=0.5,
+        pad_token_id=PAD,
+        bos_token_id=CLS,
+        eos_token_id=SEP,
+        decoder_start_token_id=CLS,
+        forced_eos_token_id=None,
+    )
+    model = BartForConditionalGeneration(config).double().eval()
+    source = ordinary_tokens(2, 7)
+    settings = {"top_tokens": 20, "percentile": 70, "rejected_factor": 0.2, "accepted_factor": 1.5}
+    processors = LogitsProcessorList([LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings)])
+    decoding = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": 6, "return_dict_in_generate": True}
+    output = model.generate(source, logits_processor=processors, output_scores=True, **decoding)
+    for row, sequence in enumerate(output.sequences):
+        written = sequence[1:].tolist()
+        written = written[: written.index(SEP) + 1] if SEP in written else written
+        with torch.no_grad():
+            logits = model(input_ids=source[row // 4][None], decoder_input_ids=sequence[None]).logits[0]
+        total = 0.0
+        for place, token in enumerate(written):
+            draft = sequence[: place + 1].tolist()
+            conditioned = naive_step(masked_lm, draft, logits[place].log_softmax(-1), *settings.values())
+            total += conditioned[token]
+        torch.testing.assert_close(output.sequences_scores[row].double(), total / len(written), rtol=1e-5, atol=1e-5)
+    assert not torch.equal(output.sequences, model.generate(source, **decoding).sequences)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"top_tokens": 0}, "`lm_top_tokens` is 0, but at least 1 token must be judged"),
+        ({"percentile": 101}, "`lm_percentile` is 101, but must be from 0 to below 100"),
+        ({"percentile": float("nan")}, "`lm_percentile` is nan"),
+        ({"rejected_factor": 0.0}, "`lm_rejected_factor` is 0.0, but must be above 0 and at most 1"),
+        ({"rejected_factor": 1.1}, "`lm_rejected_factor` is 1.1"),
+        ({"accepted_factor": 0.9}, "`lm_accepted_factor` is 0.9, but must be a number of at least 1"),
+        ({"accepted_factor": float("inf")}, "`lm_accepted_factor` is inf"),
+    ],
+)
+def test_settings_outside_their_range_are_named(masked_lm, setting, message):
+    settings = {"top_tokens": 5, "percentile": 90, **setting}
+    with pytest.raises(ValueError, match=message):
+        LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings)

@@ -1,0 +1,255 @@
+"""The chunked cross-entropy of the copy mixture against the loss written out token by token."""
+
+import math
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from hf_summ.models.layers_copying import copy_log_probs
+from hf_summ.models.losses import smoothed_cross_entropy
+from hf_summ.models.losses_copying import copy_cross_entropy
+
+VOCABULARY, WIDTH, TARGET, SOURCE = 17, 6, 5, 8
+NAMES = ("hidden", "weight", "bias", "gate_logits", "copy_attention")
+
+
+def make(dtype=torch.float64, documents=3):
+    """Tensors that want gradients by name, source ids, labels in the source and not, some of them ignored."""
+    source_ids = torch.randint(1, VOCABULARY - 4, (documents, SOURCE))
+    source_ids[:, 2] = source_ids[:, 5] = source_ids[:, 0]
+    source_ids[-1, -3:] = 0
+    attention = torch.randn(documents, TARGET, SOURCE, dtype=dtype)
+    attention[-1, :, -3:] = -torch.inf
+    labels = torch.randint(1, VOCABULARY, (documents, TARGET))
+    labels[:, 0] = source_ids[:, 0]
+    labels[:, 1] = VOCABULARY - 1
+    labels[0, 3:] = labels[-1, 2] = -100
+    tensors = (
+        torch.randn(documents, TARGET, WIDTH, dtype=dtype),
+        torch.randn(VOCABULARY, WIDTH, dtype=dtype),
+        torch.randn(VOCABULARY, dtype=dtype),
+        torch.randn(documents, TARGET, dtype=dtype),
+        attention.softmax(-1),
+    )
+    return {name: tensor.requires_grad_() for name, tensor in zip(NAMES, tensors, strict=True)}, source_ids, labels
+
+
+def without_copying(tensors):
+    return {**tensors, "gate_logits": None, "copy_attention": None}
+
+
+def fused(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None, **options):
+    return copy_cross_entropy(
+        *tensors.values(), source_ids, labels, smoothing, num_items_in_batch=num_items_in_batch, **options
+    )
+
+
+def naive(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None):
+    """Equation 4.3 and the smoothed loss, label by label."""
+    hidden, weight, bias, gate_logits, copy_attention = tensors.values()
+    loss = nll = torch.zeros((), dtype=hidden.dtype)
+    for document, position in (labels != -100).nonzero().tolist():
+        scores = hidden[document, position] @ weight.T
+        if bias is not None:
+            scores = scores + bias
+        probabilities = scores.exp() / scores.exp().sum()
+        if gate_logits is not None:
+            copying = gate_logits[document, position].sigmoid()
+            copied = [torch.zeros((), dtype=hidden.dtype) for _ in range(VOCABULARY)]
+            for place, token in enumerate(source_ids[document].tolist()):
+                copied[token] = copied[token] + copy_attention[document, position, place]
+            probabilities = (1.0 - copying) * probabilities + copying * torch.stack(copied)
+        costs = -probabilities.log()
+        nll = nll + costs[labels[document, position]]
+        loss = loss + (1.0 - smoothing) * costs[labels[document, position]] + smoothing * costs.mean()
+    items = (labels != -100).sum() if num_items_in_batch is None else num_items_in_batch
+    return loss / items, nll.detach() / items
+
+
+def gradients_of(loss, tensors):
+    wanted = {name: tensor for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad}
+    return dict(zip(wanted, torch.autograd.grad(loss, wanted.values()), strict=True))
+
+
+def assert_same_gradients(actual, expected, **tolerances):
+    assert actual.keys() == expected.keys()
+    for name, gradient in actual.items():
+        torch.testing.assert_close(
+            gradient, expected[name], msg=lambda message, name=name: f"gradient of {name}: {message}", **tolerances
+        )
+
+
+def assert_equals_naive(tensors, source_ids, labels, smoothing=0.1, num_items_in_batch=None, **options):
+    loss, nll = fused(tensors, source_ids, labels, smoothing, num_items_in_batch, **options)
+    expected_loss, expected_nll = naive(tensors, source_ids, labels, smoothing, num_items_in_batch)
+    torch.testing.assert_close(loss, expected_loss)
+    torch.testing.assert_close(nll, expected_nll)
+    assert not nll.requires_grad
+    # a factor behind the loss reaches the gradients
+    assert_same_gradients(gradients_of(3.0 * loss, tensors), gradients_of(3.0 * expected_loss, tensors))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("copying", [True, False])
+def test_loss_and_gradients_equal_the_naive_ones(copying, smoothing):
+    tensors, source_ids, labels = make()
+    assert_equals_naive(tensors if copying else without_copying(tensors), source_ids, labels, smoothing)
+
+
+# 12 rows have labels: chunks of one row, uneven ones, all rows, and more than there are
+@pytest.mark.parametrize("chunk_rows", [1, 5, 12, 100])
+def test_chunks_do_not_change_the_loss(chunk_rows):
+    assert_equals_naive(*make(), chunk_rows=chunk_rows)
+
+
+@pytest.mark.parametrize("items", [7, torch.tensor(7)])
+def test_divided_by_the_items_of_all_accumulated_batches(items):
+    assert_equals_naive(*make(), num_items_in_batch=items)
+
+
+def test_without_a_bias():
+    tensors, source_ids, labels = make()
+    assert_equals_naive({**tensors, "bias": None}, source_ids, labels)
+
+
+def test_equals_the_loss_of_the_log_probabilities():
+    tensors, source_ids, labels = make()
+    # that loss normalises once more, so the two differ for an attention that does not add up to one
+    scores = tensors["copy_attention"].detach().log().requires_grad_()
+    wanted = {**tensors, "copy_attention": scores}
+    hidden, weight, bias, gate_logits, _ = tensors.values()
+    log_probs = copy_log_probs(hidden @ weight.T + bias, gate_logits, scores.softmax(-1), source_ids)
+    expected_loss, expected_nll = smoothed_cross_entropy(log_probs, labels, 0.1)
+    loss, nll = fused({**tensors, "copy_attention": scores.softmax(-1)}, source_ids, labels)
+    torch.testing.assert_close(loss, expected_loss)
+    torch.testing.assert_close(nll, expected_nll)
+    actual, expected = (gradients_of(value, wanted) for value in (loss, expected_loss))
+    assert_same_gradients(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_accumulated_batches_equal_the_whole():
+    tensors, source_ids, labels = make()
+    whole = gradients_of(fused(tensors, source_ids, labels)[0], tensors)
+    items = (labels != -100).sum()
+    for part in ([0], [1, 2]):
+        rows = {name: tensor if name in ("weight", "bias") else tensor[part] for name, tensor in tensors.items()}
+        fused(rows, source_ids[part], labels[part], num_items_in_batch=items)[0].backward()
+    assert_same_gradients({name: tensor.grad for name, tensor in tensors.items()}, whole)
+
+
+@pytest.mark.parametrize("frozen", NAMES)
+def test_frozen_inputs_get_no_gradient_and_leave_the_others_alone(frozen):
+    tensors, source_ids, labels = make()
+    expected = gradients_of(fused(tensors, source_ids, labels)[0], tensors)
+    expected.pop(frozen)
+    tensors[frozen].requires_grad_(False)
+    assert_same_gradients(gradients_of(fused(tensors, source_ids, labels)[0], tensors), expected)
+
+
+def test_under_no_grad_the_same_loss_and_no_gradients_computed():
+    tensors, source_ids, labels = make()
+    loss, nll = fused(tensors, source_ids, labels)
+    with torch.no_grad(), torch.autograd.profiler.profile() as profile:
+        without, nll_without = fused(tensors, source_ids, labels)
+    torch.testing.assert_close(without, loss.detach(), rtol=0, atol=0)
+    torch.testing.assert_close(nll_without, nll, rtol=0, atol=0)
+    assert not without.requires_grad
+    # the projection with its bias is the only matrix product
+    products = {event.name for event in profile.function_events} & {"aten::addmm", "aten::addmm_", "aten::mm"}
+    assert products == {"aten::addmm"}
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_gradient_checkpointing(use_reentrant):
+    tensors, source_ids, labels = make()
+    expected = gradients_of(fused(tensors, source_ids, labels)[0], tensors)
+
+    def run(*values):
+        return fused(dict(zip(NAMES, values, strict=True)), source_ids, labels)[0]
+
+    checkpoint(run, *tensors.values(), use_reentrant=use_reentrant).backward()
+    assert_same_gradients({name: tensor.grad for name, tensor in tensors.items()}, expected)
+
+
+def test_a_kept_graph_gives_the_same_gradients_again():
+    tensors, source_ids, labels = make()
+    loss, _ = fused(tensors, source_ids, labels)
+    first = torch.autograd.grad(5.0 * loss, tensors.values(), retain_graph=True)
+    second = torch.autograd.grad(loss, tensors.values())
+    for one, other in zip(first, second, strict=True):
+        torch.testing.assert_close(one, 5.0 * other)
+
+
+@pytest.mark.parametrize("copying", [True, False])
+@pytest.mark.parametrize("items", [None, 4])
+def test_batch_without_labels_costs_nothing(copying, items):
+    tensors, source_ids, labels = make()
+    tensors = tensors if copying else without_copying(tensors)
+    loss, nll = fused(tensors, source_ids, torch.full_like(labels, -100), num_items_in_batch=items)
+    assert loss == 0
+    assert nll == 0
+    assert all((gradient == 0).all() for gradient in gradients_of(loss, tensors).values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("gate", [-100.0, 100.0])
+@pytest.mark.parametrize("label", [VOCABULARY - 1, 0])
+def test_finite_with_the_gate_far_to_one_side(dtype, gate, label):
+    """The label is nowhere in the source, or only in its padding, whose attention is zero."""
+    tensors, source_ids, labels = make(dtype)
+    tensors["gate_logits"] = torch.full(labels.shape, gate, dtype=dtype, requires_grad=True)
+    labels = torch.full_like(labels, label)
+    loss, nll = fused(tensors, source_ids, labels, num_items_in_batch=1)
+    assert loss.dtype == nll.dtype == torch.float32
+    assert loss.isfinite()
+    assert nll.isfinite()
+    gradients = gradients_of(loss, tensors)
+    for name, gradient in gradients.items():
+        assert gradient.isfinite().all(), name
+        assert gradient.dtype == dtype
+    # a gate that shuts out the right answer is told so
+    assert (gradients["gate_logits"].max() > 0.5) == (gate > 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_close(dtype):
+    tensors, source_ids, labels = make(dtype)
+    exact = {name: tensor.detach().double().requires_grad_() for name, tensor in tensors.items()}
+    loss, nll = fused(tensors, source_ids, labels, chunk_rows=5)
+    expected_loss, expected_nll = naive(exact, source_ids, labels)
+    tolerances = {"rtol": 8 * torch.finfo(dtype).eps, "atol": 4 * torch.finfo(dtype).eps, "check_dtype": False}
+    torch.testing.assert_close(loss, expected_loss, **tolerances)
+    torch.testing.assert_close(nll, expected_nll, **tolerances)
+    assert_same_gradients(gradients_of(loss, tensors), gradients_of(expected_loss, exact), **tolerances)
+
+
+def test_half_precision_keeps_what_a_scaled_loss_asks_for():
+    tensors, source_ids, labels = make(torch.float16)
+    exact = {name: tensor.detach().double().requires_grad_() for name, tensor in tensors.items()}
+    # divided by so many labels the gradients would be zero in half precision, were they cast before they are scaled
+    items, scale = 10_000_000, 2.0**20
+    actual = gradients_of(scale * fused(tensors, source_ids, labels, num_items_in_batch=items)[0], tensors)
+    expected = gradients_of(scale * naive(exact, source_ids, labels, num_items_in_batch=items)[0], exact)
+    assert_same_gradients(actual, expected, rtol=1e-2, atol=2e-3, check_dtype=False)
+
+
+def test_autocast_is_close_and_keeps_the_parameters_precision():
+    tensors, source_ids, labels = make(torch.float32)
+    expected = fused(tensors, source_ids, labels)[0]
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = fused(tensors, source_ids, labels)[0]
+    assert loss.dtype == torch.float32
+    # the products are bfloat16's, so not equal to the last bit
+    assert loss != expected
+    torch.testing.assert_close(loss, expected, rtol=2e-2, atol=0)
+    assert_same_gradients(gradients_of(loss, tensors), gradients_of(expected, tensors), rtol=5e-2, atol=2e-2)
+
+
+def test_uniform_scores_cost_the_logarithm_of_the_vocabulary():
+    tensors, source_ids, labels = make()
+    loss, nll = copy_cross_entropy(
+        torch.zeros(3, TARGET, WIDTH), torch.zeros(VOCABULARY, WIDTH), None, None, None, None, labels, 0.1
+    )
+    assert loss.item() == pytest.approx(math.log(VOCABULARY))
+    assert nll.item() == pytest.approx(math.log(VOCABULARY))
