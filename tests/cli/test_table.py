@@ -33,7 +33,8 @@ def test_tables_are_listed(run):
 def test_report_is_printed_and_written(run, workplace):
     output, errors = run("table", "made_up.yaml", "--scale", "tiny")
     assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")
-    assert "| references | 100.00 [100.00, 100.00] | 100.00 [100.00, 100.00] | 100 | 100 |" in output
+    *_, line = (line for line in output.splitlines() if line.startswith("| references"))
+    assert [cell.strip() for cell in line.split("|")[2:-1]] == ["100.00 [100.00, 100.00]"] * 2 + ["100"] * 2
     assert "Ours: made-up news, 40 test documents." in output
     assert errors.splitlines()[0] == "Somebody 2020, Table 1: Rows, scale tiny, in out/tables"
     assert "scoring references on xsum" in errors

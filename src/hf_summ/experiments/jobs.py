@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+from hf_summ.common.files import write_atomically
 from hf_summ.experiments.worker import BUSY, LOCK, RECORD, SETTINGS
-from hf_summ.training.files import write_atomically
 
 # of what a failed run has written, so much is looked through for its reason
 _TAIL = 20_000

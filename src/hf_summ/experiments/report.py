@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hf_summ import __version__
+from hf_summ.common.markdown import markdown_table
 from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.scoring import compare, verdict
 from hf_summ.experiments.tables import Row, Table
@@ -108,7 +109,7 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
-        lines += _scores(report, block)
+        lines.append(_scores(report, block))
         if report["baseline"] is not None:
             # one training a row says nothing of what another seed would change
             lines += [
@@ -117,7 +118,7 @@ def markdown(report: dict[str, Any]) -> str:
                 "documents, of one training each:",
                 "",
             ]
-            lines += _differences(report, block)
+            lines.append(_differences(report, block))
         for title, failed in (("Failed", True), ("Not run", False)):
             said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
             problems = [f"- {row['row']}: {row['problem']}" for row in said]
@@ -151,23 +152,23 @@ def _data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     return line + " Ours may be compared with each other, not with the published." if stands_for else line
 
 
-def _scores(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
     titles = [title_of(measure) for measure in measures]
     counted = any("parameters" in row for row in block["rows"])
     head = ["row", *(["parameters"] if counted else []), *titles, *(f"published {title}" for title in titles)]
-    lines = [_line(head), _line(["---"] * len(head))]
+    rows = []
     for row in block["rows"]:
         cells = [row["measures"][measure] for measure in measures]
         size = [f"{row['parameters'] / 1e6:.2f}M" if "parameters" in row else ""] if counted else []
-        lines.append(_line([row["row"], *size, *map(_value, cells), *(_number(cell["published"]) for cell in cells)]))
-    return lines
+        rows.append([row["row"], *size, *map(_value, cells), *(number(cell["published"]) for cell in cells)])
+    return markdown_table(head, rows)
 
 
-def _differences(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
     head = ["row", *(part for name in measures for part in (title_of(name), "published", ""))]
-    lines = [_line(head), _line(["---"] * len(head))]
+    rows = []
     for row in block["rows"]:
         if row["row"] == report["baseline"]:
             continue
@@ -176,24 +177,21 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
             cell = row["measures"][measure]
             ours = cell.get("difference")
             shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
-            cells += [shown, _number(cell["published_difference"], "+"), cell["verdict"] or "–"]
-        lines.append(_line([row["row"], *cells]))
-    return lines
+            cells += [shown, number(cell["published_difference"], "+"), cell["verdict"] or "–"]
+        rows.append([row["row"], *cells])
+    return markdown_table(head, rows)
 
 
 def _value(cell: dict[str, Any]) -> str:
     if "low" not in cell:
-        return _number(cell["value"])
+        return number(cell["value"])
     return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
 
 
-def _number(value: float | None, sign: str = "") -> str:
+def number(value: float | None, sign: str = "") -> str:
+    """A figure as a table shows it; a dash for none."""
     if value is None or math.isnan(value):
         return "–"
     # a count, or a figure that was printed without decimals
     is_whole = isinstance(value, int) or abs(value) >= 1000
     return f"{value:{sign},.0f}" if is_whole else f"{value:{sign}.2f}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

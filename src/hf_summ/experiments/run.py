@@ -11,6 +11,7 @@ from datasets import Dataset
 from filelock import FileLock
 from transformers import AutoProcessor
 
+from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.evaluation.statistics import corpus_statistics
 from hf_summ.experiments.judgements import judge_texts
@@ -32,7 +33,6 @@ from hf_summ.experiments.systems import (
     summaries_without_training,
 )
 from hf_summ.experiments.tables import Row, Table, load_table
-from hf_summ.training.files import write_atomically
 
 
 def say(message: str) -> None:

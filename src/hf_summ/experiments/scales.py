@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.experiments.tables import configs_folder
 from hf_summ.training.arguments import settings_of
 
@@ -43,7 +43,7 @@ def check_scale(name: str) -> None:
         ValueError: there is none.
     """
     if name not in SCALES:
-        raise ValueError(f"scale '{name}' is not known: one of {', '.join(SCALES)}")
+        raise ValueError(unknown_choice("scale", name, SCALES))
 
 
 def load_scale(architecture: str, name: str) -> Scale:

@@ -11,6 +11,7 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
+from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.toy_news import make_corpus
@@ -250,9 +251,8 @@ def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], sc
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            part = folder.with_name(f".{folder.name}.part")
-            make_corpus(part, **scale.toy_news)
-            part.rename(folder)
+            with moved_into_place(folder) as part:
+                make_corpus(part, **scale.toy_news)
     return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
@@ -281,7 +281,6 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], subwords: dict[s
             workplace.announce(f"fitting subwords on the training documents: {told}, tags {tags}")
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
-            part = folder.with_name(f".{folder.name}.part")
-            fit_processor(texts, tags=tags, **subwords).save_pretrained(part)
-            part.rename(folder)
+            with moved_into_place(folder) as part:
+                fit_processor(texts, tags=tags, **subwords).save_pretrained(part)
     return folder

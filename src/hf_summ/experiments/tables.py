@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 import hf_summ
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
 from hf_summ.training.arguments import flags_of, settings_of
 
@@ -34,6 +34,9 @@ STATISTICS = (
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
+_UNITS = ("words", "wordpieces")
+_ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
+_ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # what makes a row anything but a trained system: a row has at most one of them
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 
@@ -174,12 +177,12 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     table = Table(**values)
     known = _MEASURES_OF.get(table.kind)
     if known is None:
-        raise ValueError(f"kind '{table.kind}' is not known: one of {', '.join(_MEASURES_OF)}")
+        raise ValueError(unknown_choice("kind", table.kind, _MEASURES_OF))
     for measure in table.measures:
         if measure not in known:
-            raise ValueError(f"measure '{measure}' is not known{nearest(measure, known)}: one of {', '.join(known)}")
-    if table.unit not in ("words", "wordpieces"):
-        raise ValueError(f"unit '{table.unit}' is not known: words or wordpieces")
+            raise ValueError(unknown_choice("measure", measure, known))
+    if table.unit not in _UNITS:
+        raise ValueError(unknown_choice("unit", table.unit, _UNITS))
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
@@ -192,10 +195,10 @@ def _table(name: str, content: dict[str, Any]) -> Table:
 
 def _check_options(table: Table) -> None:
     for option in table.rouge:
-        if option not in ("score", "byte_limit", "word_limit"):
-            raise ValueError(f"rouge: option '{option}' is not known: score, byte_limit or word_limit")
-    if table.rouge.get("score", "fmeasure") not in ("fmeasure", "precision", "recall"):
-        raise ValueError(f"rouge: score '{table.rouge['score']}' is not known: fmeasure, precision or recall")
+        if option not in _ROUGE_OPTIONS:
+            raise ValueError(unknown_choice("rouge: option", option, _ROUGE_OPTIONS))
+    if table.rouge.get("score", "fmeasure") not in _ROUGE_SCORES:
+        raise ValueError(unknown_choice("rouge: score", table.rouge["score"], _ROUGE_SCORES))
 
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
@@ -241,7 +244,7 @@ def _check_row(row: Row) -> None:
     if kinds and kinds[0] != "unavailable" and trained:
         raise ValueError(f"{trained[0]} are of a training, which a row with {kinds[0]} has not")
     if row.extractive is not None and row.extractive not in METHODS:
-        raise ValueError(f"extractive '{row.extractive}' is not known: one of {', '.join(METHODS)}")
+        raise ValueError(unknown_choice("extractive", row.extractive, METHODS))
     if row.language_model is not None and not (row.text and row.percentile):
         raise ValueError("language_model judges a `text` at a `percentile`: give both")
     for name in row.decoding:

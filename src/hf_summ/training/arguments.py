@@ -17,7 +17,7 @@ from transformers.hf_argparser import string_to_bool
 from transformers.integrations import is_tensorboard_available
 
 from hf_summ.common.flags import flag, names, with_default
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.overrides import parse_overrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
@@ -236,8 +236,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     def _check_metrics(self):
         for metric in self.metrics:
             if metric not in METRICS:
-                hint = nearest(metric, METRICS) or f"; choose of {', '.join(METRICS)}"
-                raise ValueError(f"--metrics {metric}: there is no such metric{hint}")
+                raise ValueError(unknown_choice("--metrics", metric, METRICS))
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:
