@@ -4,7 +4,7 @@ import pytest
 from transformers import BertConfig, EncoderDecoderConfig, T5Config
 
 from hf_summ import GdlfConfig
-from hf_summ.training.overrides import apply_overrides, parse_overrides
+from hf_summ.training.overrides import apply_overrides, override_item, parse_overrides
 
 
 def nested() -> EncoderDecoderConfig:
@@ -22,6 +22,11 @@ def test_values_are_json_and_bare_words_are_strings():
         "a.b": None,
         "x": True,
     }
+
+
+@pytest.mark.parametrize("value", ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}])
+def test_items_are_read_back_as_their_values(value):
+    assert parse_overrides([override_item("key", value)]) == {"key": value}
 
 
 @pytest.mark.parametrize(

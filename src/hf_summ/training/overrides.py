@@ -34,6 +34,14 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     return overrides
 
 
+def override_item(key: str, value: Any) -> str:
+    """The item `key=JSON` that `parse_overrides` reads back as the value; a string is bare where it may be."""
+    is_word = isinstance(value, str) and not value.startswith(("[", "{", '"'))
+    if is_word and parse_overrides([f"{key}={value}"])[key] == value:
+        return f"{key}={value}"
+    return f"{key}={json.dumps(value, separators=(',', ':'))}"
+
+
 def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     """A new config of the same class with the overrides merged in, all of them checked together.
 
