@@ -72,7 +72,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
             "--data news: say in place of which data set: cnn_dailymail, xsum, as NAME=FOLDER",
         ),
         (["two.yaml", "--data", "xsun=news"], "--data xsun: two has no such data set; did you mean xsum?"),
-        (["made_up.yaml", "--data", "nowhere"], "nowhere is no folder"),
+        (["made_up.yaml", "--data", "nowhere"], "nowhere is not a folder"),
         (["made_up.yaml", "--data", "out"], "out: there is no train.jsonl: it must hold one file for train"),
         (
             ["made_up.yaml", "--max_stepps", "3"],

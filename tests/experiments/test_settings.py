@@ -128,7 +128,7 @@ def test_splits_may_be_links_to_files_of_other_names(tmp_path):
 
 
 def test_folders_that_hold_no_splits_are_told(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is no folder: name one that holds train, validation and test"):
+    with pytest.raises(ValueError, match="nowhere is not a folder: name one that holds train, validation and test"):
         split_files(tmp_path / "nowhere")
     (tmp_path / "train.jsonl").touch()
     with pytest.raises(ValueError, match=r"there is no validation\.jsonl: it must hold one file for validation \(\.j"):

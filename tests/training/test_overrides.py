@@ -69,7 +69,11 @@ def test_dotted_keys_reach_nested_configs():
         (GdlfConfig, {"zzz": 2}, "no key 'zzz' of gdlf; it has .*d_model, "),
         (T5Config, {"num_layer": 2}, "no key 'num_layer' of t5; did you mean num_layers?"),
         (nested, {"encoder.hiden_size": 2}, "no key 'hiden_size' under encoder; did you mean hidden_size?"),
-        (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "encoder_kernel_sizes is a list of 7; '9' is no index from 0 to 6"),
+        (
+            GdlfConfig,
+            {"encoder_kernel_sizes.9": 3},
+            "encoder_kernel_sizes is a list of 7; '9' is not an index from 0 to 6",
+        ),
         (GdlfConfig, {"d_model.x": 3}, "d_model is 256 and holds no 'x'"),
         (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
         (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),

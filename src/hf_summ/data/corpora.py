@@ -56,7 +56,7 @@ class Reading:
         """The value of the option that the format has; None where it has none.
 
         Raises:
-            ValueError: there is no such format, the option is another format's, or its value is none that can occur.
+            ValueError: there is no such format, the option is another format's, or its value cannot occur.
         """
         return check_format(self.data_format, self.min_score, self.density_bin)
 
@@ -149,7 +149,7 @@ class Corpus(Reading):
             trust_remote_code: handed to `datasets`, whose versions from 4 on say that they run no data set's code.
 
         Raises:
-            ValueError: see `check`; a line that is no row (cut-off JSON, wrong number of CSV fields, not UTF-8);
+            ValueError: see `check`; a line that is not a row (cut-off JSON, wrong number of CSV fields, not UTF-8);
                 missing or unusable columns; paired files of different length; no row that is not blank, or none that
                 passes the format's option. Messages name file and line.
             OSError: the data set cannot be reached.

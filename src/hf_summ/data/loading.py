@@ -93,7 +93,7 @@ class Survey:
         """Counts a row.
 
         Raises:
-            ValueError: its document or summary is no text, or a list where those before it are none.
+            ValueError: its document or summary is not text, or a list where those before it are not.
         """
         self.rows += 1
         is_whole = True

@@ -63,7 +63,9 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder: name one that holds train, validation and test as .jsonl or the like")
+        raise ValueError(
+            f"{folder} is not a folder: name one that holds train, validation and test as .jsonl or the like"
+        )
     if data_format is not None:
         for split in SPLITS:
             format_of(data_format).locate(str(folder), split)

@@ -148,7 +148,7 @@ def load_table(name: str) -> Table:
     """A table by its name, or from a .yaml file of the user's.
 
     Raises:
-        ValueError: there is no such table or file, it is no YAML, or an entry of it cannot be (file and row are named).
+        ValueError: there is no such table or file, it is not YAML, or an entry of it is wrong (file and row are named).
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
@@ -170,7 +170,7 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
     for key, kind in (("measures", list), ("rows", list), ("notes", list), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
-            raise ValueError(f"{key}: {content[key]!r} is no {'list' if kind is list else 'mapping of data sets'}")
+            raise ValueError(f"{key}: {content[key]!r} is not a {'list' if kind is list else 'mapping of data sets'}")
     content = content | {key: tuple(content[key]) for key in ("measures", "notes") if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
@@ -188,7 +188,7 @@ def _table(name: str, content: dict[str, Any]) -> Table:
         if names.count(row) > 1:
             raise ValueError(f"row '{row}' stands twice: rows need names of their own")
     if table.baseline is not None and table.baseline not in names:
-        raise ValueError(f"baseline '{table.baseline}' is no row{nearest(table.baseline, names)}")
+        raise ValueError(f"baseline '{table.baseline}' is not a row{nearest(table.baseline, names)}")
     _check_options(table)
     return table
 
@@ -203,7 +203,7 @@ def _check_options(table: Table) -> None:
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
     if not isinstance(entry, dict) or "row" not in entry:
-        raise ValueError(f"rows: {entry!r} is no row: it needs `row:` with its name")
+        raise ValueError(f"rows: {entry!r} is not a row: it needs `row:` with its name")
     name, datasets = entry["row"], table["datasets"]
     try:
         _check_keys(entry, Row, "row")
@@ -213,13 +213,13 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
                 raise ValueError(f"published: say of which of the data sets {', '.join(datasets)}")
             published = {next(iter(datasets)): published}
         if not isinstance(published, dict):
-            raise ValueError(f"published: {published!r} is no list of figures, nor one for each data set")
+            raise ValueError(f"published: {published!r} is not a list of figures, nor one for each data set")
         for dataset, figures in published.items():
             if dataset not in datasets:
-                raise ValueError(f"published: {dataset} is no data set of the table{nearest(dataset, datasets)}")
+                raise ValueError(f"published: {dataset} is not a data set of the table{nearest(dataset, datasets)}")
             wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
             if wrong:
-                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is no number: null stands for none")
+                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is not a number: null stands for none")
             if len(figures) != len(table["measures"]):
                 raise ValueError(
                     f"published: {dataset} has {len(figures)} figures for {len(table['measures'])} measures"
@@ -249,7 +249,7 @@ def _check_row(row: Row) -> None:
         raise ValueError("language_model judges a `text` at a `percentile`: give both")
     for name in row.decoding:
         if name not in flags_of("decoding"):
-            raise ValueError(f"decoding: {name} is no flag of decoding{nearest(name, flags_of('decoding'))}")
+            raise ValueError(f"decoding: {name} is not a flag of decoding{nearest(name, flags_of('decoding'))}")
 
 
 def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from transformers.integrations import is_tensorboard_available
 from hf_summ.common.flags import flag, names, with_default
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.evaluation.rouge import MODES
 from hf_summ.training.overrides import parse_overrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
@@ -256,7 +257,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         """Raises ValueError for a score that the run does not compute, and for a name that is a slip of the pen."""
         name = self.metric_for_best_model.removeprefix("eval_")
         told = f"--metric_for_best_model {self.metric_for_best_model}"
-        ways = [(metric, mode) for metric in METRICS for mode in ("rouge_score", "rouge155")]
+        ways = [(metric, mode) for metric in METRICS for mode in MODES]
         known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
         computing = [way for way in ways if name in score_names(*way)]
         if not computing:
@@ -333,8 +334,8 @@ def read_settings(path: str) -> dict[str, Any]:
     """A YAML or JSON file of flags as settings: each flag that it names with the value that the command line gives it.
 
     Raises:
-        ValueError: no such file, another ending, not readable as YAML or JSON, not a mapping, a key that is no flag, or
-            a wrong value.
+        ValueError: no such file, another ending, not readable as YAML or JSON, not a mapping, a key that is not a
+            flag, or a wrong value.
     """
     content = _read_mapping(path)
     try:
@@ -347,7 +348,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a mapping as a file has it; null, which takes a setting away, stays None.
 
     Raises:
-        ValueError: a key that is no flag (the nearest is named), or a wrong value.
+        ValueError: a key that is not a flag (the nearest is named), or a wrong value.
     """
     settings: dict[str, Any] = {}
     tokens: list[str] = []

@@ -107,7 +107,9 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     else:
         config = AutoConfig.for_model(arguments.model_type)
     if not config.is_encoder_decoder:
-        raise ValueError(f"{config.model_type} is no encoder-decoder; this recipe trains seq2seq models such as bart")
+        raise ValueError(
+            f"{config.model_type} is not an encoder-decoder; this recipe trains seq2seq models such as bart"
+        )
     overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
         overrides = _overrides_of_a_checkpoint(config, overrides)

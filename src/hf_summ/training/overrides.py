@@ -14,7 +14,7 @@ BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map"
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """`["key=JSON", ...]` as a mapping; what is no JSON is taken as a string, and of equal keys the last one wins.
+    """`["key=JSON", ...]` as a mapping; what is not JSON is taken as a string, and of equal keys the last one wins.
 
     Raises:
         ValueError: an item without `=` or without a key, or JSON that breaks off.
@@ -86,7 +86,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
             if not part.isdigit() or int(part) >= len(node):
                 raise ValueError(
                     f"--config_overrides {key}: {node_name} is a list of {len(node)}; "
-                    f"{part!r} is no index from 0 to {len(node) - 1}"
+                    f"{part!r} is not an index from 0 to {len(node) - 1}"
                 )
             index = int(part)
         else:
