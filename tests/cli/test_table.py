@@ -88,6 +88,14 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
     assert not list((workplace / "out").iterdir())
 
 
+def test_help_tells_the_defaults(capsys):
+    with pytest.raises(SystemExit):
+        main(["table", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "full is the paper's own configuration (default: small)" in text
+    assert "which tables share (default: out/tables)" in text
+
+
 def test_unknown_scale_is_told(capsys):
     with pytest.raises(SystemExit) as end:
         main(["table", "gdlf_4", "--scale", "huge"])

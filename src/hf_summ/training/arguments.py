@@ -20,16 +20,8 @@ from hf_summ.common.flags import flag, names, with_default
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.evaluation.rouge import MODES
-from hf_summ.training.overrides import parse_overrides
+from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
-
-
-class _MergeOverrides(argparse.Action):
-    """Items `key=JSON` into a mapping, the later over the earlier."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        before = getattr(namespace, self.dest, {})
-        setattr(namespace, self.dest, {**before, **parse_overrides(typing.cast(list[str], values))})
 
 
 @dataclass
@@ -53,7 +45,7 @@ class ModelArguments:
         "values of the model's configuration as key=JSON, dotted keys allowed; repeatable",
         default={},
         unset="none",
-        action=_MergeOverrides,
+        action=MergeOverrides,
         nargs="+",
     )
     cache_dir: str | None = flag(
@@ -406,7 +398,7 @@ class _Parser(HfArgumentParser):
         if settings.get("type") is string_to_bool:
             # transformers wants a value of those that are neither on nor off by default
             settings |= {"nargs": "?", "const": True}
-        if settings.get("action") is _MergeOverrides:
+        if settings.get("action") is MergeOverrides:
             del settings["type"]
         elif default is None and settings.get("nargs") != "+" and "type" in settings:
             settings["type"] = _or_null(settings["type"])

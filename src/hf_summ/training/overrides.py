@@ -1,8 +1,9 @@
 """Config values from the command line: `key=JSON`, with dotted keys into nested configs and lists."""
 
+import argparse
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
@@ -32,6 +33,15 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
             value = text
         overrides[key.strip()] = value
     return overrides
+
+
+class MergeOverrides(argparse.Action):
+    """Items `key=JSON` of a flag that may be repeated, as one mapping."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Puts the items over those that came before."""
+        before = getattr(namespace, self.dest, {})
+        setattr(namespace, self.dest, {**before, **parse_overrides(cast(list[str], values))})
 
 
 def override_item(key: str, value: Any) -> str:
