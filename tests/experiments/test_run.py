@@ -314,8 +314,8 @@ def test_missing_text_is_told_at_the_door(tmp_path):
     [
         ({"name": "gdlf_44"}, r"there is no table gdlf_44; did you mean gdlf_4\?"),
         ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?. It has xsum"),
-        ({"data": {"xsum": "nowhere"}}, "nowhere is no folder: name one that holds train, validation and test"),
-        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat, .* did you mean learning_rate\?"),
+        ({"data": {"xsum": "nowhere"}}, "nowhere is not a folder: name one that holds train, validation and test"),
+        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat; did you mean --learning_rate\?"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):

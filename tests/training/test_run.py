@@ -212,7 +212,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"config_overrides": {"encoder_layer": 1}}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
         ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
         ({"model_type": "gdfl"}, "--model_type gdfl: there is no such architecture; did you mean gdlf?"),
-        ({"model_type": "bert"}, "bert is no encoder-decoder"),
+        ({"model_type": "bert"}, "bert is not an encoder-decoder"),
         ({"model_type": None}, "name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights"),
         ({"tokenizer_name": None}, "name a processor or tokenizer: .* `hf-summ vocabulary` makes one"),
         ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),

@@ -15,7 +15,7 @@ import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.common.messages import one_line
-from hf_summ.data import SummarizationCollator, load_corpus
+from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
@@ -96,7 +96,8 @@ def set_up(arguments: RunArguments) -> Parts:
     checkpoint = _checkpoint_to_resume(training) if training.do_train else None
     scorer = _scorer(arguments)
     with training.main_process_first(desc="loading the corpus"):
-        corpus = _needed_splits(_load_corpus(arguments), arguments)
+        access = arguments.model.cache_dir, arguments.model.token, arguments.model.trust_remote_code
+        corpus = _needed_splits(arguments.corpus.load(*access), arguments)
     set_seed(training.seed)
     model, processor, lengths = build(arguments)
     check_patterns(model, rates)
@@ -171,25 +172,6 @@ def _set_up_logging(arguments: RunArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if arguments.training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
-
-
-def _load_corpus(arguments: RunArguments) -> datasets.DatasetDict:
-    data, model = arguments.data, arguments.model
-    return load_corpus(
-        dataset_name=data.dataset_name,
-        dataset_config_name=data.dataset_config_name,
-        train_file=data.train_file,
-        validation_file=data.validation_file,
-        test_file=data.test_file,
-        text_column=data.text_column,
-        summary_column=data.summary_column,
-        cache_dir=model.cache_dir,
-        token=model.token,
-        trust_remote_code=model.trust_remote_code,
-        data_format=data.data_format,
-        min_score=data.min_score,
-        density_bin=data.density_bin,
-    )
 
 
 def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> datasets.DatasetDict:
@@ -315,8 +297,8 @@ def _publish(trainer: SummarizationTrainer, arguments: RunArguments) -> None:
     card = {"tasks": "summarization", "tags": ["summarization", "hf_summ"], "language": arguments.data.language}
     if arguments.model.model_name_or_path is not None:
         card["finetuned_from"] = arguments.model.model_name_or_path
-    if arguments.data.dataset_name is not None:
-        card |= {"dataset_tags": arguments.data.dataset_name, "dataset": arguments.data.dataset_name}
+    if arguments.corpus.dataset_name is not None:
+        card |= {"dataset_tags": arguments.corpus.dataset_name, "dataset": arguments.corpus.dataset_name}
     if arguments.training.push_to_hub:
         trainer.push_to_hub(**card)
     else:
