@@ -61,6 +61,11 @@ def load_corpus(
     scored on `summary`, `references` is there for scoring with several. Blank members of both lists are left out.
 
     Args:
+        dataset_name, dataset_config_name: a data set on the Hub or a folder, and its configuration.
+        train_file, validation_file, test_file: a file for each split; see above.
+        text_column, summary_column: columns of documents and summaries; guessed unless given.
+        cache_dir: where downloads and converted files are kept; `datasets`' own place unless given.
+        token: of the Hub, for private data sets.
         trust_remote_code: handed to `datasets`, whose versions from 4 on say that they run no data set's code.
         data_format: how the files were distributed; they may then be folders, of which the split's part is taken.
             `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt. `multi_news`: X.src and

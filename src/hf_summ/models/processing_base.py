@@ -102,14 +102,28 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature(features, tensor_type=return_tensors)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords with the end token."""
+        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords with the end token.
+
+        Args:
+            texts: the documents.
+            length: None does not cut.
+            show_progress: a bar for what takes long.
+        """
         input_ids = [self._end(row, length) for row in self._subwords(texts)]
         return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100."""
+        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100.
+
+        Args:
+            features: one mapping a row, or one mapping of lists.
+            padding: True or `longest`, `max_length` (of the source), False.
+            max_length: the length for `max_length`.
+            pad_to_multiple_of: round lengths up to a multiple of this.
+            return_tensors: `pt`, or None for lists.
+        """
         return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
 
     def align(self, config) -> None:
