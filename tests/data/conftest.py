@@ -1,3 +1,5 @@
+"""What the tests of corpora share."""
+
 import pytest
 
 from hf_summ.data import load_corpus

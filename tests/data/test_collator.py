@@ -1,3 +1,5 @@
+"""Batches: rows padded by the processor, decoder inputs made by the model."""
+
 import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, BertConfig, BertModel

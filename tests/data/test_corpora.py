@@ -1,3 +1,5 @@
+"""Corpora from files and from the Hub: columns, splits, blank rows, the cache."""
+
 import json
 import logging
 import os

@@ -1,12 +1,12 @@
+"""LCSTS as it is distributed: parts, scores, what is wrong with a file."""
+
 import json
 import random
-from pathlib import Path
 
 import pytest
 
 from tests.data.files import write
-
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "lcsts_part3"
+from tests.shared_data import SHARED_DATA, reads_shared_data
 
 
 def part(rows):
@@ -130,9 +130,9 @@ def test_lcsts_that_is_not_there(load, tmp_path, name, message):
         load(test_file=tmp_path / name, data_format="lcsts")
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="needs the LCSTS pairs in ../shared/data/lcsts_part3")
+@reads_shared_data("lcsts_part3")
 def test_the_published_test_set_has_725_pairs(load, tmp_path):
-    files = [SHARED / f"{split}.jsonl" for split in ("test", "validation")]
+    files = [SHARED_DATA / "lcsts_part3" / f"{split}.jsonl" for split in ("test", "validation")]
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
     texts = [(row["summary"], row["document"], row["human_label"]) for row in rows]
     loaded = load(test_file=write(tmp_path / "PART_III.txt", part(texts)), data_format="lcsts")["test"]

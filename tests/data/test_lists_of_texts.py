@@ -1,14 +1,15 @@
+"""Columns that hold several documents or several references."""
+
 import json
 import logging
-from pathlib import Path
 
 import datasets
 import pytest
 
 from hf_summ.data import split_sentences
 from tests.data.files import ROWS, json_lines, write
+from tests.shared_data import SHARED_DATA, reads_shared_data
 
-SHARED = Path(__file__).parents[3] / "shared" / "data"
 CLUSTERS = [
     {"documents": ["One. Two.", "Three."], "summary": "s", "id": 1},
     {"documents": ["Four."], "summary": "t", "id": 2},
@@ -170,17 +171,17 @@ def test_lists_are_no_texts_to_the_cache(load, tmp_path):
 # real sets
 
 
-@pytest.mark.skipif(not (SHARED / "neus_multidoc").is_dir(), reason="needs ../shared/data/neus_multidoc")
+@reads_shared_data("neus_multidoc")
 def test_real_clusters_of_three_documents(load):
-    loaded = load(test_file=SHARED / "neus_multidoc" / "test.jsonl.gz")["test"]
+    loaded = load(test_file=SHARED_DATA / "neus_multidoc" / "test.jsonl.gz")["test"]
     assert len(loaded) == 307
     assert all(row["document"] == "\n\n".join(row["documents"]) for row in loaded)
     assert {len(documents) for documents in loaded["documents"]} == {3}
 
 
-@pytest.mark.skipif(not (SHARED / "scitldr_a").is_dir(), reason="needs ../shared/data/scitldr_a")
+@reads_shared_data("scitldr_a")
 def test_real_rows_with_several_references(load):
-    loaded = load(test_file=SHARED / "scitldr_a" / "test.jsonl.gz")["test"]
+    loaded = load(test_file=SHARED_DATA / "scitldr_a" / "test.jsonl.gz")["test"]
     assert len(loaded) == 618
     assert all(row["references"][0] == row["summary"] for row in loaded)
     assert {len(references) for references in loaded["references"]} == {2, 3, 4}

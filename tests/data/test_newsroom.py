@@ -1,3 +1,5 @@
+"""Newsroom's rows and their density bins."""
+
 import logging
 
 import datasets

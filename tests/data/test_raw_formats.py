@@ -1,3 +1,5 @@
+"""Formats by their names, and options that belong to one of them."""
+
 import datasets
 import pytest
 

@@ -1,3 +1,5 @@
+"""Files of rows and aligned pairs that cannot be read: each says what and where."""
+
 import gzip
 import json
 

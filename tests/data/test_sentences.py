@@ -1,3 +1,5 @@
+"""Where sentences end, by either splitter."""
+
 import random
 import sys
 

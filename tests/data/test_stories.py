@@ -1,3 +1,5 @@
+"""CNN/DailyMail's .story files."""
+
 import logging
 
 import pytest

@@ -1,3 +1,5 @@
+"""The made-up news: what determines a summary, and what no part shares with another."""
+
 import json
 import re
 import subprocess

@@ -1,3 +1,5 @@
+"""Subwords fitted on texts, and the tokenizer made of them."""
+
 import pytest
 from transformers import AutoTokenizer
 

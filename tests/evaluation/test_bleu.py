@@ -1,3 +1,5 @@
+"""BLEU against sacrebleu, and by hand."""
+
 import sys
 
 import numpy as np

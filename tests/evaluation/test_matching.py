@@ -1,3 +1,5 @@
+"""Longest matches of a summary in its document."""
+
 import time
 
 import numpy as np

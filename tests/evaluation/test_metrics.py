@@ -1,3 +1,5 @@
+"""The measures as classes of the library evaluate."""
+
 import subprocess
 import sys
 

@@ -1,3 +1,5 @@
+"""Novel n-grams, copied fragments and repetition, by hand."""
+
 import math
 import re
 

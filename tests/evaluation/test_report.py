@@ -1,3 +1,5 @@
+"""The report of `hf-summ evaluate`: its figures are those of the functions."""
+
 import json
 
 import pytest

@@ -1,7 +1,8 @@
+"""ROUGE in both modes: by hand, and against the package rouge-score."""
+
 import gzip
 import json
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import rouge, rouge_scores
 from hf_summ.evaluation.rouge import METRICS
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
+from tests.shared_data import SHARED_DATA, reads_shared_data
 
 PREDICTIONS = ["The mayor opened a bridge. It cost 12 million.", "Nothing in common"]
 REFERENCES = ["It cost 12 millions. The mayor opened the bridge.", "Quite another text"]
@@ -58,12 +58,10 @@ def test_scores_are_those_of_the_package_on_made_up_texts(rows, use_stemmer):
     assert_same_as_the_package(predictions, references, use_stemmer)
 
 
+@reads_shared_data("cnn_highlights", "scitldr_a")
 @pytest.mark.parametrize("name", ["cnn_highlights", "scitldr_a"])
 def test_scores_are_those_of_the_package_on_real_texts(name):
-    file = DATA / name / "test.jsonl.gz"
-    if not file.is_file():
-        pytest.skip(f"{file} is not there")
-    with gzip.open(file, "rt", encoding="utf-8") as lines:
+    with gzip.open(SHARED_DATA / name / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line, _ in zip(lines, range(60), strict=False)]
     # sentences on lines of their own
     predictions = ["\n".join(row["document"][:600].split(". ")) for row in rows]

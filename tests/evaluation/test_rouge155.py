@@ -1,3 +1,5 @@
+"""ROUGE against the Perl script ROUGE-1.5.5 itself, and against its definitions."""
+
 import random
 import warnings
 from collections import Counter

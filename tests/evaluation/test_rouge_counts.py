@@ -1,3 +1,5 @@
+"""Counts of matches against full tables."""
+
 import random
 
 import pytest

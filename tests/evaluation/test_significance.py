@@ -1,3 +1,5 @@
+"""Bootstrap intervals against resamples drawn one by one."""
+
 import shutil
 import subprocess
 

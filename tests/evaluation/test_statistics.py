@@ -1,3 +1,5 @@
+"""Statistics of a corpus, by hand."""
+
 import re
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Files of predictions, references and sources."""
+
 import gzip
 import json
 

@@ -1,3 +1,5 @@
+"""tf-idf, LexRank and TextRank against their definitions."""
+
 import math
 import sys
 from collections import Counter

@@ -1,3 +1,5 @@
+"""Summaries of a document's own sentences, by every method."""
+
 import sys
 
 import pytest

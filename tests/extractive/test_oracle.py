@@ -1,3 +1,5 @@
+"""The greedy oracle against search by ROUGE."""
+
 import numpy as np
 import pytest
 

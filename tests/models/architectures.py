@@ -15,6 +15,9 @@ from hf_summ.models import (
 )
 from hf_summ.models.configuration_base import SummarizationConfig
 
+# of every tiny model
+VOCAB_SIZE = 40
+
 
 @dataclass
 class Architecture:
@@ -36,6 +39,10 @@ class Architecture:
     @property
     def model_type(self) -> str:
         return self.config_class.model_type
+
+    @property
+    def end_token_id(self) -> int:
+        return self.config().eos_token_id
 
     @property
     def name(self) -> str:
@@ -69,8 +76,7 @@ class Architecture:
         generator = torch.Generator().manual_seed(seed)
         lengths = torch.tensor([max(length - 4 * row, 2) for row in range(rows)])
         mask = (torch.arange(length)[None] < lengths[:, None]).long()
-        vocab_size = self.settings["vocab_size"]
-        inputs = {"input_ids": torch.randint(4, vocab_size, (rows, length), generator=generator) * mask}
+        inputs = {"input_ids": torch.randint(4, VOCAB_SIZE, (rows, length), generator=generator) * mask}
         inputs["attention_mask"] = mask
         for name, size in self.source_fields.items():
             inputs[name] = torch.randint(1, size, (rows, length), generator=generator) * mask
@@ -79,7 +85,7 @@ class Architecture:
     def labels(self, rows: int = 3, length: int = 6, seed: int = 1) -> torch.Tensor:
         """Rows of different lengths, padded with -100."""
         generator = torch.Generator().manual_seed(seed)
-        labels = torch.randint(4, self.settings["vocab_size"], (rows, length), generator=generator)
+        labels = torch.randint(4, VOCAB_SIZE, (rows, length), generator=generator)
         for row in range(1, rows):
             labels[row, length - row :] = -100
         return labels
@@ -90,7 +96,7 @@ GDLF = Architecture(
     GdlfForConditionalGeneration,
     GdlfProcessor,
     settings={
-        "vocab_size": 40,
+        "vocab_size": VOCAB_SIZE,
         "d_model": 16,
         "encoder_layers": 3,
         "decoder_layers": 2,
@@ -114,7 +120,7 @@ COPY_TRANSFORMER = Architecture(
     CopyTransformerForConditionalGeneration,
     CopyTransformerProcessor,
     settings={
-        "vocab_size": 40,
+        "vocab_size": VOCAB_SIZE,
         "d_model": 16,
         "encoder_layers": 2,
         "decoder_layers": 2,
@@ -136,7 +142,7 @@ COPY_TRANSFORMER = Architecture(
 
 TINY_BERT = {
     "model_type": "bert",
-    "vocab_size": 40,
+    "vocab_size": VOCAB_SIZE,
     "hidden_size": 8,
     "num_hidden_layers": 4,
     "num_attention_heads": 2,

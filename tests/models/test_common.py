@@ -15,7 +15,7 @@ from transformers import (
 
 from hf_summ.data import SummarizationCollator
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, Architecture
+from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture
 
 DECODINGS = {
     "greedy": {"num_beams": 1},
@@ -45,12 +45,12 @@ def trainable(model) -> list[tuple[str, torch.nn.Parameter]]:
     return [(name, value) for name, value in model.named_parameters() if value.requires_grad]
 
 
-def assert_same_texts(first: torch.Tensor, second: torch.Tensor) -> None:
+def assert_same_texts(first: torch.Tensor, second: torch.Tensor, end_token_id: int) -> None:
     """Equal but for padding: a row that ended earlier is padded with the end token by beams, and with pad alone."""
     for one, other in zip(first.tolist(), second.tolist(), strict=True):
         longest = max(len(one), len(other))
         one, other = (row + [0] * (longest - len(row)) for row in (one, other))
-        ends = [row.index(2) + 1 if 2 in row else longest for row in (one, other)]
+        ends = [row.index(end_token_id) + 1 if end_token_id in row else longest for row in (one, other)]
         assert one[: ends[0]] == other[: ends[1]]
 
 
@@ -100,7 +100,8 @@ def test_batched_decoding_equals_each_document_alone(architecture, decoding):
     sequences = settings.get("num_return_sequences", 1)
     for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
         alone = generate(model, {name: value[row : row + 1, :length] for name, value in inputs.items()}, **settings)
-        assert_same_texts(together[row * sequences : (row + 1) * sequences], alone)
+        own = together[row * sequences : (row + 1) * sequences]
+        assert_same_texts(own, alone, architecture.end_token_id)
 
 
 @pytest.mark.parametrize("num_beams", [1, 3])
@@ -112,7 +113,8 @@ def test_teacher_forced_scores_equal_those_of_generate(architecture, num_beams):
     beams = outputs.get("beam_indices")
     transitions = model.compute_transition_scores(outputs.sequences, outputs.scores, beams, normalize_logits=True)
     forced = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits
-    forced[:, :, 2] = -torch.inf  # min_new_tokens keeps the end out
+    # min_new_tokens keeps the end out
+    forced[:, :, architecture.end_token_id] = -torch.inf
     scores = forced.log_softmax(-1).gather(-1, outputs.sequences[:, 1:, None])[..., 0]
     torch.testing.assert_close(transitions.double(), scores.double(), rtol=1e-5, atol=1e-5)
 
@@ -185,8 +187,8 @@ def test_half_precision_stays_close(architecture, dtype):
 
 
 def test_label_outside_the_vocabulary_is_named(architecture):
-    for label in (40, -1):
-        with pytest.raises(ValueError, match=f"label {label} is outside the vocabulary of 40"):
+    for label in (VOCAB_SIZE, -1):
+        with pytest.raises(ValueError, match=f"label {label} is outside the vocabulary of {VOCAB_SIZE}"):
             architecture.model()(**architecture.inputs(), labels=torch.full((3, 2), label))
 
 

@@ -14,7 +14,7 @@ from transformers import (
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
-from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT, VOCAB_SIZE
 from tests.models.naive import NaiveModel, assert_equals_naive
 from tests.models.pretrained import build
 
@@ -329,9 +329,9 @@ def test_vocabulary_of_bert_cannot_be_resized(conditioned):
     for model in (COPY_TRANSFORMER_BERT.model(), conditioned):
         with pytest.raises(ValueError, match="cannot be resized to 44"):
             model.resize_token_embeddings(44)
-        assert model.get_input_embeddings().weight.shape[0] == model.lm_head.weight.shape[0] == 40
+        assert model.get_input_embeddings().weight.shape[0] == model.lm_head.weight.shape[0] == VOCAB_SIZE
         # what scripts do with any tokenizer
-        assert model.resize_token_embeddings(40) is model.get_input_embeddings()
+        assert model.resize_token_embeddings(VOCAB_SIZE) is model.get_input_embeddings()
 
 
 @pytest.mark.parametrize("variant", ["copy attention of its own", "stacking", "concatenation", "BERT in both"])
@@ -375,7 +375,7 @@ def test_memory_of_the_encoder_is_linear_in_the_length(kind):
     encoder = COPY_TRANSFORMER.model(convolutional_attention=kind).get_encoder().float()
 
     def peak(length):
-        ids, mask = torch.randint(4, 40, (2, length)), torch.ones(2, length, dtype=torch.long)
+        ids, mask = torch.randint(4, VOCAB_SIZE, (2, length)), torch.ones(2, length, dtype=torch.long)
         mask[1, length // 2 :] = 0
         with torch.no_grad():
             return peak_mebibytes(lambda: encoder(input_ids=ids, attention_mask=mask))
@@ -389,6 +389,6 @@ def test_document_of_fifty_thousand_tokens():
     model = COPY_TRANSFORMER.model(
         **settings, **{**ON_BERT, "bert_config": bert, "bert_window_size": 512, "bert_window_stride": 256}
     )
-    ids = torch.randint(4, 40, (1, 50_000))
+    ids = torch.randint(4, VOCAB_SIZE, (1, 50_000))
     generated = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=2, min_new_tokens=2)
     assert generated.shape == (1, 3)

@@ -10,7 +10,7 @@ from transformers import (
 )
 
 from hf_summ.models import CopyTransformerForConditionalGeneration
-from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT
+from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT, VOCAB_SIZE
 from tests.models.pretrained import build
 
 
@@ -121,7 +121,7 @@ def test_impossible_conditioning_is_named(conditioned, keys):
 @pytest.mark.parametrize("mask_token_id", [None, 103])
 def test_language_model_needs_its_mask(mask_token_id):
     config = COPY_TRANSFORMER.config(copy=False, masked_lm_config=TINY_BERT, mask_token_id=mask_token_id)
-    with pytest.raises(ValueError, match=f"`mask_token_id` is {mask_token_id}, no token of the 40"):
+    with pytest.raises(ValueError, match=f"`mask_token_id` is {mask_token_id}, no token of the {VOCAB_SIZE}"):
         CopyTransformerForConditionalGeneration(config)
 
 

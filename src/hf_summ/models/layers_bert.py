@@ -1,8 +1,8 @@
-"""Contextual embeddings from BERT for documents of any length (CopyTransformer, sections 4.2.3 and 4.2.4)."""
+"""Contextual embeddings from BERT for documents of any length (thesis, sections 4.2.3 to 4.2.5)."""
 
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from .pretrained_parts import longest_input
 
@@ -135,3 +135,33 @@ class BertWindows(nn.Module):
             # then records each layer several times over
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
             return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)
+
+
+class BertWordEmbedding(nn.Module):
+    """BERT's word embeddings, reduced to a model's width (section 4.2.5).
+
+    Args:
+        config: BERT's.
+        width: C, of the model.
+        trainable: otherwise the words are frozen, and the reduction alone learns.
+    """
+
+    def __init__(self, config: PreTrainedConfig, width: int, trainable: bool = False):
+        super().__init__()
+        # ALBERT and ELECTRA have words narrower than their layers
+        word_width = getattr(config, "embedding_size", None) or config.hidden_size
+        self.words = nn.Embedding(config.vocab_size, word_width, config.pad_token_id)
+        self.reduction = nn.Linear(word_width, width)
+        self.trainable = trainable
+        self.train()
+
+    def train(self, mode: bool = True):
+        """Set the mode, and keep the words as they are, unless they are to learn."""
+        if not self.trainable:
+            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
+            self.words.requires_grad_(False)
+        return super().train(mode)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """(R, T) -> (R, T, C)."""
+        return self.reduction(self.words(input_ids))

@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import nn
+from transformers.activations import ACT2FN
 from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -46,13 +47,13 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.width = width
 
-    def forward(self, start: int, length: int, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
-        """Positions start to start + length - 1: (length, width); even columns hold sines, odd ones cosines."""
-        positions = torch.arange(start, start + length, device=device, dtype=torch.float32)
-        exponents = torch.arange(0, self.width, 2, device=device, dtype=torch.float32) / self.width
+    def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
+        """For embeddings (…, T, C) that `seen` positions precede: (T, C); even columns hold sines, odd ones cosines."""
+        positions = torch.arange(seen, seen + embeddings.shape[-2], device=embeddings.device, dtype=torch.float32)
+        exponents = torch.arange(0, self.width, 2, device=embeddings.device, dtype=torch.float32) / self.width
         angles = positions[:, None] * torch.exp(-math.log(10000.0) * exponents)
         table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)
-        return table[:, : self.width].to(dtype)
+        return table[:, : self.width].to(embeddings.dtype)
 
 
 class MultiHeadAttention(nn.Module):
@@ -163,16 +164,21 @@ class CrossAttention(MultiHeadAttention):
 
 
 class FeedForward(nn.Module):
-    """W2 max(0, x W1 + b1) + b2 (Vaswani et al. 2017, equation 2)."""
+    """W2 f(x W1 + b1) + b2; with the ReLU as f (Vaswani et al. 2017, equation 2).
 
-    def __init__(self, width: int, inner_width: int):
+    Args:
+        activation: f, by its name in transformers' `ACT2FN`.
+    """
+
+    def __init__(self, width: int, inner_width: int, activation: str = "relu"):
         super().__init__()
         self.inner = nn.Linear(width, inner_width)
+        self.activation = ACT2FN[activation]
         self.outer = nn.Linear(inner_width, width)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """(…, width) -> (…, width)."""
-        return self.outer(nn.functional.relu(self.inner(hidden_states)))
+        return self.outer(self.activation(self.inner(hidden_states)))
 
 
 class TransformerEncoderLayer(GradientCheckpointingLayer):
@@ -181,22 +187,23 @@ class TransformerEncoderLayer(GradientCheckpointingLayer):
     Args:
         config: has `d_model`, `ffn_dim` and `dropout`.
         self_attention: from (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
+        activation: of the feed-forward network.
     """
 
-    def __init__(self, config, self_attention: nn.Module):
+    def __init__(self, config, self_attention: nn.Module, activation: str = "relu"):
         super().__init__()
         self.self_attention = self_attention
         self.self_attention_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_states, source_mask=None, **kwargs):
-        """(B, S, C) -> (B, S, C)."""
-        outputs, _ = self.self_attention(hidden_states, source_mask, **kwargs)
+        """(B, S, C) -> (B, S, C), and the self-attention's weights (B, H, S, S) or None."""
+        outputs, weights = self.self_attention(hidden_states, source_mask, **kwargs)
         hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
         outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs))
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), weights
 
 
 class TransformerDecoderLayer(GradientCheckpointingLayer):
@@ -206,26 +213,31 @@ class TransformerDecoderLayer(GradientCheckpointingLayer):
         config: has `d_model`, `num_heads`, `ffn_dim`, `dropout` and `attention_dropout`.
         layer_index: place in the cache.
         needs_weights: whether the weights of the attention to the source are returned whatever its implementation.
+        activation: of the feed-forward network.
     """
 
-    def __init__(self, config, layer_index: int, needs_weights: bool = False):
+    def __init__(self, config, layer_index: int, needs_weights: bool = False, activation: str = "relu"):
         super().__init__()
         settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
         self.self_attention = SelfAttention(*settings, is_causal=True)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
         self.cross_attention = CrossAttention(*settings, needs_weights=needs_weights)
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
-        self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
+        self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_states, source, causal_mask=None, source_mask=None, past_key_values=None, **kwargs):
-        """(R, T, C) of R = B · beams rows, source (B, S, C) -> (R, T, C), and weights (R, H, T, S) or None."""
+        """(R, T, C) of R = B · beams rows, and the source (B, S, C), to the layer's output.
+
+        Returns:
+            (R, T, C); and of the attention to the source the context (R, T, C) and the weights (R, H, T, S) or None.
+        """
         outputs, _ = self.self_attention(hidden_states, causal_mask, past_key_values=past_key_values, **kwargs)
         hidden_states = self.self_attention_norm(hidden_states + self.dropout(outputs))
-        outputs, weights = self.cross_attention(
+        context, weights = self.cross_attention(
             hidden_states, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
         )
-        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(outputs))
+        hidden_states = self.cross_attention_norm(hidden_states + self.dropout(context))
         outputs = self.feed_forward(hidden_states)
-        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), weights
+        return self.feed_forward_norm(hidden_states + self.dropout(outputs)), context, weights

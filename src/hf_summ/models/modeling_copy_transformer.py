@@ -1,30 +1,133 @@
 """CopyTransformer, with convolutional self-attention and BERT conditioning (Aksenov 2020)."""
 
+import math
 from collections.abc import Collection
 
 import torch
 from torch import nn
 from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessorList
-from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
-from .generation_mixin import SummarizationGenerationMixin
-from .layers_bert import word_embeddings_name
-from .layers_copying import copy_log_probs
+from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, word_embeddings_name
 from .layers_language_model import condition_in_training
-from .losses import check_labels, smoothed_cross_entropy
-from .losses_copying import copy_cross_entropy
-from .modeling_copy import CopyModelOutput, CopySummarizationOutput, with_source_ids
-from .modeling_copy_transformer_stacks import (
-    CopyTransformerDecoder,
-    CopyTransformerEncoder,
-    CopyTransformerPreTrainedModel,
-)
+from .layers_transformer import SelfAttention, SinusoidalPositions, TransformerEncoderLayer, source_padding_mask
+from .layers_windowed_attention import ConvolutionalSelfAttention
+from .modeling_base import SummarizationPreTrainedModel
+from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
 from .pretrained_parts import read_model
 
 
-class CopyTransformerModel(CopyTransformerPreTrainedModel):
+class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
+    """What transformers asks of CopyTransformer's models."""
+
+    config_class = CopyTransformerConfig
+    _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
+
+    def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, *args, **kwargs):
+        """transformers' `resize_token_embeddings`; a vocabulary that is BERT's or a language model's is refused."""
+        config = self.config
+        if not config.uses_bert and config.masked_lm_config is None:
+            return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, *args, **kwargs)
+        if new_num_tokens in (None, config.vocab_size) and pad_to_multiple_of is None:
+            return self.get_input_embeddings()
+        raise ValueError(
+            f"the vocabulary is BERT's and cannot be resized to {new_num_tokens}: use the tokenizer that came with it"
+        )
+
+
+def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Module:
+    """An encoder layer's self-attention: the lowest layers' may be convolutional."""
+    width, heads, dropout = config.d_model, config.num_heads, config.attention_dropout
+    kind = config.convolutional_attention
+    if kind == "none" or layer_index >= config.convolutional_layers:
+        return SelfAttention(config, width, heads, dropout)
+    return ConvolutionalSelfAttention(
+        width,
+        heads,
+        config.window_size,
+        head_window_size=1 if kind == "1d" else config.head_window_size,
+        circular=kind == "2d_circular",
+        dropout=dropout,
+    )
+
+
+class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
+    """The source to one representation a position: of embeddings, of BERT, or of both."""
+
+    _can_record_outputs = {
+        "hidden_states": TransformerEncoderLayer,
+        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
+    }
+
+    def __init__(self, config: CopyTransformerConfig):
+        super().__init__(config)
+        self.has_bert = config.encoder_type != "transformer"
+        if not self.has_bert or config.side_layers:
+            self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+            self.positions = SinusoidalPositions(config.d_model)
+        if self.has_bert:
+            self.bert = BertWindows(
+                AutoModel.from_config(config.bert_config),
+                config.bert_window_size,
+                config.bert_window_stride,
+                trainable=config.train_bert,
+            )
+            side_width = config.d_model if config.side_layers else 0
+            self.reduction = nn.Linear(HIDDEN_STATES * config.bert_config.hidden_size + side_width, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        layers = 0 if config.encoder_type == "bert" else config.encoder_layers
+        self.layers = nn.ModuleList(
+            TransformerEncoderLayer(config, _self_attention(config, index)) for index in range(layers)
+        )
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), and the ids as source_ids."""
+        source_mask = source_padding_mask(attention_mask)
+        layers = self.layers
+        if not self.has_bert:
+            hidden_states = self._embed(input_ids, inputs_embeds)
+        else:
+            if input_ids is None:
+                raise ValueError("BERT reads subwords: give `input_ids`, as `inputs_embeds` cannot be turned into them")
+            hidden_states = self.bert(input_ids, attention_mask)
+            if self.config.side_layers:
+                side = self._embed(input_ids, inputs_embeds)
+                for layer in layers[: self.config.side_layers]:
+                    side, _ = layer(side, source_mask, **kwargs)
+                hidden_states = torch.cat((hidden_states, side), dim=-1)
+                layers = layers[self.config.side_layers :]
+            hidden_states = self.reduction(hidden_states)
+            if self.config.bert_reduction == "relu":
+                hidden_states = nn.functional.relu(hidden_states)
+            hidden_states = self.dropout(hidden_states)
+        for layer in layers:
+            hidden_states, _ = layer(hidden_states, source_mask, **kwargs)
+        return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
+
+    def _embed(self, input_ids, inputs_embeds):
+        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(math.sqrt(self.config.d_model) * words + self.positions(words))
+
+
+class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):
+    """A `CopyingDecoder` of trained embeddings, or of BERT's words."""
+
+    def __init__(self, config: CopyTransformerConfig):
+        if config.decoder_embedding == "bert":
+            embed_tokens = BertWordEmbedding(config.bert_config, config.d_model, config.train_bert)
+        else:
+            embed_tokens = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        super().__init__(config, embed_tokens)
+
+
+class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
     """Encoder and decoder, which share their embedding: the trained one, or BERT's."""
 
     def __init__(self, config: CopyTransformerConfig):
@@ -82,56 +185,12 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel):
         if config.decoder_embedding == "bert":
             self.decoder.embed_tokens.words.load_state_dict(bert.get_input_embeddings().state_dict())
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        past_key_values=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        use_cache=None,
-        **kwargs,
-    ):
-        """Source (B, S) and summary so far (R, T) -> last_hidden_state (R, T, C) and copy_attentions (R, T, S)."""
-        if encoder_outputs is None:
-            encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
-            )
-        encoder_outputs = with_source_ids(encoder_outputs, input_ids)
-        decoder_outputs = self.decoder(
-            input_ids=decoder_input_ids,
-            attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
-            encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            inputs_embeds=decoder_inputs_embeds,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        return CopyModelOutput(
-            last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
-            decoder_hidden_states=decoder_outputs.hidden_states,
-            decoder_attentions=decoder_outputs.attentions,
-            cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
-            copy_attentions=decoder_outputs.copy_attentions,
-            coverage=decoder_outputs.coverage,
-            source_ids=encoder_outputs.source_ids,
-        )
 
-
-class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, SummarizationGenerationMixin):
+class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
     """CopyTransformer with its output: a softmax over the vocabulary, mixed with copying (equation 4.3)."""
 
     generation_keys = (
-        *SummarizationGenerationMixin.generation_keys,
+        *CopyingForConditionalGeneration.generation_keys,
         "lm_rejected_factor",
         "lm_accepted_factor",
         "lm_percentile",
@@ -153,10 +212,6 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
                 )
             self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
         self.post_init()
-
-    @property
-    def has_copy_attention(self) -> bool:
-        return self.config.copy
 
     def train(self, mode: bool = True):
         super().train(mode)
@@ -193,115 +248,21 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Su
             self.masked_lm.load_state_dict(masked_lm.state_dict())
         return left
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        past_key_values=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        labels=None,
-        use_cache=None,
-        num_items_in_batch=None,
-        skip_logits=None,
-        **kwargs,
-    ):
-        """Source and summary so far to scores of the next subword, and to the loss where labels are given.
-
-        Args:
-            input_ids, attention_mask: (B, S).
-            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
-            encoder_outputs: the encoder's, to go on from.
-            labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: target tokens that the loss is divided by; else those of `labels`.
-            skip_logits: compute the loss without ever holding all logits, which are then None; by default in training.
-
-        Returns:
-            CopySummarizationOutput: logits (R, T, V), log-probabilities where the model copies; loss and loss_parts
-            when labels are given; copy_attentions, copy_gates and coverage where it copies.
-
-        Raises:
-            ValueError: a label is outside the vocabulary; the source's subwords, to copy from, are missing.
-        """
-        if labels is not None:
-            check_labels(labels, self.config.vocab_size)
-            use_cache = False
-            if decoder_input_ids is None and decoder_inputs_embeds is None:
-                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        outputs = self.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds,
-            decoder_inputs_embeds=decoder_inputs_embeds,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        if self.config.copy and outputs.source_ids is None:
-            raise ValueError("copying needs the source's subwords: give `input_ids`, also beside `encoder_outputs`")
-        gates = self.copy_gate(outputs.last_hidden_state)[..., 0] if self.config.copy else None
-        if skip_logits is None:
-            skip_logits = self.training
-        logits = loss = loss_parts = None
-        if labels is not None and skip_logits and self._can_skip_logits():
-            loss, nll = copy_cross_entropy(
-                outputs.last_hidden_state,
-                self.lm_head.weight,
-                self.lm_head.bias,
-                gates,
-                outputs.copy_attentions,
-                outputs.source_ids,
-                labels,
-                self.config.label_smoothing,
-                num_items_in_batch,
-            )
-        else:
-            logits = self._logits(outputs, gates, decoder_input_ids)
-            if labels is not None:
-                loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
-        if loss is not None:
-            loss_parts = {"nll": nll}
-        return CopySummarizationOutput(
-            loss=loss,
-            loss_parts=loss_parts,
-            logits=logits,
-            past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            decoder_attentions=outputs.decoder_attentions,
-            cross_attentions=outputs.cross_attentions,
-            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
-            encoder_hidden_states=outputs.encoder_hidden_states,
-            encoder_attentions=outputs.encoder_attentions,
-            copy_attentions=outputs.copy_attentions,
-            copy_gates=None if gates is None else gates.sigmoid(),
-            coverage=outputs.coverage,
-        )
-
     def _can_skip_logits(self) -> bool:
-        # an adapter on the output layer computes more than its weight says
-        return type(self.lm_head) is nn.Linear and not self._conditions_training()
+        return super()._can_skip_logits() and not self._conditions_training()
 
     def _conditions_training(self) -> bool:
         return self.training and self.masked_lm is not None and self.config.lm_training_factor != 1
 
-    def _logits(self, outputs, gates, decoder_input_ids) -> torch.Tensor:
-        logits = self.lm_head(outputs.last_hidden_state)
-        if gates is not None:
-            return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
+    def _logits(self, outputs, gates, inputs) -> torch.Tensor:
+        logits = super()._logits(outputs, gates, inputs)
         if not self._conditions_training():
             return logits
-        if decoder_input_ids is None:
+        if inputs["decoder_input_ids"] is None:
             raise ValueError("the language model reads subwords: give `decoder_input_ids`, not `decoder_inputs_embeds`")
         return condition_in_training(
             logits.to(torch.promote_types(logits.dtype, torch.float32)),
-            decoder_input_ids,
+            inputs["decoder_input_ids"],
             self.masked_lm,
             self.config.mask_token_id,
             self.config.pad_token_id,

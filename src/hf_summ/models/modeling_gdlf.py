@@ -5,23 +5,17 @@ import math
 import torch
 from torch import nn
 from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import (
-    BaseModelOutput,
-    BaseModelOutputWithPastAndCrossAttentions,
-    Seq2SeqModelOutput,
-)
+from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GdlfConfig
 from .generation_cache import DecoderStateLayer, make_decoder_cache
-from .generation_mixin import SummarizationGenerationMixin
 from .layers_dynamic_convolution import DynamicConvolution
 from .layers_gdlf import GATINGS, DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
 from .layers_transformer import CrossAttention, FeedForward, SinusoidalPositions, source_padding_mask
-from .losses import check_labels, smoothed_cross_entropy
-from .modeling_base import SummarizationOutput, SummarizationPreTrainedModel
+from .modeling_base import SummarizationForConditionalGeneration, SummarizationModel, SummarizationPreTrainedModel
 
 
 class GdlfConvolution(nn.Module):
@@ -153,7 +147,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
         return BaseModelOutput(last_hidden_state=hidden_states)
 
     def _embed(self, words: torch.Tensor, tag_ids: torch.Tensor | None) -> torch.Tensor:
-        positions = self.positions(0, words.shape[1], words.device, words.dtype)
+        positions = self.positions(words)
         if self.config.tags == "none":
             return math.sqrt(self.config.d_model) * words + positions
         if tag_ids is None:
@@ -201,9 +195,8 @@ class GdlfDecoder(GdlfPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = make_decoder_cache([DecoderStateLayer() for _ in self.layers])
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        rows, length, width = inputs_embeds.shape
-        hidden_states = math.sqrt(width) * inputs_embeds
-        hidden_states = hidden_states + self.positions(seen, length, hidden_states.device, hidden_states.dtype)
+        length = inputs_embeds.shape[1]
+        hidden_states = math.sqrt(self.config.d_model) * inputs_embeds + self.positions(inputs_embeds, seen)
         hidden_states = self.dropout(hidden_states)
         padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
         source_mask = source_padding_mask(encoder_attention_mask)
@@ -226,9 +219,10 @@ class GdlfDecoder(GdlfPreTrainedModel):
         )
 
 
-class GdlfModel(GdlfPreTrainedModel):
+class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
     """Encoder and decoder, which share their embedding."""
 
+    source_inputs = ("tag_ids",)
     _tied_weights_keys = {
         "encoder.embed_tokens.weight": "shared.weight",
         "decoder.embed_tokens.weight": "shared.weight",
@@ -241,59 +235,8 @@ class GdlfModel(GdlfPreTrainedModel):
         self.decoder = GdlfDecoder(config)
         self.post_init()
 
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.shared
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        tag_ids=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        past_key_values=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        use_cache=None,
-        **kwargs,
-    ):
-        """Source (B, S), with `tag_ids` alike, and summary so far (R, T) -> last_hidden_state (R, T, C)."""
-        if encoder_outputs is None:
-            encoder_outputs = self.encoder(
-                input_ids=input_ids,
-                attention_mask=attention_mask,
-                tag_ids=tag_ids,
-                inputs_embeds=inputs_embeds,
-                **kwargs,
-            )
-        elif isinstance(encoder_outputs, (tuple, list)):
-            encoder_outputs = BaseModelOutput(*encoder_outputs)
-        decoder_outputs = self.decoder(
-            input_ids=decoder_input_ids,
-            attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
-            encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
-            inputs_embeds=decoder_inputs_embeds,
-            use_cache=use_cache,
-            **kwargs,
-        )
-        return Seq2SeqModelOutput(
-            last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
-            decoder_hidden_states=decoder_outputs.hidden_states,
-            cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-        )
-
-
-class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationGenerationMixin):
+class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditionalGeneration):
     """GDLF with its output layer, which shares the embedding's matrix."""
 
     _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
@@ -336,12 +279,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationGenerationM
         Raises:
             ValueError: a label is outside the vocabulary, or `tag_ids` are missing.
         """
-        if labels is not None:
-            check_labels(labels, self.config.vocab_size)
-            use_cache = False
-            if decoder_input_ids is None and decoder_inputs_embeds is None:
-                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        outputs = self.model(
+        return self._forward(
             input_ids=input_ids,
             attention_mask=attention_mask,
             tag_ids=tag_ids,
@@ -351,23 +289,10 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationGenerationM
             past_key_values=past_key_values,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
             use_cache=use_cache,
+            num_items_in_batch=num_items_in_batch,
             **kwargs,
-        )
-        logits = self.lm_head(outputs.last_hidden_state)
-        loss = loss_parts = None
-        if labels is not None:
-            loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
-            loss_parts = {"nll": nll}
-        return SummarizationOutput(
-            loss=loss,
-            loss_parts=loss_parts,
-            logits=logits,
-            past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            cross_attentions=outputs.cross_attentions,
-            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
-            encoder_hidden_states=outputs.encoder_hidden_states,
         )
 
 

@@ -1,0 +1,328 @@
+"""The skeleton of models that copy from the source: outputs, a Transformer decoder, and the output layer."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers.cache_utils import DynamicLayer
+from transformers.masking_utils import create_causal_mask
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqModelOutput,
+)
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .generation_cache import DecoderStateLayer, make_decoder_cache
+from .layers_copying import CopyAttention, copy_log_probs
+from .layers_transformer import (
+    CrossAttention,
+    SelfAttention,
+    SinusoidalPositions,
+    TransformerDecoderLayer,
+    source_padding_mask,
+)
+from .losses_copying import copy_cross_entropy
+from .modeling_base import (
+    SummarizationForConditionalGeneration,
+    SummarizationModel,
+    SummarizationOutput,
+    SummarizationPreTrainedModel,
+)
+
+
+@dataclass
+class CopyEncoderOutput(BaseModelOutput):
+    """transformers' `BaseModelOutput`, and the source's subwords, which decoding steps do not see otherwise.
+
+    Attributes:
+        source_ids: (B, S).
+    """
+
+    source_ids: torch.LongTensor | None = None
+
+
+@dataclass
+class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
+    """transformers' output of a decoder, and where it copies from; see `CopySummarizationOutput`."""
+
+    copy_attentions: torch.Tensor | None = None
+    coverage: torch.Tensor | None = None
+
+
+@dataclass
+class CopyModelOutput(Seq2SeqModelOutput):
+    """transformers' `Seq2SeqModelOutput`, and where it copies from; see `CopySummarizationOutput`.
+
+    Attributes:
+        source_ids: (B, S), the source's subwords.
+    """
+
+    copy_attentions: torch.Tensor | None = None
+    coverage: torch.Tensor | None = None
+    source_ids: torch.LongTensor | None = None
+
+
+@dataclass
+class CopySummarizationOutput(SummarizationOutput):
+    """`SummarizationOutput`, and what was copied; `logits` are normalised log-probabilities where the model copies.
+
+    Attributes:
+        copy_attentions: (R, T, S), the copy distribution over the source's positions.
+        copy_gates: (R, T), the probability of copying.
+        coverage: (R, S), the sum of the copy distributions from the summary's first position on.
+    """
+
+    copy_attentions: torch.Tensor | None = None
+    copy_gates: torch.Tensor | None = None
+    coverage: torch.Tensor | None = None
+
+
+class CopyingDecoder(SummarizationPreTrainedModel):
+    """The summary so far to one representation a position, and to where each next subword is copied from.
+
+    A Transformer's decoder. The copy distribution is that of an attention of its own on top of the layers, or the mean
+    over heads of the last layer's attention to the source (`copy_attention` `separate`, `last`).
+
+    Args:
+        config: has `decoder_layers`, `copy`, `copy_attention`, and what `TransformerDecoderLayer` reads.
+        embed_tokens: from ids (R, T) to (R, T, C).
+    """
+
+    _can_record_outputs = {
+        "hidden_states": TransformerDecoderLayer,
+        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
+        "cross_attentions": OutputRecorder(CrossAttention, index=1, layer_name="cross_attention"),
+    }
+
+    def __init__(self, config, embed_tokens: nn.Module):
+        super().__init__(config)
+        self.embed_tokens = embed_tokens
+        self.positions = SinusoidalPositions(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        last = config.decoder_layers - 1
+        copies_from_last = config.copy and config.copy_attention == "last"
+        self.layers = nn.ModuleList(
+            TransformerDecoderLayer(config, index, needs_weights=copies_from_last and index == last)
+            for index in range(config.decoder_layers)
+        )
+        if config.copy and config.copy_attention == "separate":
+            self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        encoder_hidden_states=None,
+        encoder_attention_mask=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        use_cache=None,
+        **kwargs,
+    ):
+        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
+
+        Copying: copy_attentions (R, T, S), and coverage (R, S), their sum from the first position on.
+
+        Raises:
+            ValueError: `past_key_values` is of another model.
+        """
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        if use_cache and past_key_values is None:
+            # the last layer keeps what is there beside keys and values: the coverage
+            past_key_values = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
+        own_cache = None if past_key_values is None else past_key_values.self_attention_cache
+        if own_cache is not None and not isinstance(own_cache.layers[-1], DecoderStateLayer):
+            raise ValueError(
+                "`past_key_values` is no cache of this model's: leave it out, as the decoder makes its own"
+            )
+        hidden_states = self._embed(inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length())
+        causal_mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=hidden_states,
+            attention_mask=attention_mask,
+            past_key_values=own_cache,
+        )
+        source_mask = source_padding_mask(encoder_attention_mask)
+        weights = None
+        for layer in self.layers:
+            hidden_states, _, weights = layer(
+                hidden_states,
+                encoder_hidden_states,
+                causal_mask=causal_mask,
+                source_mask=source_mask,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        copy_attentions = coverage = None
+        if self.config.copy:
+            copy_attentions = self._copy_attentions(
+                hidden_states, weights, encoder_hidden_states, source_mask, past_key_values
+            )
+            coverage = _coverage(copy_attentions, attention_mask)
+            if own_cache is not None:
+                coverage = own_cache.layers[-1].accumulate("coverage", coverage)
+        if own_cache is not None:
+            own_cache.layers[-1].advance(inputs_embeds.shape[1])
+        return CopyDecoderOutput(
+            last_hidden_state=hidden_states,
+            past_key_values=past_key_values,
+            copy_attentions=copy_attentions,
+            coverage=coverage,
+        )
+
+    def _embed(self, embeddings: torch.Tensor, seen: int) -> torch.Tensor:
+        """Word embeddings (R, T, C), behind `seen` positions, to the first layer's input."""
+        # also of words that were not trained with the model: narrow ones a decoder does not learn to see beside
+        # unscaled positions
+        return self.dropout(math.sqrt(self.config.d_model) * embeddings + self.positions(embeddings, seen))
+
+    def _copy_attentions(self, hidden_states, weights, source, source_mask, past_key_values) -> torch.Tensor:
+        """The copy distribution (R, T, S) of the layers' output and the last one's weights (R, H, T, S)."""
+        if self.config.copy_attention == "separate":
+            return self.copy_attention(hidden_states, source, source_mask, past_key_values)
+        return weights.mean(1)
+
+
+class CopyingModel(SummarizationModel):
+    """`SummarizationModel` whose encoder's output holds the source's subwords, to copy from."""
+
+    output_class = CopyModelOutput
+
+    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
+        """An encoder's output, also as a tuple or without the source's subwords, in the form that is asked for."""
+        if isinstance(encoder_outputs, (tuple, list)):
+            # subwords are the only integers of the encoder's own tuple, whose other entries depend on what was recorded
+            states = [item for item in encoder_outputs if not _is_ids(item)]
+            encoder_outputs = CopyEncoderOutput(*states, source_ids=next(filter(_is_ids, encoder_outputs), None))
+        if getattr(encoder_outputs, "source_ids", None) is not None:
+            return encoder_outputs
+        return CopyEncoderOutput(
+            last_hidden_state=encoder_outputs.last_hidden_state,
+            hidden_states=encoder_outputs.hidden_states,
+            attentions=encoder_outputs.attentions,
+            source_ids=input_ids,
+        )
+
+
+class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
+    """A copying model's output: a softmax over the vocabulary, mixed with copying where the config says `copy`.
+
+    An architecture's own makes `model`, `lm_head`, and, where it copies, `copy_gate`, the logit of copying.
+    """
+
+    scoring_inputs = ("skip_logits",)
+    output_class = CopySummarizationOutput
+
+    @property
+    def has_copy_attention(self) -> bool:
+        return self.config.copy
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        decoder_inputs_embeds=None,
+        labels=None,
+        use_cache=None,
+        num_items_in_batch=None,
+        skip_logits=None,
+        **kwargs,
+    ):
+        """Source and summary so far to scores of the next subword, and to the loss where labels are given.
+
+        Args:
+            input_ids, attention_mask: (B, S).
+            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
+            encoder_outputs: the encoder's, to go on from.
+            labels: (B, T), not shifted, -100 where nothing is to be predicted.
+            num_items_in_batch: target tokens that the loss is divided by; else those of `labels`.
+            skip_logits: compute the loss without ever holding all logits, which are then None; by default in training.
+
+        Returns:
+            CopySummarizationOutput: logits (R, T, V), log-probabilities where the model copies; loss and loss_parts
+            when labels are given; copy_attentions, copy_gates and coverage where it copies.
+
+        Raises:
+            ValueError: a label is outside the vocabulary; the source's subwords, to copy from, are missing.
+        """
+        return self._forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            num_items_in_batch=num_items_in_batch,
+            skip_logits=skip_logits,
+            **kwargs,
+        )
+
+    def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        gates = None
+        if self.config.copy:
+            if outputs.source_ids is None:
+                raise ValueError("copying needs the source's subwords: give `input_ids`, also beside `encoder_outputs`")
+            gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
+        if skip_logits is None:
+            skip_logits = self.training
+        if labels is not None and skip_logits and self._can_skip_logits():
+            loss, nll = copy_cross_entropy(
+                outputs.last_hidden_state,
+                self.lm_head.weight,
+                self.lm_head.bias,
+                gates,
+                outputs.copy_attentions,
+                outputs.source_ids,
+                labels,
+                self.config.label_smoothing,
+                num_items_in_batch,
+            )
+            scored = {"loss": loss, "loss_parts": {"nll": nll}}
+        else:
+            scored = self._loss(self._logits(outputs, gates, inputs), labels, num_items_in_batch)
+        return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
+
+    def _can_skip_logits(self) -> bool:
+        # an adapter on the output layer computes more than its weight says
+        return type(self.lm_head) is nn.Linear
+
+    def _logits(self, outputs, gates, inputs) -> torch.Tensor:
+        """Scores (R, T, V): log-probabilities where the model copies."""
+        logits = self.lm_head(outputs.last_hidden_state)
+        if gates is None:
+            return logits
+        return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
+
+
+def _coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+    """The copy distributions (R, T, S) added up over the positions that are not padding, (R, S)."""
+    copied = copy_attentions.detach()
+    # a sum of many steps needs more digits than a half precision has
+    copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
+    if attention_mask is not None:
+        copied = copied * attention_mask[:, -copied.shape[1] :, None]
+    return copied.sum(1)
+
+
+def _is_ids(item) -> bool:
+    return isinstance(item, torch.Tensor) and not item.is_floating_point()
