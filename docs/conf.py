@@ -20,6 +20,7 @@ html_title = "hf_summ"
 html_static_path = ["static"]
 html_css_files = ["hf_summ.css"]
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 
 # `#heading` of any page can be linked to, and `make docs` fails where there is none
@@ -28,6 +29,8 @@ myst_heading_anchors = 3
 # names in docstrings stand in single backticks: a link where there is something to link to, else code
 default_role = "py:obj"
 highlight_language = "text"
+# quotes and ellipses; `--` begins a flag
+smartquotes_action = "qe"
 nitpicky = True
 nitpick_ignore_regex = [
     # code, values and parameters are in backticks too

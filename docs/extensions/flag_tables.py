@@ -19,7 +19,7 @@ Row = Sequence[str]
 
 
 class Flags(SphinxDirective):
-    """`{flags} module.Dataclass`: the flags that the dataclass declares; with `:inherited:` those of its bases."""
+    """`{flags} module.Dataclass`: its flags; with `:inherited:` those that another library's class brought along."""
 
     required_arguments = 1
     option_spec = {"inherited": directives.flag}
@@ -41,13 +41,20 @@ class Command(SphinxDirective):
 
 
 def flag_rows(group: type, inherited: bool) -> list[Row]:
-    """Flag, value, default and meaning of a dataclass's fields, of its own or of its bases'."""
+    """Flag, value, default and meaning of a dataclass's fields: ours, or those that another library's class brought."""
     kinds = typing.get_type_hints(group)
-    return [
-        (f"`--{field.name}`", _kind(kinds[field.name]), _default(field), _sentence(field.metadata.get("help", "")))
-        for field in dataclasses.fields(group)
-        if field.init and (field.name not in vars(group).get("__annotations__", {})) == inherited
-    ]
+    ours = [base for base in group.__mro__ if base.__module__.startswith("hf_summ.")]
+    own = {name for base in ours for name in vars(base).get("__annotations__", {})}
+    rows = []
+    for field in dataclasses.fields(group):
+        if field.init and (field.name not in own) == inherited:
+            # a help may end with its default, in words where the value does not say so itself
+            meaning, default = re.fullmatch(
+                r"(.*?)(?: \(default: (.*)\))?", field.metadata.get("help", ""), re.DOTALL
+            ).groups()
+            value = _kind(kinds[field.name])
+            rows.append((f"`--{field.name}`", value, default or _default(field), _sentence(meaning)))
+    return rows
 
 
 def command_rows(name: str) -> list[Row]:
@@ -102,7 +109,8 @@ def _sentence(text: str) -> str:
     """A help text on one line, without argparse's doubled percent signs, from a capital to a full stop."""
     text = " ".join(text.replace("%%", "%").split())
     text = text if text.endswith(".") or not text else f"{text}."
-    return text if re.match(r"[\w-]*[_:.\d]", text) else text[:1].upper() + text[1:]
+    # a first word such as newsroom:, max_steps or spaCy is spelled as it is
+    return text if re.match(r"[\w-]*[_:.\d]|[a-z]+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
 def _table(titles: Row, widths: Sequence[int], rows: Iterable[Row]) -> nodes.table:
@@ -117,8 +125,8 @@ def _row(cells: Row) -> nodes.row:
 
 
 def _text(cell: str) -> list[nodes.Node]:
-    """Text in which backticks mark code."""
-    parts = re.split(r"`+([^`]+)`+", cell)
+    """Text in which backticks mark code; flags are code without them."""
+    parts = re.split(r"`+([^`]+)`+|(?<!\S)(?=--\w)", cell)
     return [nodes.literal("", part) if place % 2 else nodes.Text(part) for place, part in enumerate(parts)]
 
 

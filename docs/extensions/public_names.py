@@ -30,7 +30,8 @@ def undocumented(label: str, thing: Any) -> Iterator[str]:
     if not inspect.isclass(thing):
         yield from _left_out(label, thing.__doc__, _parameters(thing)) if callable(thing) else ()
         return
-    yield from _left_out(label, thing.__doc__, [name for name in _parameters(thing) if name not in _inherited(thing)])
+    elsewhere = _inherited(thing) | _fields(thing)
+    yield from _left_out(label, thing.__doc__, [name for name in _parameters(thing) if name not in elsewhere])
     for name in dir(thing):
         # a method that overrides another does what that one's docstring says
         method = next(vars(base)[name] for base in reversed(thing.__mro__) if name in vars(base))
@@ -71,6 +72,11 @@ def _parameters(thing: Any) -> list[str]:
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [parameter.name for parameter in parameters if parameter.kind not in variadic and parameter.name != "self"]
+
+
+def _fields(kind: type) -> set[str]:
+    """A dataclass's fields that carry their own help, which tables of flags show."""
+    return {name for name, field in getattr(kind, "__dataclass_fields__", {}).items() if "help" in field.metadata}
 
 
 def _inherited(kind: type) -> set[str]:
