@@ -28,7 +28,7 @@ class Flags(SphinxDirective):
         module, _, name = self.arguments[0].rpartition(".")
         group = getattr(importlib.import_module(module), name)
         rows = flag_rows(group, inherited="inherited" in self.options)
-        return [_table(("flag", "value", "default", "meaning"), (24, 14, 14, 48), rows)]
+        return [_table(("flag", "value", "meaning"), (30, 20, 50), rows)]
 
 
 class Command(SphinxDirective):
@@ -41,7 +41,7 @@ class Command(SphinxDirective):
 
 
 def flag_rows(group: type, inherited: bool) -> list[Row]:
-    """Flag, value, default and meaning of a dataclass's fields: ours, or those that another library's class brought."""
+    """Flag, value and meaning of a dataclass's fields: ours, or those that another library's class brought along."""
     kinds = typing.get_type_hints(group)
     ours = [base for base in group.__mro__ if base.__module__.startswith("hf_summ.")]
     own = {name for base in ours for name in vars(base).get("__annotations__", {})}
@@ -49,11 +49,10 @@ def flag_rows(group: type, inherited: bool) -> list[Row]:
     for field in dataclasses.fields(group):
         if field.init and (field.name not in own) == inherited:
             # a help may end with its default, in words where the value does not say so itself
-            meaning, default = re.fullmatch(
-                r"(.*?)(?: \(default: (.*)\))?", field.metadata.get("help", ""), re.DOTALL
-            ).groups()
-            value = _kind(kinds[field.name])
-            rows.append((f"`--{field.name}`", value, default or _default(field), _sentence(meaning)))
+            meaning, _, told = field.metadata.get("help", "").partition(" (default: ")
+            default = told.removesuffix(")") or _default(field)
+            value = "\n".join(filter(None, (_kind(kinds[field.name]), default and f"default: {default}")))
+            rows.append((f"`--{field.name}`", value, _sentence(meaning)))
     return rows
 
 
@@ -99,7 +98,7 @@ def _default(field: dataclasses.Field) -> str:
     value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     value = value.value if isinstance(value, enum.Enum) else value
     if value is None or value in ("", []):
-        return "–"
+        return ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{' '.join(map(str, value)) if isinstance(value, list) else value}`"
@@ -121,7 +120,9 @@ def _table(titles: Row, widths: Sequence[int], rows: Iterable[Row]) -> nodes.tab
 
 
 def _row(cells: Row) -> nodes.row:
-    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *_text(cell))) for cell in cells))
+    """A row of cells; a line of a cell stays a line."""
+    lines = ([nodes.line("", "", *_text(line)) for line in cell.splitlines()] for cell in cells)
+    return nodes.row("", *(nodes.entry("", nodes.line_block("", *cell)) for cell in lines))
 
 
 def _text(cell: str) -> list[nodes.Node]:
