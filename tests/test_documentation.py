@@ -1,5 +1,6 @@
 """README and docs/: what they tell to run runs, what they name exists, and the pages build."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -7,13 +8,14 @@ import re
 import shlex
 import subprocess
 import sys
+import typing
 from pathlib import Path
 
 import pytest
 
 from hf_summ.cli import main
 from hf_summ.models import GdlfProcessor
-from hf_summ.training.arguments import flag_names
+from hf_summ.training.arguments import RunArguments
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF
@@ -48,7 +50,8 @@ def test_blocks_run(tmp_path, local_hub, tiny_tokenizer):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_flags_exist(page, capsys):
-    known = set(flag_names()) | FOREIGN_FLAGS
+    groups = typing.get_type_hints(RunArguments).values()
+    known = {field.name for group in groups for field in dataclasses.fields(group)} | FOREIGN_FLAGS
     for command in set(re.findall(r"hf-summ ([a-z][a-z-]*)", TEXTS[page])):
         with pytest.raises(SystemExit) as end:
             main([command, "--help"])
