@@ -29,8 +29,6 @@ myst_heading_anchors = 3
 # names in docstrings stand in single backticks: a link where there is something to link to, else code
 default_role = "py:obj"
 highlight_language = "text"
-# quotes and ellipses; `--` begins a flag
-smartquotes_action = "qe"
 nitpicky = True
 nitpick_ignore_regex = [
     # code, values and parameters are in backticks too

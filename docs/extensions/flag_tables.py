@@ -127,8 +127,8 @@ def _row(cells: Row) -> nodes.row:
 
 def _text(cell: str) -> list[nodes.Node]:
     """Text in which backticks mark code; flags are code without them."""
-    parts = re.split(r"`+([^`]+)`+|(?<!\S)(?=--\w)", cell)
-    return [nodes.literal("", part) if place % 2 else nodes.Text(part) for place, part in enumerate(parts)]
+    parts = re.split(r"(`+[^`]+`+|(?<!\S)--\w+)", cell)
+    return [nodes.literal("", part.strip("`")) if place % 2 else nodes.Text(part) for place, part in enumerate(parts)]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
