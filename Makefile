@@ -43,7 +43,7 @@ lint: install
 
 # a warning, such as of a broken link, is an error
 docs: install
-	$(VENV)/bin/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
 
 # huggingface_hub and tokenizers are left free: each transformers asks for its own range of them
 $(LOWEST)/.installed: pyproject.toml constraints.txt
