@@ -136,7 +136,7 @@ def furnish(folder: Path, model: Path) -> None:
 def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """Standard output of a command that has to succeed."""
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=600
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
     return done.stdout

@@ -15,7 +15,7 @@ ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Sum
 PUBLIC_NAMES = {
     "hf_summ": ARCHITECTURES,
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
-    "hf_summ.data": ["SummarizationCollator", "fit_vocabulary", "lead", "load_corpus", "split_sentences"],
+    "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "split_sentences"],
     "hf_summ.evaluation": [
         "bleu",
         "bleu_statistics",

@@ -57,13 +57,13 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     return rows
 
 
-def check_options(metrics: Sequence[str], known: Iterable[str], sentences: str) -> None:
-    """Raises ValueError for an unknown metric, for none, and for another value of `sentences` than split and lines."""
-    if not metrics:
-        raise ValueError(f"`metrics` is empty: choose of {', '.join(known)}")
-    for metric in metrics:
-        if metric not in known:
-            raise ValueError(unknown_choice("metric", metric, known))
+def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str) -> None:
+    """Raises ValueError for an unknown type of ROUGE, for none, and for `sentences` other than split and lines."""
+    if not rouge_types:
+        raise ValueError(f"`rouge_types` is empty: choose of {', '.join(known)}")
+    for rouge_type in rouge_types:
+        if rouge_type not in known:
+            raise ValueError(unknown_choice("ROUGE type", rouge_type, known))
     if sentences not in ("split", "lines"):
         raise ValueError(
             f"`sentences` is '{sentences}': 'split' splits lines into sentences, 'lines' takes them as such"
