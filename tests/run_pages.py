@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 from hf_summ.cli import main
-from hf_summ.training.run import main as train
 
-RECIPE = ("accelerate", "launch", "run_summarization.py")
+LAUNCHED = ["accelerate", "launch", "run_summarization.py"]
 SHORT = (
     "--max_steps=5 --save_strategy=steps --save_steps=1 --save_total_limit=5 --eval_strategy=steps --eval_steps=1 "
     "--max_new_tokens=6 --num_beams=1 --report_to=none --disable_tqdm=true"
@@ -43,14 +42,16 @@ def run_page(page: Path) -> None:
 
 
 def run_command(words: list[str]) -> None:
+    if words[:3] == LAUNCHED:
+        words = ["hf-summ", "train", *words[3:]]
+    if words[:2] == ["hf-summ", "train"]:
+        is_fresh = words[2].endswith(".yaml")
+        narrow = ["--min_new_words=0", *(f"--config_overrides={value}" for value in NARROW)] if is_fresh else []
+        words = [*words, *SHORT, *narrow]
     if words[:1] == ["hf-summ"]:
         code = main(words[1:])
         if code:
             raise SystemExit(f"{shlex.join(words)} ended with {code}")
-    elif words[:3] == [*RECIPE]:
-        is_fresh = words[3].endswith(".yaml")
-        narrow = ["--min_new_words=0", *(f"--config_overrides={value}" for value in NARROW)] if is_fresh else []
-        train([*words[3:], *SHORT, *narrow])
     elif words[:2] == ["python", "-m"]:
         sys.argv = words[2:]
         runpy.run_module(words[2], run_name="__main__")
