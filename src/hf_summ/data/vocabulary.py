@@ -22,14 +22,16 @@ def fit_vocabulary(
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
 
-    Every byte has a token, so nothing is unknown. Texts are brought to NFC, stripped and, if wanted, lowercased; the
-    first word is encoded as any other. A text ends in `</s>`; one that contains `</s>` or another special token is
+    Every byte has a token, so nothing is unknown. Texts are brought to NFC, stripped and, with `lowercase`, lowercased;
+    the first word is encoded as any other. A text ends in `</s>`; one that contains `</s>` or another special token is
     read as plain characters. Offsets point into the original text and leave out the space before a word. The same
     texts always give the same vocabulary.
 
     Args:
+        documents_and_summaries: texts of both kinds, in any order; read once.
         vocab_size: tokens at most, special ones included; a small corpus gives fewer.
         min_frequency: how often a pair must occur to be merged.
+        show_progress: the bars of `tokenizers`.
 
     Raises:
         ValueError: the corpus holds no text, or `vocab_size` has no room for the special tokens and 256 bytes.

@@ -54,6 +54,7 @@ def bleu_statistics(
     """What BLEU is made of, example by example; `corpus_bleu` of the sums is the corpus's score.
 
     Args:
+        predictions: one text a row.
         references: one text a row, or several.
         tokenize: sacrebleu's tokenizer, such as 13a (European languages), zh (Chinese), ja-mecab (Japanese), intl,
             char, none. The texts are not to be tokenized before.

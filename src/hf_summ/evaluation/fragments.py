@@ -39,6 +39,7 @@ def copied_fragments(prediction: str, source: str, language: str = "en") -> list
     Greedy: from the left, each time the longest that begins at the word, then on after its end. They do not overlap.
 
     Args:
+        prediction, source: the summary and its document.
         language: as for `rouge_scores`.
     """
     return align(prediction, source, language).fragments

@@ -39,6 +39,8 @@ def novelty(
         average: "macro" is the mean of the rows' values, "micro" the corpus's value: n-grams, words and so on are
             summed over the rows before they are divided.
 
+    See `novelty_scores` for the other arguments.
+
     Raises:
         ValueError: as `novelty_scores`, or `average` is neither.
     """
@@ -75,6 +77,7 @@ def novelty_scores(
     Words are lowercased, not stemmed.
 
     Args:
+        predictions, sources: one summary and one document a row.
         language: as for `rouge_scores`.
         count: novel n-grams are counted once each ("types"), or as often as they occur ("tokens").
 
@@ -92,6 +95,8 @@ def copy_positions(
 
     The copied words of a sentence i of k are spread evenly from i / k to (i + 1) / k, those of several occurrences over
     each in equal parts; words of all rows count alike. All parts are 0 where nothing is copied.
+
+    See `novelty_scores` for the other arguments.
 
     Raises:
         ValueError: as `novelty_scores`, or `bins` is less than 1.

@@ -55,6 +55,7 @@ def rouge155_scores(
     itself. Matches with several references of a row are summed before they are divided (`-f A`).
 
     Args:
+        predictions: one text a row.
         references: one text a row, or several.
         use_stemmer: `-m`: WordNet's exception lists and Porter's stemmer; English only.
         language: ISO 639 code. English is read as the script reads it, words of a-z and 0-9; other languages are split

@@ -69,6 +69,8 @@ def bootstrap_interval(
 
     Args:
         scores: (N,), in any unit.
+        resamples: how many samples of N scores are drawn.
+        confidence: percentage of the resamples' means that lie in the interval.
 
     Raises:
         ValueError: no scores, scores that are not finite or not of one dimension, `resamples` below 1, `confidence`
@@ -96,6 +98,8 @@ def paired_bootstrap(
     Args:
         scores_a: (N,), one system's.
         scores_b: (N,), another's on the same examples, in the same order.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: of the resamples.
 
     Raises:
         ValueError: as `bootstrap_interval`; different numbers of scores.
@@ -117,6 +121,8 @@ def bootstrap_interval_of_sums(
     Args:
         statistics: (N, K), a row for each example, such as `bleu_statistics` gives.
         measure: (…, K) sums -> (…) values, such as `corpus_bleu` or `perplexity`.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: of the resamples.
 
     Raises:
         ValueError: no statistics, statistics that are not finite or not of two dimensions, a measure that has no finite
@@ -145,7 +151,7 @@ def paired_bootstrap_of_sums(
     Args:
         statistics_a: (N, K), one system's, a row for each example.
         statistics_b: (N, K), another's on the same examples, in the same order.
-        measure: as for `bootstrap_interval_of_sums`.
+        measure, resamples, confidence, seed: as for `bootstrap_interval_of_sums`.
 
     Raises:
         ValueError: as `bootstrap_interval_of_sums`; statistics of different shapes.

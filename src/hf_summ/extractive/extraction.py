@@ -54,6 +54,7 @@ def extract_sentences(
     """What `extract` would choose: ascending indices into `split_sentences`, a list a document.
 
     Args:
+        documents: one text a document.
         method: one of `METHODS`.
         sentences: how many, for all documents or for each; of a shorter document, all.
         references: a text a document, for "oracle"; other methods do not read them.

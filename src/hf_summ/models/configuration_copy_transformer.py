@@ -60,6 +60,8 @@ class CopyTransformerConfig(SummarizationConfig):
         dropout: of embeddings, of each sub-layer's output.
         attention_dropout: of attention weights.
         label_smoothing: ε of the loss, from 0 to 1.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every configuration of transformers.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: as there; a processor's `align` sets them.
     """
 
     model_type = "copy_transformer"

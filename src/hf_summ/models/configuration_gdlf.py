@@ -37,6 +37,8 @@ class GdlfConfig(SummarizationConfig):
         label_smoothing: ε of the loss, from 0 to 1.
         conv_implementation: `chunked`, or `compiled`: torch.compile's fusion of the same sums, faster in training once
             it is compiled, which takes a C++ compiler or Triton, and a while for each kernel size.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every configuration of transformers.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: as there; a processor's `align` sets them.
     """
 
     model_type = "gdlf"

@@ -68,7 +68,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             _running.reset(outer)
 
     def check_generation_keys(self, generation_config) -> None:
-        """Raise a ValueError for a key of ours whose value is impossible, or that this model cannot follow."""
+        """Raise a ValueError for a key of ours in `generation_config` that is impossible, here or at all."""
         for key in self.generation_keys:
             value = getattr(generation_config, key, None)
             if value is not None and value < 0:
