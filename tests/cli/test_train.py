@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
-from hf_summ.training.arguments import flag_names
+from hf_summ.training.arguments import flag_kinds
 from hf_summ.training.checkpoints import last_complete_checkpoint
 from tests.cli.conftest import start
 from tests.training import tiny
@@ -64,7 +64,7 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
     named = set(re.split(r"[,:\s]+", theirs))
     assert not explained & named
-    assert set(flag_names()) <= explained | named
+    assert set(flag_kinds()) <= explained | named
 
 
 def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):

@@ -57,13 +57,14 @@ def _help() -> str:
     theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments) if field.init}
     listed = set()
     for name, kind in typing.get_type_hints(RunArguments).items():
-        group = parser.add_argument_group(f"{name}: {kind.__doc__.rstrip('.')}")
+        title, *_ = kind.__doc__.splitlines()
+        group = parser.add_argument_group(f"{name}: {title.rstrip('.')}")
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             # what is only inherited is transformers' own
             if field.init and (field.name not in theirs or field.name in kind.__annotations__):
                 listed.add(field.name)
-                group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=_sentence(field))
+                group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=field.metadata["help"])
     names = ", ".join(sorted(theirs - listed))
     parser.add_argument_group(
         "transformers' own",
@@ -82,10 +83,3 @@ def _shape(kind: Any) -> dict[str, Any]:
     if members:
         return _shape(members[0])
     return {"metavar": {int: "N", float: "X", bool: "BOOL"}.get(kind, "TEXT")}
-
-
-def _sentence(field: dataclasses.Field) -> str:
-    """What a flag means, and its default unless that is to be unset."""
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-    shown = "" if default in (None, "", []) else f" (default: {default})"
-    return f"{field.metadata['help']}{shown}".replace("%", "%%")
