@@ -35,7 +35,7 @@ _MEASURES: dict[str, Measure] = {
     "rougeLsum": summary_lcs,
 }
 METRICS = tuple(_MEASURES)
-# what only the script's mode has
+# options that only "rouge155" has
 _LIMITS = ("byte_limit", "word_limit")
 
 
@@ -47,7 +47,7 @@ def rouge(
     mode: str = "rouge_score",
     **options: Any,
 ) -> dict[str, float]:
-    """Macro means of F over the examples, in points, 0 to 100, to 4 digits.
+    """Macro mean of F over the examples for each metric, in points, 0 to 100, to 4 digits.
 
     See `rouge_scores_in_mode` for the arguments and errors.
     """
@@ -78,12 +78,12 @@ def rouge_scores_in_mode(
         ValueError: another mode, or options that "rouge_score" does not have.
     """
     if mode not in MODES:
-        raise ValueError(unknown_choice("mode", mode, MODES))
+        raise ValueError(unknown_choice("`mode`", mode, MODES))
     if mode == "rouge155":
         return rouge155_scores(predictions, references, use_stemmer, language, **options)
     limits = [name for name in _LIMITS if options.pop(name, None) is not None]
     if limits:
-        raise ValueError(f"mode 'rouge_score' does not take {', '.join(limits)}: use mode='rouge155'")
+        raise ValueError(f"`mode` is 'rouge_score', which has no {', '.join(limits)}: set it to 'rouge155'")
     return rouge_scores(predictions, references, use_stemmer, language, **options)
 
 
@@ -98,20 +98,20 @@ def rouge_scores(
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
     Args:
-        references: one text a row, or several, of which for each metric the one with the highest F counts
+        references: one or several texts per row; of several, the one with the highest F counts for each metric
             (`RougeScorer.score_multi`).
-        use_stemmer: Porter's stemmer as NLTK extends it, for English only.
-        language: ISO 639 code. English is read as rouge-score reads it: words of a-z and 0-9. Other languages are
-            split into words of any script, and into characters where there are no spaces.
+        use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
+        language: ISO 639 code. English is read as rouge-score reads it, as words of a-z and 0-9. Other languages are
+            split into words of any script, and into characters where words are not separated by spaces.
         metrics: which of `METRICS`.
-        sentences: "split" splits lines into sentences; "lines" takes each line for one, as rouge-score does.
+        sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
 
     Raises:
-        ValueError: other numbers of predictions than of references, none at all, a row without a reference, references
-            that hold no words, an unknown metric or value of `sentences`.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, references
+            without words, or an unknown metric or value of `sentences`.
 
     Warns:
-        UserWarning: English is asked for and the references are written in another alphabet.
+        UserWarning: the language is English, but the references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
     check_options(metrics, METRICS, sentences)
@@ -122,9 +122,9 @@ def rouge_scores(
 
 
 def _reader(use_stemmer: bool, sentences: str, language: str) -> Reader:
-    """The function that reads English as rouge-score's own tokenizer does."""
+    """The function that reads English like rouge-score's own tokenizer."""
     ids = Ids(_stem if use_stemmer else None)
-    # lowercased as a text, since a few letters outside ASCII have small ones inside it; surrogates are no letters
+    # lowercased before encoding, since a few letters outside ASCII become ASCII letters; surrogates are not letters
     return line_reader(lambda line: ids.read(line.lower().encode("utf-8", "replace")), language, sentences)
 
 
@@ -134,7 +134,7 @@ def _stem(word: str) -> str:
 
 
 def _of_best(measure: Measure) -> Measure:
-    """The measure against that one of the references with the highest F, of equal ones the first."""
+    """The measure against the reference with the highest F, the first one in case of ties."""
 
     def best(peer: Text, models: list[Text]) -> Counts:
         if len(models) == 1:
@@ -145,7 +145,7 @@ def _of_best(measure: Measure) -> Measure:
 
 
 def _fmeasure(counts: Counts) -> float:
-    """F as rouge-score rounds it, which decides between references that are equally good."""
+    """F as rouge-score rounds it, which decides ties between references."""
     hits, in_peer, in_model = counts
     precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
     return 2 * precision * recall / (precision + recall) if hits else 0.0
