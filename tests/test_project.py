@@ -30,7 +30,7 @@ LANGUAGE_MODELS = {
 PUBLIC_NAMES = {
     "hf_summ": ARCHITECTURES,
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
-    "hf_summ.data": ["SummarizationCollator", "fit_vocabulary", "lead", "load_corpus", "split_sentences"],
+    "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "split_sentences"],
     "hf_summ.evaluation": [
         "bleu",
         "bleu_statistics",
@@ -110,7 +110,7 @@ def test_readme_python_blocks_and_commands_run(tmp_path, local_hub, tiny_tokeniz
 def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
     """Standard output of a command that has to succeed."""
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True, timeout=300
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True
     )
     assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
     return done.stdout

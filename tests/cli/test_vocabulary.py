@@ -1,10 +1,13 @@
 """`hf-summ vocabulary` on files of every kind."""
 
+import dataclasses
 import re
 
 import pytest
 from transformers import AutoProcessor
 
+from hf_summ.cli import main
+from hf_summ.data.corpora import Reading
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write, write_csv
 
@@ -71,6 +74,15 @@ def test_processor_with_tags(run):
     assert (processor.tags, processor.tag_vocabulary) == ("pos", None)
     encoded = processor(SENTENCES[0])
     assert len(encoded["tag_ids"]) == len(encoded["input_ids"])
+
+
+def test_options_of_reading_are_those_of_the_corpus(capsys):
+    with pytest.raises(SystemExit):
+        main(["vocabulary", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for field in dataclasses.fields(Reading):
+        assert f"--{field.name} {field.name.upper()} {field.metadata['help']}" in text
+    assert "subwords (default: 30000)" in text
 
 
 def test_named_columns(run, tmp_path):

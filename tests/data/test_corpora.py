@@ -7,6 +7,7 @@ import os
 import datasets
 import pytest
 
+from hf_summ.data import Corpus
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 # formats
@@ -273,6 +274,34 @@ def test_hub_name_and_files(load, tmp_path):
         load(dataset_name="org/name", train_file="a.jsonl")
 
 
+def test_what_can_be_refused_before_reading_is(tmp_path):
+    """Whole kinds of error without a row being read: the rows here could not be."""
+    train = write(tmp_path / "rows.jsonl", "no row")
+    for told, message in (
+        ({}, "no data: give dataset_name"),
+        ({"train_file": train, "dataset_name": "org/name"}, "both dataset_name"),
+        ({"train_file": train, "validation_file": "nowhere.jsonl"}, r"nowhere\.jsonl is not there"),
+        ({"train_file": train, "data_format": "newsrom"}, r"did you mean newsroom\?"),
+        ({"train_file": train, "min_score": 3}, "min_score .3. is an option of data_format lcsts"),
+        ({"dataset_name": "org/name", "data_format": "duc"}, "duc reads files as they were distributed, not org/name"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Corpus(**told).check()
+    Corpus(train_file=train).check()
+
+
+def test_corpora_are_equal_when_they_are_told_alike():
+    told = {"dataset_name": "org/news", "text_column": "a"}
+    assert Corpus(**told) == Corpus.among({**told, "seed": 1}) != Corpus(dataset_name="org/news")
+    assert Corpus(**told).given() == told
+
+
+def test_corpus_may_be_cut_to_some_of_its_files():
+    corpus = Corpus(train_file="a.jsonl", test_file="b.jsonl", summary_column="s").only(["test", "validation"])
+    assert corpus == Corpus(test_file="b.jsonl", summary_column="s")
+    assert corpus.files == {"test": "b.jsonl"}
+
+
 # cache
 
 
@@ -311,8 +340,9 @@ def test_corpus_by_name(load, named, caplog):
     assert "train: 1 of 2 rows have a blank document or summary" in record.message
 
 
-def test_corpus_by_name_with_trust_in_code(load, named):
-    assert len(load(dataset_name=named(train=ROWS), trust_remote_code=True)["train"]) == len(ROWS)
+def test_corpus_by_name_with_trust_in_code(named, tmp_path):
+    corpus = Corpus(dataset_name=named(train=ROWS)).load(str(tmp_path / "cache"), trust_remote_code=True)
+    assert len(corpus["train"]) == len(ROWS)
 
 
 def test_corpus_by_name_with_a_column_in_the_way(load, named):

@@ -24,7 +24,7 @@ def test_summaries_are_sentences_of_the_document_in_its_order(method):
     ):
         assert indices == sorted(set(indices))
         assert 1 <= len(indices) <= 2
-        sentences = split_sentences(document, splitter="spacy")
+        sentences = split_sentences(document)
         assert summary == " ".join(sentences[index] for index in indices)
 
 
@@ -36,27 +36,26 @@ def test_a_document_does_not_change_anothers_summary(method):
     assert extract(documents, method, 2, references) == alone
 
 
-@pytest.mark.parametrize("text", [DOCUMENT, QUOTED, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes."])
+@pytest.mark.parametrize("text", [DOCUMENT, QUOTED, "\n  One.  Two\tthree.\nFour", "No. No. No. Yes.", "a \ud83d. B."])
+@pytest.mark.parametrize("language", ["en", "en-GB", "de"])
+def test_lead_is_the_one_that_training_scores(text, language):
+    for number in (1, 2, 9):
+        assert extract([text], "lead", number, language=language) == [lead(text, number, language)]
+
+
 @pytest.mark.parametrize("splitter", SPLITTERS)
-def test_lead_is_that_of_the_data(text, splitter):
-    assert extract([text], "lead", 2, splitter=splitter) == [lead(text, 2, splitter=splitter)]
+def test_splitters_go_by_name(splitter):
+    assert extract([QUOTED], "lead", 1, splitter=splitter) == [lead(QUOTED, 1, splitter=splitter)]
+    assert extract_sentences([QUOTED], "tail", 1, splitter=splitter) == [[1 if splitter == "sentencex" else 2]]
 
 
-def test_english_is_split_by_spacy_and_other_languages_by_sentencex():
-    assert extract([QUOTED], "lead", 1) == ['"I ran.'] == [lead(QUOTED, 1, splitter="spacy")]
-    assert extract([QUOTED], "lead", 1, language="en-GB") == ['"I ran.']
-    assert extract([QUOTED], "lead", 1, splitter="sentencex") == ['"I ran. I fell," he said.']
-    assert extract([QUOTED], "lead", 1, language="de") == [lead(QUOTED, 1, language="de")]
-    assert extract_sentences([QUOTED], "tail", 1) == [[2]]
-    assert extract_sentences([QUOTED], "tail", 1, splitter="sentencex") == [[1]]
-
-
-def test_english_without_spacy_names_the_extra_and_sentencex(monkeypatch):
+def test_spacy_is_needed_only_when_it_is_named(monkeypatch):
     _sentencizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
+    assert extract([QUOTED], "tail", 1) == ["Rain fell."]
+    assert extract([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
     with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]', or take splitter 'sentencex'"):
-        extract([QUOTED], "lead", 1)
-    assert extract([QUOTED], "tail", 1, splitter="sentencex") == ["Rain fell."]
+        extract([QUOTED], "lead", 1, splitter="spacy")
 
 
 def test_head_and_tail_with_a_number_a_document():

@@ -7,6 +7,7 @@ from typing import Any
 import datasets
 
 from hf_summ.common.messages import nearest
+from hf_summ.models.text_cleaning import readable
 
 # the first that a corpus has is taken when no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
@@ -127,7 +128,7 @@ def storable(value: Any, as_json: bool) -> Any:
     if as_json and value is not None and not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return readable(value)
     if isinstance(value, list):
         return [storable(part, as_json=False) for part in value]
     return value

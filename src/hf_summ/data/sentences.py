@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -69,11 +70,25 @@ def lead(document: str, sentences: int, language: str = "en", splitter: str = "s
     """
     if sentences < 1:
         raise ValueError(f"lead needs at least 1 sentence, not {sentences}")
+    return pick_sentences(document, split_sentences(document, language, splitter), range(sentences))
+
+
+def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
+    """Those of the document's sentences with these indices, in its order and on one line.
+
+    Args:
+        sentences: as `split_sentences` gives them.
+    """
     end = 0
-    for sentence in split_sentences(document, language, splitter)[:sentences]:
-        end = document.index(sentence, end) + len(sentence)
-    # cut from the document rather than joined: not every script puts spaces between sentences
-    return one_line(document[:end])
+    pieces: list[str] = []
+    wanted = set(indices)
+    for index, sentence in enumerate(sentences):
+        start = document.index(sentence, end)
+        # space only where the document has it: not every script puts spaces between sentences
+        if index in wanted:
+            pieces.append(" " * (start > end) + sentence)
+        end = start + len(sentence)
+    return one_line("".join(pieces))
 
 
 def _segment_english(line: str) -> list[str]:

@@ -227,10 +227,12 @@ def main(argv: list[str] | None = None) -> None:
     """Writes the corpus that the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Writes a toy news corpus.")
     parser.add_argument("--output", required=True, help="folder for train.jsonl, validation.jsonl and test.jsonl")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--train", type=int, default=20000, help="articles to train on")
-    parser.add_argument("--validation", type=int, default=500)
-    parser.add_argument("--test", type=int, default=500)
+    parser.add_argument(
+        "--seed", type=int, default=1, help="the same articles for the same seed (default: %(default)s)"
+    )
+    parser.add_argument("--train", type=int, default=20000, help="articles to train on (default: %(default)s)")
+    parser.add_argument("--validation", type=int, default=500, help="articles to validate on (default: %(default)s)")
+    parser.add_argument("--test", type=int, default=500, help="articles to predict (default: %(default)s)")
     arguments = parser.parse_args(argv)
     try:
         make_corpus(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)

@@ -56,7 +56,7 @@ class _TextMetric(evaluate.Metric):
 
 
 class Rouge(_TextMetric):
-    """`hf_summ.evaluation.rouge` as a metric of `evaluate`: `Rouge(mode="rouge155").compute(predictions=…,
+    """`hf_summ.evaluation.rouge` as a metric of `evaluate`: `Rouge(rouge_mode="rouge155").compute(predictions=…,
     references=…)`.
 
     Args:
@@ -71,10 +71,10 @@ class Rouge(_TextMetric):
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
             description="ROUGE (F, mean over the rows, in points) as Google's rouge-score computes it or, with "
-            'mode="rouge155", as the Perl script ROUGE-1.5.5 does.',
+            'rouge_mode="rouge155", as the Perl script ROUGE-1.5.5 does.',
             citation=_ROUGE,
             features=_REFERENCES,
-            inputs_description=f"{_WITH_REFERENCES}    mode, use_stemmer, language, …: see hf_summ.evaluation.rouge.\n",
+            inputs_description=f"{_WITH_REFERENCES}    rouge_mode, use_stemmer, …: see hf_summ.evaluation.rouge.\n",
             reference_urls=["https://aclanthology.org/W04-1013"],
         )
 

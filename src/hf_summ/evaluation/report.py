@@ -31,16 +31,16 @@ class Settings:
     """What scores depend on besides the texts: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
 
     Args:
-        metrics: which of the mode's metrics; None for all.
+        rouge_types: which of the mode's types; None for all.
     """
 
-    rouge: str = "rouge155"
+    rouge_mode: str = "rouge155"
     use_stemmer: bool = True
     language: str = "en"
     sentences: str = "split"
     byte_limit: int | None = None
     word_limit: int | None = None
-    metrics: tuple[str, ...] | None = None
+    rouge_types: tuple[str, ...] | None = None
     resamples: int = 1000
     seed: int = 0
     average: Average = "macro"
@@ -51,7 +51,7 @@ class Settings:
         """How the forms of a word are reduced to one."""
         if not self.use_stemmer or not is_english(self.language):
             return "none"
-        if self.rouge == "rouge_score":
+        if self.rouge_mode == "rouge_score":
             return "Porter (NLTK's)"
         return "Porter and WordNet's exceptions" if wordnet_exceptions() else "Porter without WordNet's exceptions"
 
@@ -105,9 +105,9 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], settings: Settings) -> dict[str, Scores]:
-    options: dict[str, Any] = {} if settings.metrics is None else {"metrics": settings.metrics}
+    options: dict[str, Any] = {} if settings.rouge_types is None else {"rouge_types": settings.rouge_types}
     return rouge_scores_in_mode(
-        settings.rouge,
+        settings.rouge_mode,
         predictions,
         references,
         settings.use_stemmer,
@@ -212,7 +212,7 @@ def _settings_line(report: dict[str, Any]) -> str:
     """The settings on which the figures depend, in one line to cite with them."""
     settings = report["settings"]
     parts = [
-        f"{settings['rouge']}: macro means in points over {report['pairs']} pairs",
+        f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}",
         "lines split into sentences" if settings["sentences"] == "split" else "one sentence per line",

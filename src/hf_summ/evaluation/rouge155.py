@@ -24,6 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.models.text_cleaning import readable
 
 _SPACE = re.compile(rb"\s+")
 _MEASURES: dict[str, Measure] = {
@@ -34,7 +35,7 @@ _MEASURES: dict[str, Measure] = {
     "rougeSU4": counted(skip_bigrams_4),
     "rougeSU*": skip_bigrams,
 }
-METRICS_155 = tuple(_MEASURES)
+ROUGE155_TYPES = tuple(_MEASURES)
 
 
 def rouge155_scores(
@@ -42,7 +43,7 @@ def rouge155_scores(
     references: Sequence[str | Sequence[str]],
     use_stemmer: bool = True,
     language: str = "en",
-    metrics: Sequence[str] = METRICS_155,
+    rouge_types: Sequence[str] = ROUGE155_TYPES,
     sentences: str = "split",
     byte_limit: int | None = None,
     word_limit: int | None = None,
@@ -58,7 +59,7 @@ def rouge155_scores(
         use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
         language: ISO 639 code. English is read as the script reads it, as words of a-z and 0-9. Other languages are
             split into words of any script, and into characters where words are not separated by spaces.
-        metrics: which of `METRICS_155`.
+        rouge_types: which of `ROUGE155_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
             rougeL the script cuts each sentence instead.
@@ -66,7 +67,7 @@ def rouge155_scores(
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, an unknown metric or value of `sentences`, both limits, a limit below 1, or a limit for a
+            without words, an unknown ROUGE type or value of `sentences`, both limits, a limit below 1, or a limit for a
             language other than English.
 
     Warns:
@@ -74,7 +75,7 @@ def rouge155_scores(
             references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
-    check_options(metrics, METRICS_155, sentences)
+    check_options(rouge_types, ROUGE155_TYPES, sentences)
     _check_limits(language, byte_limit, word_limit)
     if use_stemmer and is_english(language) and not wordnet_exceptions():
         warnings.warn(
@@ -84,7 +85,7 @@ def rouge155_scores(
         )
     warn_of_foreign_letters((text for row in rows for text in row), language)
     read = _reader(use_stemmer, language, sentences, byte_limit, word_limit)
-    measures = {metric: _MEASURES[metric] for metric in metrics}
+    measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)
 
 
@@ -121,7 +122,7 @@ def _reader(use_stemmer: bool, language: str, sentences: str, byte_limit: int | 
 
 def _encoded(line: str) -> bytes:
     # surrogates and other letters are read as blanks, but count as bytes
-    return line.encode("utf-8", "replace")
+    return readable(line).encode()
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:

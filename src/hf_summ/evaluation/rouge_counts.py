@@ -60,13 +60,13 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     return rows
 
 
-def check_options(metrics: Sequence[str], known: Iterable[str], sentences: str) -> None:
-    """Raise a ValueError for no metrics, an unknown metric or an unknown value of `sentences`."""
-    if not metrics:
-        raise ValueError(f"`metrics` is empty: choose from {', '.join(known)}")
-    for metric in metrics:
-        if metric not in known:
-            raise ValueError(unknown_choice("metric", metric, known))
+def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str) -> None:
+    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of `sentences`."""
+    if not rouge_types:
+        raise ValueError(f"`rouge_types` is empty: choose from {', '.join(known)}")
+    for rouge_type in rouge_types:
+        if rouge_type not in known:
+            raise ValueError(unknown_choice("ROUGE type", rouge_type, known))
     if sentences not in ("split", "lines"):
         raise ValueError(
             f"`sentences` is '{sentences}', but must be 'split', to split lines into sentences, or 'lines', to treat "

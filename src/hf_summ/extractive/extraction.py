@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
-from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.words import is_english, no_words, split_words
+from hf_summ.data.sentences import pick_sentences, split_sentences
+from hf_summ.evaluation.words import no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 
@@ -22,21 +22,24 @@ def extract(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
-    splitter: str | None = None,
+    splitter: str = "sentencex",
 ) -> list[str]:
     """A summary of each document out of its own sentences, in their order, on one line.
 
     - "lead" and "tail": the first and the last sentences; with each reference's number of sentences as `sentences`, the
-      head and the tail of Aksenov et al. 2020, section 5.2. Given the same splitter, "lead" is `hf_summ.data.lead`.
+      head and the tail of Aksenov et al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training scores beside
+      the model.
     - "oracle": those that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than asked for where
       more would lower it, and an empty summary where nothing is in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences that score highest
-      in their document, the first of equals. They need the extra `extractive`, as do English documents.
+      in their document, the first of equals. They need the extra `extractive`, as does the splitter "spacy".
 
     See `extract_sentences` for arguments and errors.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter)
-    return [_cut(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)]
+    return [
+        pick_sentences(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)
+    ]
 
 
 def extract_sentences(
@@ -46,7 +49,7 @@ def extract_sentences(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
-    splitter: str | None = None,
+    splitter: str = "sentencex",
 ) -> list[list[int]]:
     """What `extract` would choose: ascending indices into `split_sentences`, a list a document.
 
@@ -56,8 +59,7 @@ def extract_sentences(
         references: a text a document, for "oracle"; other methods do not read them.
         measure: what "oracle" raises: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
-        splitter: as for `split_sentences`; None is "spacy" for English and "sentencex" for other languages. The
-            training script's LEAD is by "sentencex".
+        splitter: as for `split_sentences`.
 
     Raises:
         ValueError: unknown method, measure or splitter; fewer than 1 sentence; numbers of sentences or references that
@@ -74,11 +76,10 @@ def _choose(
     references: Sequence[str] | None,
     measure: str,
     language: str,
-    splitter: str | None,
+    splitter: str,
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     numbers = _check(documents, method, sentences, references, measure)
-    splitter = splitter or ("spacy" if is_english(language) else "sentencex")
     pairs = zip(documents, numbers, strict=True)
     for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
         texts = split_sentences(document, language, splitter)
@@ -122,17 +123,3 @@ def _check(
         if len(references) != len(documents):
             raise ValueError(f"{len(references)} references for {len(documents)} documents: each needs its own")
     return numbers
-
-
-def _cut(document: str, sentences: Sequence[str], indices: Sequence[int]) -> str:
-    """Those of the document's sentences with these ascending indices on one line."""
-    end = 0
-    pieces: list[str] = []
-    wanted = set(indices)
-    for index, sentence in enumerate(sentences):
-        start = document.index(sentence, end)
-        # space only where the document has it: not every script puts spaces between sentences
-        if index in wanted:
-            pieces.append(" " * (start > end) + sentence)
-        end = start + len(sentence)
-    return one_line("".join(pieces))
