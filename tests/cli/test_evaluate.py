@@ -141,7 +141,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ),
         ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "`byte_limit` and `word_limit` exclude each other"),
         ((*PAIR, "--word_limit", "0"), "`word_limit` is 0, but must be at least 1"),
-        ((*PAIR, "--language", "English"), "language 'English' is no ISO 639 code: give two or three letters"),
+        ((*PAIR, "--language", "English"), "`language` is 'English', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples is 0: draw at least 1"),
         ((*PAIR, "--seed", "-1"), "--seed is -1, but at least 0 is needed"),
         ((*PAIR, "--output", "nowhere/report.json"), "--output nowhere/report.json: name a .json file, in a folder th"),

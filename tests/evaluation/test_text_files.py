@@ -73,8 +73,8 @@ def test_ids_count_where_each_row_has_one(write):
         ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4.*, or was not written completely"),
         ("a.jsonl", '{"prediction": "a\\u0000"}', "a.jsonl, line 1: NUL at character 2"),
         ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
-        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: the list of rows is not whole JSON"),
-        ("a.jsonl", '"a"', "a.jsonl, line 1: str where an object"),
+        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: the list of rows is not valid JSON"),
+        ("a.jsonl", '"a"', "a.jsonl, line 1: a row must be an object"),
         (
             "a.jsonl",
             '{"text": "a", "id": 1}',
@@ -87,7 +87,7 @@ def test_ids_count_where_each_row_has_one(write):
         ),
         ("a.jsonl", '{"prediction": ["a", "b"]}', r"line 1: 'prediction' must be text, but is list: \['a', 'b'\]"),
         ("a.jsonl", '{"prediction": 3}', "'prediction' must be text, but is int: 3"),
-        ("a.txt.gz", None, "a.txt.gz: not a whole .gz file"),
+        ("a.txt.gz", None, "a.txt.gz: not a complete .gz file"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, message):
