@@ -28,8 +28,10 @@ def fit_vocabulary(
     word. The same texts always give the same vocabulary.
 
     Args:
+        documents_and_summaries: texts of both kinds, in any order; they are read once.
         vocab_size: maximum number of tokens, including special ones; a small corpus gives fewer.
         min_frequency: how often a pair must occur to be merged.
+        show_progress: whether to show the progress bars of `tokenizers`.
 
     Raises:
         ValueError: the corpus has no text, or `vocab_size` has no room for the special tokens and 256 bytes.

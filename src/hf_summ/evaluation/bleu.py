@@ -54,6 +54,7 @@ def bleu_statistics(
     """The statistics of BLEU for each example; `corpus_bleu` of their sums is the corpus's score.
 
     Args:
+        predictions: one text per row.
         references: one or several texts per row.
         tokenize: sacrebleu's tokenizer, such as 13a (European languages), zh (Chinese), ja-mecab (Japanese), intl,
             char, none. The texts must not be tokenized already.

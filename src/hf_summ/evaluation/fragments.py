@@ -40,6 +40,7 @@ def copied_fragments(prediction: str, source: str, language: str = "en") -> list
     overlap.
 
     Args:
+        prediction, source: the summary and its document.
         language: as for `rouge_scores`.
     """
     return align(prediction, source, language).fragments

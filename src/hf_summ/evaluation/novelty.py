@@ -39,6 +39,8 @@ def novelty(
         average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
             words and so on are summed over the rows before dividing.
 
+    See `novelty_scores` for the other arguments.
+
     Raises:
         ValueError: as `novelty_scores`, or an unknown `average`.
     """
@@ -75,6 +77,7 @@ def novelty_scores(
     Words are lowercased but not stemmed.
 
     Args:
+        predictions, sources: one summary and one document a row.
         language: as for `rouge_scores`.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
 
@@ -93,6 +96,8 @@ def copy_positions(
 
     Words copied from sentence i of k are spread evenly from i / k to (i + 1) / k, and those with several occurrences in
     equal parts over each; the words of all rows count alike. All shares are 0 if nothing is copied.
+
+    See `novelty_scores` for the other arguments.
 
     Raises:
         ValueError: as `novelty_scores`, or `bins` is less than 1.

@@ -50,7 +50,17 @@ def rouge(
 ) -> dict[str, float]:
     """Macro mean of F over the examples for each ROUGE type, in points, 0 to 100, to 4 digits.
 
-    See `rouge_scores_in_mode` for the arguments and errors.
+    Args:
+        rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL treats a summary as
+            one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
+            call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
+            rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
+        options: `rouge_types` and `sentences`, and for "rouge155" also `byte_limit` and `word_limit`.
+
+    See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
+
+    Raises:
+        ValueError: an unknown mode, or an option that "rouge_score" does not have.
     """
     scores = rouge_scores_in_mode(rouge_mode, predictions, references, use_stemmer, language, **options)
     return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
@@ -66,17 +76,7 @@ def rouge_scores_in_mode(
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example.
 
-    Args:
-        rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL takes a summary as
-            one sequence; rougeLsum goes sentence by sentence and is what papers on summaries of several sentences call
-            ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers print: rouge1, rouge2, rouge3,
-            rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: `rouge_types` and `sentences`; of "rouge155" alone `byte_limit` and `word_limit`.
-
-    See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
-
-    Raises:
-        ValueError: another mode, or options that "rouge_score" does not have.
+    See `rouge` for the arguments and errors.
     """
     if rouge_mode not in ROUGE_MODES:
         raise ValueError(unknown_choice("`rouge_mode`", rouge_mode, ROUGE_MODES))
@@ -99,6 +99,7 @@ def rouge_scores(
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
     Args:
+        predictions: one text per row.
         references: one or several texts per row; of several, the one with the highest F counts for each metric
             (`RougeScorer.score_multi`).
         use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.

@@ -55,6 +55,7 @@ def rouge155_scores(
     itself. Matches with several references of a row are summed before dividing (`-f A`).
 
     Args:
+        predictions: one text per row.
         references: one or several texts per row.
         use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
         language: ISO 639 code. English is read as the script reads it, as words of a-z and 0-9. Other languages are

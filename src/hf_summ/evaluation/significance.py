@@ -69,6 +69,8 @@ def bootstrap_interval(
 
     Args:
         scores: (N,), in any unit.
+        resamples: number of samples of N scores that are drawn.
+        confidence: percentage of the resamples' means that lie in the interval.
 
     Raises:
         ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or `confidence`
@@ -96,6 +98,8 @@ def paired_bootstrap(
     Args:
         scores_a: (N,), one system's scores.
         scores_b: (N,), another's on the same examples, in the same order.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: random seed of the resamples.
 
     Raises:
         ValueError: as `bootstrap_interval`, or different numbers of scores.
@@ -117,6 +121,8 @@ def bootstrap_interval_of_sums(
     Args:
         statistics: (N, K), one row per example, for example from `bleu_statistics`.
         measure: maps sums (…, K) to values (…), for example `corpus_bleu` or `perplexity`.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: random seed of the resamples.
 
     Raises:
         ValueError: no statistics, statistics that are not finite or not two-dimensional, a measure without a finite
@@ -145,7 +151,7 @@ def paired_bootstrap_of_sums(
     Args:
         statistics_a: (N, K), one system's statistics, one row per example.
         statistics_b: (N, K), another's on the same examples, in the same order.
-        measure: as for `bootstrap_interval_of_sums`.
+        measure, resamples, confidence, seed: as for `bootstrap_interval_of_sums`.
 
     Raises:
         ValueError: as `bootstrap_interval_of_sums`, or statistics of different shapes.

@@ -61,6 +61,8 @@ class CopyTransformerConfig(SummarizationConfig):
         dropout: dropout of the embeddings and of each sub-layer's output.
         attention_dropout: dropout of the attention weights.
         label_smoothing: ε of the loss, at least 0 and below 1.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
 
     model_type = "copy_transformer"

@@ -37,6 +37,8 @@ class GdlfConfig(SummarizationConfig):
         label_smoothing: ε of the loss, at least 0 and below 1.
         conv_implementation: `chunked`, or `compiled`: the same sums fused by torch.compile, which trains faster once
             compiled, but needs a C++ compiler or Triton, and some time for each kernel size.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
 
     model_type = "gdlf"

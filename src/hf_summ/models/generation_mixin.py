@@ -69,7 +69,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             _running.reset(outer)
 
     def check_generation_keys(self, generation_config) -> None:
-        """Raise a ValueError for a key of ours that is out of range or that this model does not support."""
+        """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
         for key in self.generation_keys:
             value = getattr(generation_config, key, None)
             if value is not None and value < 0:

@@ -24,7 +24,7 @@ class SummarizationPipeline(Pipeline):
     - anything else goes to `generate`.
 
     Returns:
-        `[{"summary_text": …}]`, one a text and a returned sequence; for a generator, an iterator over them.
+        A list of `{"summary_text"}`, one a text and a returned sequence; for a generator, an iterator over them.
     """
 
     # a checkpoint without a processor has its tokenizer instead

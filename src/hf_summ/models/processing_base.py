@@ -111,13 +111,26 @@ class SummarizationProcessor(ProcessorMixin):
         """What the model reads of each text, cut to `length` ids, and `lengths`: how many there were before.
 
         Here rows of `input_ids` and `attention_mask`.
+
+        Args:
+            texts: the documents.
+            length: None does not cut.
+            show_progress: a bar for what takes long.
         """
         return self._source_rows(self._tokenize(texts)["input_ids"], length)
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100."""
+        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100.
+
+        Args:
+            features: one mapping a row, or one mapping of lists.
+            padding: True or `longest`, `max_length` (of the source), False.
+            max_length: the length for `max_length`.
+            pad_to_multiple_of: round lengths up to a multiple of this.
+            return_tensors: `pt`, or None for lists.
+        """
         return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
 
     def align(self, config) -> None:

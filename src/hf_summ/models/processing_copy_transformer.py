@@ -13,6 +13,7 @@ class CopyTransformerProcessor(SummarizationProcessor):
         tokenizer: a fast tokenizer; BERT's where the model is built on BERT.
         max_source_length: subwords that a document is cut to, `[CLS]` included.
         max_target_length: the same for a summary and its end token.
+        chat_template: transformers', which saves it; nothing here reads it.
     """
 
     def __init__(self, tokenizer, max_source_length=512, max_target_length=512, chat_template=None):

@@ -29,6 +29,7 @@ class GdlfProcessor(SummarizationProcessor):
         tag_vocabulary: the words' tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: subwords that a document is cut to, its end token included.
         max_target_length: the same for a summary.
+        chat_template: transformers', which saves it; nothing here reads it.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ from transformers.integrations import is_tensorboard_available
 from hf_summ.common.flags import flag, names, with_default
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.evaluation.rouge import MODES
+from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
@@ -249,7 +249,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         """Raises ValueError for a score that the run does not compute, and for a name that is a slip of the pen."""
         name = self.metric_for_best_model.removeprefix("eval_")
         told = f"--metric_for_best_model {self.metric_for_best_model}"
-        ways = [(metric, mode) for metric in METRICS for mode in MODES]
+        ways = [(metric, mode) for metric in METRICS for mode in ROUGE_MODES]
         known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
         computing = [way for way in ways if name in score_names(*way)]
         if not computing:
