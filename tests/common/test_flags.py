@@ -28,12 +28,12 @@ def test_flag_is_a_field_with_its_help_and_kinds():
 
 @pytest.mark.parametrize("kinds", ["", "decodin", "data decodin"])
 def test_flag_without_a_kind_that_exists_is_refused(kinds):
-    with pytest.raises(ValueError, match=r"'beams' is of the kinds '.*': name one or more of data, model, training"):
+    with pytest.raises(ValueError, match=r"'beams' is '.*', but must be one or more of data, model, training"):
         flag(kinds, "beams", default=1)
 
 
 def test_flag_without_a_default_says_what_happens_then():
-    with pytest.raises(ValueError, match="'beams' has no default: say with `unset` what happens without it"):
+    with pytest.raises(ValueError, match="'beams' has no default: describe with `unset` what happens without it"):
         flag("decoding", "beams")
 
 

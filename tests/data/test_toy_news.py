@@ -127,7 +127,7 @@ def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
 
 
 def test_a_part_without_articles_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="validation is 0"):
+    with pytest.raises(ValueError, match="`validation` is 0, but must be at least 1"):
         make_corpus(tmp_path, validation=0)
     assert not list(tmp_path.iterdir())
 
@@ -143,4 +143,4 @@ def test_command_line(tmp_path):
 def test_command_line_says_what_is_wrong(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--output", str(tmp_path), "--test", "-1"])
-    assert "test is -1" in capsys.readouterr().err
+    assert "`test` is -1" in capsys.readouterr().err

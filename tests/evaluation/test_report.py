@@ -96,7 +96,7 @@ def test_one_pair_has_no_interval():
     figures = report["rouge"]["rouge1"]
     assert figures["interval"] is None
     assert [figures["difference"][name] for name in ("interval", "p_value", "significant")] == [None, None, False]
-    assert "one pair only: there is no interval" in report["notes"]
+    assert "there is only one pair, so there is no interval" in report["notes"]
     assert cells(as_text(report).splitlines()[2])[4:] == ["none", "66.67", "-16.67", "none", "none", "no"]
 
 
@@ -108,7 +108,7 @@ def test_blank_texts_are_counted():
         "2 of 3 predictions are blank and score 0",
         "1 of 3 texts compared with are blank and score 0",
         "1 of 3 references are blank: their pairs score 0",
-        "1 of 3 pairs have several references; lengths are those of the first",
+        "1 of 3 pairs have several references: lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["fmeasure"] == pytest.approx(100 / 3)
 
@@ -117,7 +117,7 @@ def test_blank_texts_are_counted():
 def test_other_alphabets_in_english_mode_are_noted_once(mode):
     settings = Settings(rouge_mode=mode, **NO_STEMS)
     report = build_report(["Müller kam"], [["Müller kam spät"]], against=["er kam"], settings=settings)
-    assert sum("hold 2 letters outside of a to z" in note for note in report["notes"]) == 1
+    assert sum("have 2 letters outside a to z" in note for note in report["notes"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's)"),
         (Settings(use_stemmer=False), "stemming: none"),
         (Settings(language="de"), "stemming: none; language de"),
-        (Settings(sentences="lines"), "a sentence a line"),
+        (Settings(sentences="lines"), "one sentence per line"),
         (Settings(byte_limit=75), "lines split into sentences; cut after 75 bytes; 1000 resamples, seed 0"),
         (Settings(word_limit=9, seed=4), "cut after 9 words; 1000 resamples, seed 4"),
     ],

@@ -240,7 +240,7 @@ def test_other_scripts_are_read_in_their_language(language, prediction, referenc
 
 
 def test_other_alphabets_in_english_mode_are_warned_of():
-    with pytest.warns(UserWarning, match="hold 2 letters outside of a to z"):
+    with pytest.warns(UserWarning, match="have 2 letters outside a to z"):
         rouge155_scores(["Müller kam"], ["Müller kam spät"])
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "the references hold")
@@ -250,11 +250,11 @@ def test_other_alphabets_in_english_mode_are_warned_of():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["a", "b"], ["a"]), "2 predictions and 1 references"),
+        ((["a", "b"], ["a"]), "2 predictions but 1 references"),
         (([], []), "nothing to score: there are no predictions"),
         ((["a"], [[]]), "row 0 has no reference"),
-        ((["a", None], ["a", "b"]), "row 1 holds None"),
-        ((["a"], [" ."]), "no reference holds a word"),
+        ((["a", None], ["a", "b"]), "row 1 holds NoneType: None"),
+        ((["a"], [" ."]), "no reference has any words"),
     ],
 )
 def test_what_cannot_be_scored_is_an_error(arguments, message):
@@ -265,13 +265,13 @@ def test_what_cannot_be_scored_is_an_error(arguments, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rouge_types": ["rouge9"]}, "ROUGE type 'rouge9' is not known: one of rouge1"),
-        ({"rouge_types": []}, "`rouge_types` is empty: choose of rouge1"),
+        ({"rouge_types": ["rouge9"]}, "ROUGE type is 'rouge9', but must be one of rouge1"),
+        ({"rouge_types": []}, "`rouge_types` is empty: choose from rouge1"),
         ({"sentences": "words"}, "`sentences` is 'words'"),
-        ({"byte_limit": 75, "word_limit": 10}, "both given"),
+        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
         ({"byte_limit": 0}, "`byte_limit` is 0"),
         ({"word_limit": -1}, "`word_limit` is -1"),
-        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` cuts as ROUGE-1.5.5 does, which reads English"),
+        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
     ],
 )
 def test_impossible_options_are_an_error(options, message):

@@ -54,7 +54,7 @@ def test_spacy_is_needed_only_when_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "spacy", None)
     assert extract([QUOTED], "tail", 1) == ["Rain fell."]
     assert extract([QUOTED], "oracle", 1, ["Rain"]) == ["Rain fell."]
-    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]', or take splitter 'sentencex'"):
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'; 'sentencex' comes with"):
         extract([QUOTED], "lead", 1, splitter="spacy")
 
 
@@ -74,12 +74,12 @@ def test_no_spaces_where_the_script_has_none():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "luhn"}, "'luhn' is not known: one of lead, tail, oracle"),
-        ({"method": "tail", "sentences": 0}, "tail needs at least 1 sentence, not 0"),
-        ({"method": "tail", "sentences": [1, 0]}, "tail needs at least 1 sentence, not 0"),
-        ({"method": "lead", "splitter": "nltk"}, "splitter 'nltk' is not known: one of sentencex, spacy"),
-        ({"method": "lead", "splitter": "spacy", "language": "zh"}, "'spacy' is for English, not for 'zh'"),
-        ({"method": "lead", "sentences": [1]}, "1 numbers of sentences for 2 documents"),
+        ({"method": "luhn"}, "`method` is 'luhn', but must be one of lead, tail, oracle"),
+        ({"method": "tail", "sentences": 0}, "`sentences` is 0, but must be at least 1"),
+        ({"method": "tail", "sentences": [1, 0]}, "`sentences` is 0, but must be at least 1"),
+        ({"method": "lead", "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
+        ({"method": "lead", "splitter": "spacy", "language": "zh"}, "'spacy', which is for English, not for 'zh'"),
+        ({"method": "lead", "sentences": [1]}, "1 numbers of `sentences` but 2 documents"),
     ],
 )
 def test_errors(arguments, message):
@@ -90,7 +90,7 @@ def test_errors(arguments, message):
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("document", ["", " \n", "你好。"])
 def test_a_document_without_words_is_an_error(method, document):
-    with pytest.raises(ValueError, match=r"document 1 .* holds no word"):
+    with pytest.raises(ValueError, match=r"document 1 .* has no words"):
         extract(["One.", document], method, 1, ["One.", "Two."])
 
 

@@ -288,7 +288,7 @@ def test_missing_sacrebleu_is_told_before_anything_starts(settings, monkeypatch)
 
 
 def test_a_language_that_is_no_code_is_told_before_anything_starts(settings):
-    with pytest.raises(ValueError, match="language 'German' is no ISO 639 code"):
+    with pytest.raises(ValueError, match="`language` is 'German', but must be an ISO 639 code"):
         set_up(parse_arguments([settings(do_eval=True), "--language", "German"]))
 
 

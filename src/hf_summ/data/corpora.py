@@ -1,4 +1,4 @@
-"""Which corpus of documents and summaries: on the Hub or in files, and how its rows are read."""
+"""The description of a corpus of documents and summaries: on the Hub or in files, and how its rows are read."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -17,79 +17,81 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How the rows of a corpus are read: by which columns, in which format, and which of them count.
+    """How the rows of a corpus are read: from which columns, in which format, and which of them are used.
 
     Args:
-        text_column, summary_column: columns that are not named are guessed (document/summary, article/highlights,
-            text/summary, source/target, ...).
-        data_format: how the files were distributed; they may then be folders, of which the split's part is taken.
-            `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt. `multi_news`: X.src and
-            X.tgt, or rows, documents separated by `|||||` or `story_separator_special_tag`; on the Hub too. `duc`:
-            input.txt and task1_ref0.txt and on. `newsroom`: rows with `density_bin`; on the Hub too. `cnn_dm`: folders
-            of .story files (`cnn/stories,dailymail/stories`), or a list of such files. Without it, the file's ending
-            says how to read it.
-        min_score: of `lcsts`: pairs that were given a lower score (1 to 5) are left out; 3 unless given.
-        density_bin: of `newsroom`: only `abstractive`, `mixed` or `extractive` rows; all unless given.
+        text_column, summary_column: columns of documents and summaries; guessed if not given (document/summary,
+            article/highlights, text/summary, source/target, ...).
+        data_format: how the data set is distributed; its files may then be given as folders, from which the split's
+            part is taken. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
+            `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
+            `story_separator_special_tag`; also on the Hub. `duc`: input.txt, task1_ref0.txt and so on. `newsroom`: rows
+            with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files (`cnn/stories,dailymail/stories`), or
+            a list of such files. If not given, the file's extension decides how it is read.
+        min_score: for `lcsts`, pairs with a lower score (1 to 5) are left out; 3 if not given.
+        density_bin: for `newsroom`, only `abstractive`, `mixed` or `extractive` rows; all if not given.
     """
 
-    text_column: str | None = flag("data", "column of the documents", unset="guessed by its name")
-    summary_column: str | None = flag("data", "column of the summaries", unset="guessed by its name")
+    text_column: str | None = flag("data", "Column of the documents", unset="guessed from the names")
+    summary_column: str | None = flag("data", "Column of the summaries", unset="guessed from the names")
     data_format: str | None = flag(
         "data",
-        "how the data set was distributed: gigaword, lcsts, multi_news, duc, newsroom or cnn_dm; a folder may then "
-        "stand for its files",
-        unset="by the file's ending",
+        "Format in which the data set is distributed: gigaword, lcsts, multi_news, duc, newsroom or cnn_dm; a folder "
+        "may then stand for its files",
+        unset="by file extension",
     )
-    min_score: int | None = flag("data", "lcsts: leave out pairs with a lower score, 1 to 5", unset="3")
-    density_bin: str | None = flag("data", "newsroom: abstractive, mixed or extractive rows alone", unset="all rows")
+    min_score: int | None = flag("data", "For lcsts, the lowest score of a pair to use, 1 to 5", unset="3")
+    density_bin: str | None = flag(
+        "data", "For newsroom, which rows to use: abstractive, mixed or extractive", unset="all"
+    )
 
     @property
     def format(self) -> DataFormat:
-        """The format's own way of finding and reading rows.
+        """How the format's rows are found and read.
 
         Raises:
-            ValueError: there is no such format.
+            ValueError: an unknown format.
         """
         return format_of(self.data_format)
 
     def option(self) -> Any:
-        """The value of the option that the format has; None where it has none.
+        """The value of the format's option, or None if it has none.
 
         Raises:
-            ValueError: there is no such format, the option is another format's, or its value cannot occur.
+            ValueError: an unknown format, an option of another format, or a value out of range.
         """
         return check_format(self.data_format, self.min_score, self.density_bin)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Reading):
-    """A corpus on the Hub (`dataset_name`), or in files: one a split, or a pair that is aligned line by line.
+    """A corpus on the Hub (`dataset_name`) or in files: for each split one file, or a line-aligned pair.
 
-    A file is .json (a list of rows, or a row a line), .jsonl or .csv, each also as .gz; a pair is `X.source` with
-    `X.target` beside it, or `documents.txt,summaries.txt`. Equal corpora are read alike.
+    A file is .json (a list of rows, or one row per line), .jsonl or .csv, each also as .gz; a pair is `X.source` beside
+    `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
     """
 
-    dataset_name: str | None = flag("data", "data set on the Hub, or a folder that `datasets` reads", unset="files")
-    dataset_config_name: str | None = flag("data", "configuration of that data set", unset="its only one")
+    dataset_name: str | None = flag("data", "Data set on the Hub, or a folder that `datasets` can load", unset="files")
+    dataset_config_name: str | None = flag("data", "Configuration of that data set", unset="its only one")
     train_file: str | None = flag(
-        "data", "documents and summaries to train on: json, jsonl, csv or X.source, also .gz", unset="none"
+        "data", "Documents and summaries for training: json, jsonl, csv or X.source, also .gz", unset="none"
     )
-    validation_file: str | None = flag("data", "the same, to validate on", unset="none")
-    test_file: str | None = flag("data", "the same, to predict", unset="none")
+    validation_file: str | None = flag("data", "The same for validation", unset="none")
+    test_file: str | None = flag("data", "The same for prediction", unset="none")
 
     @classmethod
     def among(cls, settings: Mapping[str, Any]) -> "Corpus":
-        """The corpus that settings name, which may hold more than that."""
+        """The corpus described by settings, which may have other entries."""
         return cls(**{name: settings[name] for name in names(cls) if name in settings})
 
     @property
     def files(self) -> dict[str, str]:
-        """Split -> its file, for those that have one."""
+        """Split -> its file, for splits that have one."""
         files = {split: getattr(self, file_flag(split)) for split in SPLITS}
         return {split: str(file) for split, file in files.items() if file is not None}
 
     def given(self) -> dict[str, Any]:
-        """The fields that were given."""
+        """The fields that are not None."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
     def only(self, splits: Iterable[str]) -> "Corpus":
@@ -98,63 +100,64 @@ class Corpus(Reading):
         return dataclasses.replace(self, **{file_flag(split): None for split in others})
 
     def paths(self, split: str) -> tuple[Path, ...]:
-        """All files that make up a split; none where it has none.
+        """All files that make up a split, if it has any.
 
         Raises:
-            ValueError: a file is not there, empty or of no known kind.
+            ValueError: a file does not exist, is empty or of an unknown kind.
         """
         return self.format.locate(self.files[split], split) if split in self.files else ()
 
     def check(self) -> None:
-        """Refuses what can be refused before a row is read.
+        """Check everything that can be checked before a row is read.
 
         Raises:
-            ValueError: no data or two kinds of it are named; a format that does not exist, or an option of another
-                one; a file that is not there, empty or of no known kind.
+            ValueError: no data, or both a data set and files; an unknown format, or an option of another one; a file
+                that does not exist, is empty or of an unknown kind.
         """
         self.option()
         if self.dataset_name is not None and self.files:
             files = ", ".join(self.files.values())
-            raise ValueError(f"both dataset_name ({self.dataset_name}) and files ({files}) are given: leave one out")
+            raise ValueError(
+                f"`dataset_name` ({self.dataset_name}) and files ({files}) exclude each other: give only one of them"
+            )
         if self.dataset_name is not None and not self.format.is_on_hub:
             raise ValueError(
-                f"data_format {self.data_format} reads files as they were distributed, not {self.dataset_name}: leave "
-                "it out, or give train_file, validation_file or test_file"
+                f"`data_format` is '{self.data_format}', which is for files, not for {self.dataset_name}: leave it "
+                "out, or give `train_file`, `validation_file` or `test_file`"
             )
         if self.dataset_name is None and not self.files:
-            raise ValueError("no data: give dataset_name, or train_file, validation_file or test_file")
+            raise ValueError("no data: give `dataset_name`, or `train_file`, `validation_file` or `test_file`")
         for split in self.files:
             self.paths(split)
 
     def load(
         self, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
     ) -> "datasets.DatasetDict":
-        """Its rows, with the columns `document` and `summary`, in its splits train, validation and test.
+        """Load the rows, with the columns `document` and `summary`, in the splits train, validation and test.
 
-        Files are checked on every call, and converted once for as long as they do not change.
+        Files are checked on every call, and converted only if they have changed.
 
-        Other columns are kept; one called `document` or `summary` that is not the chosen one gives way to it. CSV
-        fields stay strings; values that differ in type within a column become strings of JSON. Lone surrogates, which
-        no tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out with one warning a
+        Other columns are kept, except those called `document` or `summary` that are not the chosen ones. CSV fields
+        stay strings; values of different types within a column become strings of JSON. Lone surrogates, which no
+        tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning per
         split.
 
-        A column of documents that holds lists of texts is kept as `documents`, and `document` is these, joined by a
-        blank line. One of summaries that holds lists is kept as `references`, and `summary` is the first: models learn
-        and are scored on `summary`, `references` is there for scoring with several. Blank members of both lists are
-        left out.
+        A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines.
+        A column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and
+        scored on `summary`; `references` is for scoring with several. Blank members of both lists are left out.
 
         Args:
-            cache_dir: where `datasets` keeps what it downloads and converts.
-            token: of the Hub, for private data sets.
-            trust_remote_code: handed to `datasets`, whose versions from 4 on say that they run no data set's code.
+            cache_dir: where `datasets` keeps downloads and converted files.
+            token: token for private data sets on the Hub.
+            trust_remote_code: passed to `datasets`, whose versions from 4 on no longer run the code of data sets.
 
         Raises:
-            ValueError: see `check`; a line that is not a row (cut-off JSON, wrong number of CSV fields, not UTF-8);
-                missing or unusable columns; paired files of different length; no row that is not blank, or none that
-                passes the format's option. Messages name file and line.
+            ValueError: as `check`; a line that is not a row (truncated JSON, wrong number of CSV fields, not UTF-8);
+                missing or unusable columns; paired files of different length; only blank rows, or none that pass the
+                format's option. Messages name the file and the line.
             OSError: the data set cannot be reached.
         """
-        # the command line asks for the flags alone, and should not wait for `datasets`
+        # the command line needs only the flags and should not wait for `datasets`
         from hf_summ.data.loading import load_files, load_from_hub
 
         self.check()

@@ -1,4 +1,4 @@
-"""The rows of a corpus: what is looked at before any is taken, and how they become a data set."""
+"""Loading the rows of a corpus: how they are checked first, and how they become a data set."""
 
 import logging
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ from hf_summ.data.rows import ROW_FILES, kind_of_file
 
 logger = logging.getLogger(__name__)
 
-# line numbers that a warning about left-out rows gives
+# number of lines that a warning about omitted rows lists
 _LINES_NAMED = 5
 
 
 def load_files(corpus: Corpus, cache_dir: str | None) -> datasets.DatasetDict:
-    """The rows of a corpus in files, all of which are looked at before the first is converted.
+    """Load the rows of a corpus in files, all of which are checked before the first is converted.
 
     Raises:
-        ValueError: see `Corpus.load`.
+        ValueError: as `Corpus.load`.
     """
     surveys = {split: survey(corpus, split) for split in corpus.files}
     return datasets.DatasetDict({split: _convert(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
@@ -42,17 +42,17 @@ def load_files(corpus: Corpus, cache_dir: str | None) -> datasets.DatasetDict:
 def load_from_hub(
     corpus: Corpus, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
 ) -> datasets.DatasetDict:
-    """The rows of a data set on the Hub.
+    """Load the rows of a data set on the Hub.
 
     Raises:
-        ValueError, OSError: see `Corpus.load`.
+        ValueError, OSError: as `Corpus.load`.
     """
     name = str(corpus.dataset_name)
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
     splits = [split for split in SPLITS if split in loaded]
     if not splits:
-        raise ValueError(f"{name} has the splits {', '.join(loaded)}: one of {', '.join(SPLITS)} is needed")
+        raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
     parts = {}
     for split in splits:
         part, where = loaded[split], f"{name}, {split}"
@@ -64,18 +64,18 @@ def load_from_hub(
 
 @dataclass
 class Survey:
-    """What one look at all rows of a file says.
+    """The result of checking all rows of a file.
 
     Args:
-        name: what the user called it.
-        reading: how it is read and which rows count.
+        name: the file as the user named it.
+        reading: how it is read and which rows are used.
         paths: the file, the two of a pair, or all that make up the split.
         document, summary: names of their columns in the file.
-        lists: whether these two hold lists of texts.
-        kinds: every column's kinds of value.
-        rows: how many rows there are.
-        blank: how many of them have a blank document or summary.
-        blank_places: where the first of these stand.
+        lists: whether these columns contain lists of texts.
+        kinds: the kinds of value in every column.
+        rows: number of rows.
+        blank: number of rows with a blank document or summary.
+        blank_places: places of the first of these.
     """
 
     name: str
@@ -90,10 +90,10 @@ class Survey:
     blank_places: list[str] = field(default_factory=list)
 
     def look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
-        """Counts a row.
+        """Count a row.
 
         Raises:
-            ValueError: its document or summary is not text, or a list where those before it are not.
+            ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
         """
         self.rows += 1
         is_whole = True
@@ -106,7 +106,7 @@ class Survey:
             if value is not None and self.lists.setdefault(column, is_list) != is_list:
                 holds, hint = ("list", "join its parts into one text") if is_list else ("str", "make it a list of one")
                 raise ValueError(
-                    f"{where}: '{column}' holds {holds}, unlike the rows before it ({value!r:.60}): {hint}"
+                    f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
                 )
             is_whole = is_whole and says_something(value)
         if not is_whole:
@@ -118,15 +118,14 @@ class Survey:
 
 
 def survey(corpus: Corpus, split: str) -> Survey:
-    """Reads all rows of a split's file once, so that what is wrong with one of them is told with its line before any
-    work starts.
+    """Check all rows of a split's file, so that a problem is reported with its line before any work starts.
 
     Raises:
-        ValueError: see `Corpus.load`.
+        ValueError: as `Corpus.load`.
     """
     name, how, option = corpus.files[split], corpus.format, corpus.option()
     surveyed = Survey(name, corpus, corpus.paths(split))
-    # the other kinds of file have no names of their own that a column could be chosen by
+    # other kinds of file have no column names of their own to choose from
     has_names = len(surveyed.paths) == 1 and kind_of_file(surveyed.paths[0]) in ROW_FILES
     columns = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
     left_out = 0
@@ -141,11 +140,11 @@ def survey(corpus: Corpus, split: str) -> Survey:
     if not surveyed.rows and left_out:
         raise ValueError(f"{name}: {_none_passes(left_out, corpus)}")
     if not surveyed.rows:
-        raise ValueError(f"{name} holds no rows: it must hold at least one document and its summary")
+        raise ValueError(f"{name} has no rows: it must contain at least one document and its summary")
     if surveyed.blank == surveyed.rows:
-        raise ValueError(f"{name}: each of the {surveyed.rows} rows has a blank document or summary")
+        raise ValueError(f"{name}: all {surveyed.rows} rows have a blank document or summary")
     if left_out:
-        logger.info(f"{name}: {surveyed.rows} of {surveyed.rows + left_out} rows are taken, those {_passing(corpus)}")
+        logger.info(f"{name}: {surveyed.rows} of {surveyed.rows + left_out} rows are used, those {_passing(corpus)}")
     return surveyed
 
 
@@ -156,7 +155,7 @@ def _passing(reading: Reading) -> str:
 
 def _none_passes(rows: int, reading: Reading) -> str:
     is_scored = reading.data_format == "lcsts"
-    hint = "give a lower min_score" if is_scored else "choose another density_bin, or none"
+    hint = "lower `min_score`" if is_scored else "choose another `density_bin`, or none"
     return f"none of the {rows} rows is one {_passing(reading)}: {hint}"
 
 
@@ -173,7 +172,7 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
     taken = {*chosen, *renamed.values()}
     columns = {name: name for name in surveyed.kinds if name not in taken} | renamed
     kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
-    # a split in which every such column is null has no kind to go by
+    # a split in which all values of such a column are null has no kind of its own
     kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
     order = [*chosen, *(name for name in kinds if name not in chosen)]
     return datasets.Dataset.from_generator(
@@ -182,7 +181,7 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
         cache_dir=cache_dir,
         split=datasets.NamedSplit(split),
         gen_kwargs={
-            # size and time stand among what the cache goes by: a file that changed is converted anew
+            # size and time are part of the cache's key, so that a changed file is converted again
             "files": tuple(
                 (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in surveyed.paths
             ),
@@ -198,7 +197,7 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
 def _rows(
     files: tuple, columns: tuple, lists: tuple, json_columns: tuple, data_format: str | None, option: Any
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a file that has been surveyed, columns renamed, rows that are blank or do not count left out."""
+    """The rows of a surveyed file with renamed columns, without blank rows and those that do not pass the option."""
     how = format_of(data_format)
     for place, row in how.read(tuple(Path(path) for path, _, _ in files), False):
         if not how.keeps(row, option, place):
@@ -214,7 +213,7 @@ def _in_bin(dataset: datasets.Dataset, where: str, reading: Reading) -> datasets
     density_bin = reading.density_bin
     if "density_bin" not in dataset.column_names:
         raise ValueError(
-            f"{where}: no column 'density_bin', and density_bin {density_bin} goes by it; the columns are "
+            f"{where}: no column 'density_bin', which `density_bin` '{density_bin}' needs; the columns are "
             f"{', '.join(dataset.column_names)}"
         )
     kept = [
@@ -233,10 +232,10 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
     lists = []
     for column, name in chosen.items():
         feature = dataset.features[name]
-        # the feature of a list of texts holds that of a text
+        # the feature of a list of texts contains that of a text
         is_text, is_list = _is_text(feature), _is_text(getattr(feature, "feature", None))
         if not is_text and not is_list:
-            raise ValueError(f"{where}: the column '{name}' holds {feature}, not text: name another one")
+            raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
         if is_list or (column == "document" and how.separate is not None):
             lists.append(column)
     renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
@@ -255,7 +254,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
             "left out"
         )
     if not len(whole):
-        raise ValueError(f"{where}: each of the {len(dataset)} rows has a blank document or summary")
+        raise ValueError(f"{where}: all {len(dataset)} rows have a blank document or summary")
     return whole
 
 
