@@ -1,6 +1,7 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
 #   make quickstart   a toy corpus, a small GDLF trained on it, ROUGE beside LEAD-3 (about 5 minutes on 2 cores)
 #   make test         format, lint, types and the test suite
+#   make docs         the documentation, as pages in build/docs
 #   make test-lowest  the suite on the lowest transformers that pyproject.toml admits
 #   make clean        removes what these wrote, environments included
 
@@ -15,7 +16,7 @@ LOWEST_TRANSFORMERS = $(shell sed -n 's/.*"transformers>=\([0-9.]*\)".*/transfor
 
 QUICKSTART = build/quickstart
 
-.PHONY: install quickstart test lint test-lowest clean
+.PHONY: install quickstart test lint docs test-lowest clean
 
 install: $(VENV)/.installed
 
@@ -39,6 +40,10 @@ lint: install
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ty check src
+
+# a warning, such as of a broken link, is an error
+docs: install
+	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
 
 # huggingface_hub and tokenizers are left free: each transformers asks for its own range of them
 $(LOWEST)/.installed: pyproject.toml constraints.txt

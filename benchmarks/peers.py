@@ -25,10 +25,13 @@ def copy_transformer(**overrides) -> PreTrainedModel:
     return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
 
 
-def bart(ours: PreTrainedModel) -> PreTrainedModel:
+def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:
     """A BART of a model's width, layers and heads, its feed-forward networks as wide as makes the parameters equal.
 
     Where the model's output projection is its own, so is BART's: else its feed-forward networks would be far wider.
+
+    Args:
+        attention_dropout: above 0, training on a CPU computes attention without the fused kernel, which does not drop.
     """
     own_output = ours.get_output_embeddings().weight is not ours.get_input_embeddings().weight
 
@@ -44,7 +47,7 @@ def bart(ours: PreTrainedModel) -> PreTrainedModel:
             decoder_ffn_dim=ffn_dim,
             max_position_embeddings=1024,
             dropout=ours.config.dropout,
-            attention_dropout=0.1,
+            attention_dropout=attention_dropout,
             pad_token_id=0,
             bos_token_id=1,
             eos_token_id=2,

@@ -15,7 +15,7 @@ import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import bootstrap_interval, paired_bootstrap, rouge155_scores, rouge_scores
-from hf_summ.evaluation.rouge import METRICS
+from hf_summ.evaluation.rouge import ROUGE_TYPES
 
 _THREE = ("rouge1", "rouge2", "rougeL")
 
@@ -30,7 +30,7 @@ def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> 
 
 def package_scores(predictions: list[str], references: list[str]) -> None:
     """What mode rouge_score computes by lines, by the package itself."""
-    scorer = RougeScorer(METRICS, use_stemmer=True)
+    scorer = RougeScorer(ROUGE_TYPES, use_stemmer=True)
     for prediction, reference in zip(predictions, references, strict=True):
         scorer.score(reference, prediction)
 
@@ -50,9 +50,9 @@ def main() -> None:
             "rouge-score, the package": partial(package_scores, predictions, references),
             "rouge_score 1/2/L/Lsum": partial(rouge_scores, predictions, references),
             "rouge_score 1/2/L/Lsum by lines": partial(rouge_scores, predictions, references, sentences="lines"),
-            "rouge155 1/2/L": partial(rouge155_scores, predictions, references, metrics=_THREE),
+            "rouge155 1/2/L": partial(rouge155_scores, predictions, references, rouge_types=_THREE),
             "rouge155 1/2/L by lines": partial(
-                rouge155_scores, predictions, references, metrics=_THREE, sentences="lines"
+                rouge155_scores, predictions, references, rouge_types=_THREE, sentences="lines"
             ),
             "rouge155 all": partial(rouge155_scores, predictions, references),
         }

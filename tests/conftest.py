@@ -13,12 +13,16 @@ os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="fal
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from tests.hub import LocalHub
 
 torch.set_num_threads(1)
+# what is drawn, and whether it passes, is the same on every machine and at every speed
+settings.register_profile("portable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("portable")
 
 SENTENCES = [
     "Mayor Ana Lopez opened the new bridge over the river on Monday.",
@@ -69,3 +73,18 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     from hf_summ.data import fit_vocabulary
 
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
+
+
+@pytest.fixture
+def read_texts(monkeypatch) -> list[str]:
+    """Every text that a real tokenizer has read, in its order."""
+    texts: list[str] = []
+    plain = PreTrainedTokenizerFast.__call__
+
+    def reading(self, text=None, *args, text_target=None, **kwargs):
+        for given in (text, text_target):
+            texts.extend([given] if isinstance(given, str) else given or [])
+        return plain(self, text, *args, text_target=text_target, **kwargs)
+
+    monkeypatch.setattr(PreTrainedTokenizerFast, "__call__", reading)
+    return texts

@@ -1,6 +1,6 @@
 """Published summarization architectures as Hugging Face `transformers` models.
 
-Importing the package registers the architectures with the Auto classes, and brings `pipeline("summarization")` back.
+Importing the package registers the architectures with the Auto classes and restores `pipeline("summarization")`.
 """
 
 from .models import (

@@ -1,6 +1,10 @@
 """What the tests of the command line share."""
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +12,21 @@ import pytest
 
 from hf_summ.cli import main
 from tests.models.architectures import GDLF, build_with_processor
+
+
+def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
+    """`hf-summ` in a process of its own, which Ctrl-C reaches also where the tests run in the background."""
+    pipe = subprocess.PIPE
+    source = str(Path(__file__).parents[2] / "src")
+    return subprocess.Popen(
+        [sys.executable, "-m", "hf_summ", *argv],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": source, "PYTHONUNBUFFERED": "", **environment},
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -66,13 +66,13 @@ def test_rows_bring_their_references(run, workplace, references):
     ("options", "settings"),
     [
         ((), Settings()),
-        (("--rouge", "rouge_score"), Settings(rouge="rouge_score")),
-        (("--rouge", "rouge_score", "--no_stemmer"), Settings(rouge="rouge_score", use_stemmer=False)),
+        (("--rouge_mode", "rouge_score"), Settings(rouge_mode="rouge_score")),
+        (("--rouge_mode", "rouge_score", "--no_stemmer"), Settings(rouge_mode="rouge_score", use_stemmer=False)),
         (("--byte_limit", "9"), Settings(byte_limit=9)),
         (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
         (("--language", "de"), Settings(language="de")),
-        (("--metrics", "rouge1", "rougeSU*"), Settings(metrics=("rouge1", "rougeSU*"))),
+        (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
         (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
     ],
 )
@@ -103,8 +103,8 @@ def test_blank_texts_are_told(run, workplace):
 def test_other_alphabets_in_english_mode_are_told(run, workplace, mode, text, letters):
     for name in ("p.txt", "r.txt"):
         (workplace / name).write_text(f"{text}\n", encoding="utf-8")
-    _, said = run("evaluate", *PAIR, "--rouge", mode)
-    assert f"hf-summ: the references hold {letters} letters outside of a to z, at which ROUGE splits words" in said
+    _, said = run("evaluate", *PAIR, "--rouge_mode", mode)
+    assert f"hf-summ: the references have {letters} letters outside a to z, at which ROUGE splits words" in said
 
 
 def test_one_pair_has_no_interval(run, workplace):
@@ -112,33 +112,36 @@ def test_one_pair_has_no_interval(run, workplace):
         (workplace / name).write_text("a bridge\n", encoding="utf-8")
     output, said = run("evaluate", *PAIR)
     assert re.search(r"^\| ROUGE-1 +\| 100.00 \| 100.00 \| 100.00 \| +none \|$", output, flags=re.MULTILINE)
-    assert "hf-summ: one pair only: there is no interval\n" in said
+    assert "hf-summ: there is only one pair, so there is no interval\n" in said
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no partner"),
+        ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no counterpart"),
         ((*PAIR, "--against", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
         ((*PAIR, "--sources", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
-        (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must hold the predictions"),
-        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must hold the references"),
-        ((*PAIR[:3], "blank.txt"), "blank.txt is blank in all of its 3 rows: it must hold the references"),
-        ((*PAIR[:3], "zh.txt"), "nothing to score: no reference holds a word .* name the language of other scripts"),
-        ((*PAIR, "--sources", "gap.txt"), r"nothing to compare with: source 1 \(counted from 0\) holds no word"),
+        (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must contain the predictions"),
+        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must contain the references"),
+        ((*PAIR[:3], "blank.txt"), "all 3 rows of blank.txt are blank: it must contain the references"),
+        ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
+        ((*PAIR, "--sources", "gap.txt"), r"nothing to compare with: source 1 \(counted from 0\) has no words"),
         (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: NUL at character 2: not text in UTF-8"),
         (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         (("--predictions", ".", *PAIR[2:]), ". is a folder: name the file of the predictions in it"),
-        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt is not there: name a file of references"),
+        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt does not exist: name a file of references"),
         (("--predictions", "cut.jsonl"), "cut.jsonl, line 2: not a JSON row"),
         (PAIR[:2], "p.txt holds no references beside its predictions: name their file with --references"),
         (("--predictions", "s.jsonl"), "s.jsonl holds no references beside its predictions"),
         (("--predictions", "rows.jsonl", "--against", "turned.jsonl"), "rows.jsonl, line 1 has the id 0 and turned.js"),
-        ((*PAIR, "--metrics", "rougeLsum"), "metric 'rougeLsum' is not known: one of rouge1"),
-        ((*PAIR, "--rouge", "rouge_score", "--byte_limit", "75"), "mode 'rouge_score' does not take byte_limit"),
-        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "`byte_limit` and `word_limit` are both given"),
-        ((*PAIR, "--word_limit", "0"), "`word_limit` is 0: give at least 1"),
-        ((*PAIR, "--language", "English"), "language 'English' is no ISO 639 code: give two or three letters"),
+        ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type is 'rougeLsum', but must be one of rouge1"),
+        (
+            (*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"),
+            "`rouge_mode` is 'rouge_score', which has no byte_limit",
+        ),
+        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "`byte_limit` and `word_limit` exclude each other"),
+        ((*PAIR, "--word_limit", "0"), "`word_limit` is 0, but must be at least 1"),
+        ((*PAIR, "--language", "English"), "`language` is 'English', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples is 0: draw at least 1"),
         ((*PAIR, "--seed", "-1"), "--seed is -1, but at least 0 is needed"),
         ((*PAIR, "--output", "nowhere/report.json"), "--output nowhere/report.json: name a .json file, in a folder th"),
@@ -173,8 +176,6 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
 
 
 def test_new_process_prints_the_same(run, workplace):
-    argv = ["evaluate", *PAIR, "--rouge", "rouge_score"]
-    process = subprocess.run(
-        [sys.executable, "-m", "hf_summ", *argv], capture_output=True, text=True, timeout=120, check=True
-    )
+    argv = ["evaluate", *PAIR, "--rouge_mode", "rouge_score"]
+    process = subprocess.run([sys.executable, "-m", "hf_summ", *argv], capture_output=True, text=True, check=True)
     assert (process.stdout, process.stderr) == run(*argv)

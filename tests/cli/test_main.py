@@ -1,13 +1,17 @@
 """The command line as a whole."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import entry_points
 
 import pytest
 
 from hf_summ import __version__
 from hf_summ.cli import main
+from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 
 
@@ -21,10 +25,34 @@ def test_new_process_reads_standard_input(run, workplace):
     (workplace / "a.txt").write_text(text, encoding="utf-8")
     argv = ["summarize", "--model", "model", "--format", "jsonl"]
     process = subprocess.run(
-        [sys.executable, "-m", "hf_summ", *argv], input=text.encode(), capture_output=True, timeout=120, check=True
+        [sys.executable, "-m", "hf_summ", *argv], input=text.encode(), capture_output=True, check=True
     )
     expected, _ = run(*argv, "a.txt")
     assert process.stdout.decode() == expected.replace("a.txt", "-")
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["table", "--list"]])
+def test_output_that_nobody_reads_ends_the_command_quietly(tmp_path, argv):
+    process = start(*argv, cwd=tmp_path)
+    process.stdout.close()
+    assert (process.stderr.read(), process.wait()) == ("", 141)
+
+
+def test_interrupt_ends_the_command_quietly(tmp_path):
+    os.mkfifo(tmp_path / "article.txt")
+    process = start("summarize", "article.txt", "--model", "none", cwd=tmp_path)
+    while True:
+        try:
+            writer = os.open(tmp_path / "article.txt", os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:
+            # the command does not read yet
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "")
+    assert process.returncode == 130
+    os.close(writer)
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,13 @@ def test_json_lines(run, files, expected):
     ]
 
 
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_names_that_are_no_text_are_written_as_such(run, files, workplace, form):
+    Path("a.txt").rename("caf\udce9.txt")
+    run("summarize", "caf\udce9.txt", "b.txt", *MODEL, "--format", form, "--output", "out")
+    assert "caf\ufffd.txt" in (workplace / "out").read_text(encoding="utf-8")
+
+
 def test_generation_settings_are_handed_on(run, files):
     settings = {"num_beams": 3, "max_new_tokens": 4, "min_new_words": 1, "length_penalty": 0.5}
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]

@@ -1,10 +1,13 @@
 """`hf-summ vocabulary` on files of every kind."""
 
+import dataclasses
 import re
 
 import pytest
 from transformers import AutoProcessor
 
+from hf_summ.cli import main
+from hf_summ.data.corpora import Reading
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write, write_csv
 
@@ -73,6 +76,15 @@ def test_processor_with_tags(run):
     assert len(encoded["tag_ids"]) == len(encoded["input_ids"])
 
 
+def test_options_of_reading_are_those_of_the_corpus(capsys):
+    with pytest.raises(SystemExit):
+        main(["vocabulary", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for field in dataclasses.fields(Reading):
+        assert f"--{field.name} {field.name.upper()} {field.metadata['help']}" in text
+    assert "subwords (default: 30000)" in text
+
+
 def test_named_columns(run, tmp_path):
     write(tmp_path / "own.jsonl", json_lines([{"long": row["document"], "short": row["summary"]} for row in ROWS]))
     columns = ("--text_column", "long", "--summary_column", "short")
@@ -82,17 +94,17 @@ def test_named_columns(run, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["rows.jsonl", "--vocab_size", "100"], "vocab_size is 100, but .* alone are 260: give more"),
+        (["rows.jsonl", "--vocab_size", "100"], "`vocab_size` is 100, but must be at least 260"),
         (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency is -1, but at least 1 is needed"),
         (["rows.jsonl", "--max_source_length", "1"], "--max_source_length is 1, but at least 2 is needed"),
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length is 0, but at least 2 is needed"),
-        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt', .* mean 'document'"),
+        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean 'document'"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv is a file: name a folder"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
-        (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps cut off"),
-        (["other.jsonl"], "other.jsonl, line 1: no column that is known to hold a document, the columns are body_text"),
-        (["nowhere.jsonl"], "nowhere.jsonl is not there"),
+        (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),
+        (["other.jsonl"], "other.jsonl, line 1: no document column; the columns are body_text"),
+        (["nowhere.jsonl"], "nowhere.jsonl does not exist"),
         (["unpaired.source"], "unpaired.source has no summaries beside it"),
     ],
 )

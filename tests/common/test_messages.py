@@ -38,9 +38,9 @@ def test_cutoff_says_how_near():
 
 
 def test_unknown_choice():
-    assert unknown_choice("splitter", "nltk", ("sentencex", "spacy")) == (
-        "splitter 'nltk' is not known: one of sentencex, spacy"
+    assert unknown_choice("`splitter`", "nltk", ("sentencex", "spacy")) == (
+        "`splitter` is 'nltk', but must be one of sentencex, spacy"
     )
-    assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
-        "--mode 'rouge-155' is not known: one of rouge155, rouge_score; did you mean rouge155?"
+    assert unknown_choice("`mode`", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
+        "`mode` is 'rouge-155', but must be one of rouge155, rouge_score; did you mean rouge155?"
     )

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hf_summ.data import load_corpus
+from hf_summ.data import Corpus
 
 
 @pytest.fixture
 def load(tmp_path):
-    """`load_corpus` with a cache of the test's own."""
-    return lambda **arguments: load_corpus(**arguments, cache_dir=str(tmp_path / "cache"))
+    """Reads a corpus with a cache of the test's own."""
+    return lambda **told: Corpus(**told).load(cache_dir=str(tmp_path / "cache"))

@@ -70,11 +70,11 @@ def test_a_named_gigaword_pair(load, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"holds no train.article.txt and no train/train.article.txt \(or .gz\).* looks for the train part"),
-        ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) is not there"),
+        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\).* looks for the train split"),
+        ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
         ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
         ("other.txt", r"other.txt: cannot tell where its headlines are: name an X.article.txt"),
-        ("nowhere", r"nowhere is not there. For data_format gigaword name a folder, an X.article.txt"),
+        ("nowhere", r"nowhere does not exist: for `data_format` 'gigaword', name a folder, an X.article.txt"),
         ("empty.article.txt", r"empty.article.txt is empty"),
     ],
 )
@@ -163,10 +163,10 @@ def test_multi_news_joined_and_separated_again(load, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"holds no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
-        ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) is not there"),
-        ("other.txt", r"other.txt: cannot tell where its summaries are: name an X.src with its X.tgt"),
-        ("nowhere", r"nowhere is not there. For data_format multi_news name a folder, an X.src"),
+        ("", r"has no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
+        ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) does not exist"),
+        ("other.txt", r"other.txt: cannot tell where its summaries are: name an X.src beside its X.tgt"),
+        ("nowhere", r"nowhere does not exist: for `data_format` 'multi_news', name a folder, an X.src"),
     ],
 )
 def test_multi_news_that_is_not_there(load, tmp_path, name, message):
@@ -207,10 +207,10 @@ def test_references_of_duc_are_ordered_by_number(load, tmp_path):
 @pytest.mark.parametrize(
     ("without", "message"),
     [
-        (["input.txt"], r"holds no input.txt \(or .gz\), where data_format duc looks for the test part"),
-        (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt \(or .gz\) is not there"),
-        (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt \(or .gz\) is not there"),
-        (["task1_ref1.txt", "task1_ref2.txt"], r"only one file of references \(.*task1_ref0.txt\).* gigaword"),
+        (["input.txt"], r"has no input.txt \(or .gz\), where `data_format` 'duc' looks for the test split"),
+        (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt \(or .gz\) does not exist"),
+        (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt \(or .gz\) does not exist"),
+        (["task1_ref1.txt", "task1_ref2.txt"], r"only one file of references \(.*task1_ref0.txt\).* 'gigaword'"),
         (list(DUC)[1:], r"input.txt has no references beside it: .*task1_ref0.txt"),
     ],
 )
@@ -223,16 +223,18 @@ def test_duc_with_a_missing_file(load, tmp_path, without, message):
 def test_duc_of_which_a_named_file_is_not_there(load, tmp_path):
     write_all(tmp_path, DUC)
     names = f"{tmp_path / 'input.txt'},{tmp_path / 'task1_ref0.txt'},{tmp_path / 'nowhere'}"
-    with pytest.raises(ValueError, match=r"nowhere is not there. For data_format duc name a folder, its input.txt"):
+    with pytest.raises(
+        ValueError, match=r"nowhere does not exist: for `data_format` 'duc', name a folder, its input.txt"
+    ):
         load(test_file=names, data_format="duc")
 
 
 @pytest.mark.parametrize(
     ("name", "texts", "message"),
     [
-        ("task1_ref2.txt", ["a"], r"input.txt has 2 lines and .*task1_ref2.txt has 1: line 2 has no partner"),
-        ("input.txt", ["a"] * 5, r"input.txt has 5 lines and .*task1_ref0.txt has 2: line 3 has no partner"),
-        ("task1_ref1.txt", ["a"] * 4, r"input.txt has 2 lines and .*task1_ref1.txt has 4: line 3 has no partner"),
+        ("task1_ref2.txt", ["a"], r"input.txt has 2 lines and .*task1_ref2.txt has 1: line 2 has no counterpart"),
+        ("input.txt", ["a"] * 5, r"input.txt has 5 lines and .*task1_ref0.txt has 2: line 3 has no counterpart"),
+        ("task1_ref1.txt", ["a"] * 4, r"input.txt has 2 lines and .*task1_ref1.txt has 4: line 3 has no counterpart"),
     ],
 )
 def test_duc_of_different_length(load, tmp_path, name, texts, message):

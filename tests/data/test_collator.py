@@ -106,10 +106,10 @@ def test_tags_are_padded_beside_the_subwords(tiny_tokenizer, features):
 
 def test_labels_longer_than_the_full_length(processor, features):
     collator = SummarizationCollator(processor, pad_to_max_length=True, max_source_length=60, max_target_length=3)
-    with pytest.raises(ValueError, match=r"labels have a row of \d+, over the max_target_length of 3"):
+    with pytest.raises(ValueError, match=r"`labels` has a row of \d+, but must be at most `max_target_length` \(3\)"):
         collator(features)
 
 
 def test_full_lengths_of_a_bare_tokenizer_must_be_given(tiny_tokenizer):
-    with pytest.raises(ValueError, match=r"needs max_source_length \(60\) and max_target_length \(None\)"):
+    with pytest.raises(ValueError, match=r"needs `max_source_length` \(is 60\) and `max_target_length` \(is None\)"):
         SummarizationCollator(tiny_tokenizer, pad_to_max_length=True, max_source_length=60)

@@ -7,6 +7,7 @@ import os
 import datasets
 import pytest
 
+from hf_summ.data import Corpus
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 # formats
@@ -112,7 +113,7 @@ def test_csv_fields_stay_strings(load, tmp_path):
 def test_column_that_is_not_there(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
     with pytest.raises(
-        ValueError, match=r"no column 'documnt', the columns are document, summary.*did you mean document"
+        ValueError, match=r"no column 'documnt'; the columns are document, summary.*did you mean document"
     ):
         load(train_file=file, text_column="documnt")
 
@@ -122,7 +123,7 @@ def test_columns_that_cannot_be_guessed(load, tmp_path, kind):
     rows = [{"document": "a", "sumary": "b", "other": "c"}]
     file = str(tmp_path / f"rows.{kind}")
     write_csv(file, rows) if kind == "csv" else write(tmp_path / "rows.jsonl", json_lines(rows))
-    with pytest.raises(ValueError, match=r"known to hold a summary.* document, sumary, other.*did you mean sumary"):
+    with pytest.raises(ValueError, match=r"no summary column.* document, sumary, other.*did you mean sumary"):
         load(train_file=file)
 
 
@@ -134,13 +135,13 @@ def test_columns_must_differ(load, tmp_path):
 
 def test_row_without_the_column(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines([*ROWS, {"document": "d", "id": 1}]))
-    with pytest.raises(
-        ValueError, match=r"rows.jsonl, line 5: no column 'summary' in this row, which has document, id"
-    ):
+    with pytest.raises(ValueError, match=r"rows.jsonl, line 5: no column 'summary'; the columns are document, id"):
         load(train_file=file)
 
 
-@pytest.mark.parametrize(("value", "hint"), [(["a", "b"], "holds list.*join its parts"), (7, "holds int.*as a string")])
+@pytest.mark.parametrize(
+    ("value", "hint"), [(["a", "b"], "is list.*join its parts"), (7, "must be text, but is int.*as a string")]
+)
 def test_document_that_is_not_text(load, tmp_path, value, hint):
     file = write(tmp_path / "rows.jsonl", json_lines([ROWS[0], {"document": value, "summary": "s"}]))
     with pytest.raises(ValueError, match=rf"line 2: 'document' {hint}"):
@@ -256,7 +257,7 @@ def test_emoji_alone_is_a_summary(load, tmp_path):
 
 def test_nothing_but_blank_rows(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines([{"document": "d", "summary": None}] * 3))
-    with pytest.raises(ValueError, match=r"rows.jsonl: each of the 3 rows has a blank document or summary"):
+    with pytest.raises(ValueError, match=r"rows.jsonl: all 3 rows have a blank document or summary"):
         load(train_file=file)
 
 
@@ -264,13 +265,41 @@ def test_nothing_but_blank_rows(load, tmp_path):
 
 
 def test_no_data(load):
-    with pytest.raises(ValueError, match="no data: give dataset_name, or train_file"):
+    with pytest.raises(ValueError, match="no data: give `dataset_name`, or `train_file`"):
         load()
 
 
 def test_hub_name_and_files(load, tmp_path):
-    with pytest.raises(ValueError, match=r"both dataset_name \(org/name\) and files \(a.jsonl\)"):
+    with pytest.raises(ValueError, match=r"`dataset_name` \(org/name\) and files \(a.jsonl\) exclude each other"):
         load(dataset_name="org/name", train_file="a.jsonl")
+
+
+def test_what_can_be_refused_before_reading_is(tmp_path):
+    """Whole kinds of error without a row being read: the rows here could not be."""
+    train = write(tmp_path / "rows.jsonl", "no row")
+    for told, message in (
+        ({}, "no data: give `dataset_name`"),
+        ({"train_file": train, "dataset_name": "org/name"}, "exclude each other"),
+        ({"train_file": train, "validation_file": "nowhere.jsonl"}, r"nowhere\.jsonl does not exist"),
+        ({"train_file": train, "data_format": "newsrom"}, r"did you mean newsroom\?"),
+        ({"train_file": train, "min_score": 3}, "`min_score` is 3, which needs `data_format` 'lcsts'"),
+        ({"dataset_name": "org/name", "data_format": "duc"}, "'duc', which is for files, not for org/name"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Corpus(**told).check()
+    Corpus(train_file=train).check()
+
+
+def test_corpora_are_equal_when_they_are_told_alike():
+    told = {"dataset_name": "org/news", "text_column": "a"}
+    assert Corpus(**told) == Corpus.among({**told, "seed": 1}) != Corpus(dataset_name="org/news")
+    assert Corpus(**told).given() == told
+
+
+def test_corpus_may_be_cut_to_some_of_its_files():
+    corpus = Corpus(train_file="a.jsonl", test_file="b.jsonl", summary_column="s").only(["test", "validation"])
+    assert corpus == Corpus(test_file="b.jsonl", summary_column="s")
+    assert corpus.files == {"test": "b.jsonl"}
 
 
 # cache
@@ -311,8 +340,9 @@ def test_corpus_by_name(load, named, caplog):
     assert "train: 1 of 2 rows have a blank document or summary" in record.message
 
 
-def test_corpus_by_name_with_trust_in_code(load, named):
-    assert len(load(dataset_name=named(train=ROWS), trust_remote_code=True)["train"]) == len(ROWS)
+def test_corpus_by_name_with_trust_in_code(named, tmp_path):
+    corpus = Corpus(dataset_name=named(train=ROWS)).load(str(tmp_path / "cache"), trust_remote_code=True)
+    assert len(corpus["train"]) == len(ROWS)
 
 
 def test_corpus_by_name_with_a_column_in_the_way(load, named):
@@ -321,17 +351,17 @@ def test_corpus_by_name_with_a_column_in_the_way(load, named):
 
 
 def test_corpus_by_name_without_the_columns(load, named):
-    with pytest.raises(ValueError, match=r"train: no column that is known to hold a document, the columns are id"):
+    with pytest.raises(ValueError, match=r"train: no document column; the columns are id"):
         load(dataset_name=named(train=[{"id": "1"}]))
 
 
 def test_corpus_by_name_whose_documents_are_no_text(load, named):
-    with pytest.raises(ValueError, match=r"train: the column 'pages' holds Value.*int64.*, not text"):
+    with pytest.raises(ValueError, match=r"train: 'pages' must be text, but is Value.*int64.*: name another column"):
         load(dataset_name=named(train=[{"pages": 7, "summary": "s"}]), text_column="pages")
 
 
 def test_corpus_by_name_with_blank_rows_only(load, named):
-    with pytest.raises(ValueError, match=r"train: each of the 1 rows has a blank"):
+    with pytest.raises(ValueError, match=r"train: all 1 rows have a blank"):
         load(dataset_name=named(train=[{"document": " ", "summary": "s"}]))
 
 
@@ -339,5 +369,5 @@ def test_corpus_by_name_without_a_usual_split(load, tmp_path):
     folder = tmp_path / "named"
     (folder / "data").mkdir(parents=True)
     datasets.Dataset.from_list(ROWS).to_parquet(folder / "data" / "extra-00000-of-00001.parquet")
-    with pytest.raises(ValueError, match=r"has the splits extra: one of train, validation, test is needed"):
+    with pytest.raises(ValueError, match=r"has the splits extra, but needs one of train, validation, test"):
         load(dataset_name=str(folder))

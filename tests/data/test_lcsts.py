@@ -91,26 +91,26 @@ WHOLE = part([("标题", "正文", 4)])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (WHOLE + "<doc id=1>\n<summary>\n题", r"PART_II.txt, line 10: this <doc> has no </doc>: is the file cut off"),
-        (WHOLE + "\nstray\n" + WHOLE, r"PART_II.txt, line 11: 'stray' where <doc id=N> must stand"),
-        (WHOLE + '{"document": "a"}\n', r"line 10: '{\"document\": \"a\"}' where <doc id=N> must stand"),
-        ("</doc>\n" + WHOLE, r"line 1: '' where <doc id=N> must stand"),
-        ("<doc>\n</doc>\n", r"line 1: '<doc>' where <doc id=N> must stand"),
+        (WHOLE + "<doc id=1>\n<summary>\n题", r"PART_II.txt, line 10: this <doc> has no </doc>: is the file truncated"),
+        (WHOLE + "\nstray\n" + WHOLE, r"PART_II.txt, line 11: must be <doc id=N>, but is 'stray'"),
+        (WHOLE + '{"document": "a"}\n', r"line 10: must be <doc id=N>, but is '{\"document\": \"a\"}'"),
+        ("</doc>\n" + WHOLE, r"line 1: must be <doc id=N>, but is ''"),
+        ("<doc>\n</doc>\n", r"line 1: must be <doc id=N>, but is '<doc>'"),
         (WHOLE.replace("</doc>\n", "") + WHOLE, r"line 1: another <doc> begins before </doc>: is a line missing"),
         (
             WHOLE + WHOLE.replace("</summary>", ""),
-            r"line 10: a document has one <summary>.* this has human_label, short_",
+            r"line 10: a document must have one complete <summary>.* this has human_label, short_",
         ),
-        (WHOLE.replace("short_text", "text"), r"line 1: a document has one .* and this has human_label, summary"),
+        (WHOLE.replace("short_text", "text"), r"line 1: a document must have one .* but this has human_label, summary"),
         (WHOLE.replace("<short_text>", "<summary>x</summary><short_text>"), r"this has human_label, summary, summary"),
-        ("<doc id=0></doc>", r"line 1: .* and this has none of them"),
-        (WHOLE.replace(">4<", ">good<"), r"line 1: <human_label> is 'good', not a whole number from 1 to 5"),
-        (WHOLE.replace(">4<", "><"), r"line 1: <human_label> is '', not a whole number"),
+        ("<doc id=0></doc>", r"line 1: .* but this has neither"),
+        (WHOLE.replace(">4<", ">good<"), r"line 1: <human_label> is 'good', but must be a whole number from 1 to 5"),
+        (WHOLE.replace(">4<", "><"), r"line 1: <human_label> is '', but must be a whole number"),
         (WHOLE + part([("a", "b")]), r"line 10: this document has no <human_label>, unlike those before it"),
         (part([("a", "b")]) + WHOLE, r"line 9: this document has a <human_label>, unlike those before it"),
         ("标题".encode("gbk") + b"\n", r"PART_II.txt, line 1: not UTF-8"),
-        (part(SCORED[1:2] * 3), r"PART_II.txt: none of the 3 rows is one with a score of 3 or more: give a lower min"),
-        ("\n", r"PART_II.txt holds no rows"),
+        (part(SCORED[1:2] * 3), r"PART_II.txt: none of the 3 rows is one with a score of 3 or more: lower `min_score`"),
+        ("\n", r"PART_II.txt has no rows"),
     ],
 )
 def test_broken_parts(load, tmp_path, content, message):
@@ -121,8 +121,8 @@ def test_broken_parts(load, tmp_path, content, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"holds no PART_III.txt and no DATA/PART_III.txt \(or .gz\), where data_format lcsts looks for the test"),
-        ("nowhere", r"nowhere is not there. For data_format lcsts name a folder or a PART_\*.txt"),
+        ("", r"has no PART_III.txt and no DATA/PART_III.txt \(or .gz\), where `data_format` 'lcsts' looks for the"),
+        ("nowhere", r"nowhere does not exist: for `data_format` 'lcsts', name a folder or a PART_\*.txt"),
     ],
 )
 def test_lcsts_that_is_not_there(load, tmp_path, name, message):

@@ -99,11 +99,17 @@ def test_lone_surrogates_in_documents(load_rows):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([CLUSTERS[0], {"documents": ["a", 7], "summary": "s"}], r"line 2: 'documents' holds a list with int in it"),
-        ([CLUSTERS[0], {"documents": [["a"]], "summary": "s"}], r"line 2: 'documents' holds a list with list in it"),
-        ([CLUSTERS[0], {"documents": "a", "summary": "s"}], r"line 2: 'documents' holds str, .*make it a list of one"),
-        ([ROWS[0], {"document": ["a"], "summary": "s"}], r"line 2: 'document' holds list, .*join its parts"),
-        ([{"documents": {"a": "b"}, "summary": "s"}], r"line 1: 'documents' holds dict, not text"),
+        (
+            [CLUSTERS[0], {"documents": ["a", 7], "summary": "s"}],
+            r"line 2: 'documents' must be text, but is a list with int",
+        ),
+        (
+            [CLUSTERS[0], {"documents": [["a"]], "summary": "s"}],
+            r"line 2: 'documents' must be text, but is a list with list",
+        ),
+        ([CLUSTERS[0], {"documents": "a", "summary": "s"}], r"line 2: 'documents' is str, .*make it a list of one"),
+        ([ROWS[0], {"document": ["a"], "summary": "s"}], r"line 2: 'document' is list, .*join its parts"),
+        ([{"documents": {"a": "b"}, "summary": "s"}], r"line 1: 'documents' must be text, but is dict"),
     ],
 )
 def test_documents_that_are_no_texts(load_rows, rows, message):
@@ -112,7 +118,7 @@ def test_documents_that_are_no_texts(load_rows, rows, message):
 
 
 def test_documents_by_name_that_are_no_texts(load_rows):
-    with pytest.raises(ValueError, match=r"train: the column 'documents' holds List.*, not text"):
+    with pytest.raises(ValueError, match=r"train: 'documents' must be text, but is List"):
         load_rows("name", [{"documents": [1, 2], "summary": "s"}])
 
 
@@ -154,7 +160,7 @@ def test_a_list_of_summaries_under_another_name_becomes_references(load_rows, wa
 
 
 def test_rows_without_any_reference_are_blank(load_rows):
-    with pytest.raises(ValueError, match="each of the 2 rows has a blank document or summary"):
+    with pytest.raises(ValueError, match="all 2 rows have a blank document or summary"):
         load_rows("jsonl", [{"document": "d", "references": []}, {"document": "d", "references": [" "]}])
 
 

@@ -45,7 +45,7 @@ def test_bins_do_not_share_a_cache(load, tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"text": "a", "summary": "b"}, r"line 6: no 'density_bin' in this row, and density_bin mixed goes by it"),
+        ({"text": "a", "summary": "b"}, r"line 6: no column 'density_bin', but `density_bin` 'mixed' needs"),
         ({"text": "a", "summary": "b", "density_bin": "low"}, r"line 6: 'density_bin' is 'low', .* abstractive, mixed"),
         ({"text": "a", "summary": "b", "density_bin": None}, r"line 6: 'density_bin' is None"),
     ],
@@ -67,7 +67,7 @@ def test_no_row_in_the_bin(load, tmp_path):
 
 def test_folder_without_the_part(load, tmp_path):
     with pytest.raises(
-        ValueError, match=r"holds no dev.jsonl \(or .gz\), where data_format newsroom looks for the val"
+        ValueError, match=r"has no dev.jsonl \(or .gz\), where `data_format` 'newsroom' looks for the val"
     ):
         load(validation_file=tmp_path, data_format="newsroom")
 
@@ -104,4 +104,4 @@ def test_how_many_rows_are_taken_is_told(load, tmp_path, caplog):
     write(tmp_path / "train.jsonl", json_lines(ROWS))
     with caplog.at_level(logging.INFO, logger="hf_summ"):
         load(train_file=tmp_path, data_format="newsroom", density_bin="mixed")
-    assert "2 of 5 rows are taken, those in the density bin mixed" in caplog.text
+    assert "2 of 5 rows are used, those in the density bin mixed" in caplog.text

@@ -9,20 +9,20 @@ from tests.data.files import ROWS, json_lines, write
 
 
 def test_file_that_is_not_there(load, tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere.jsonl is not there. A corpus file is a .json"):
+    with pytest.raises(ValueError, match=r"nowhere.jsonl does not exist: name a .json"):
         load(train_file=str(tmp_path / "nowhere.jsonl"))
 
 
 def test_pair_of_which_one_is_not_there(load, tmp_path):
     write(tmp_path / "a.source", "one\n")
-    with pytest.raises(ValueError, match=r"a.source has no summaries beside it: .*a.target \(or .gz\) is not there"):
+    with pytest.raises(ValueError, match=r"a.source has no summaries beside it: .*a.target \(or .gz\) does not exist"):
         load(train_file=str(tmp_path / "a.source"))
-    with pytest.raises(ValueError, match=r"b.txt is not there"):
+    with pytest.raises(ValueError, match=r"b.txt does not exist"):
         load(train_file=f"{tmp_path / 'a.source'},{tmp_path / 'b.txt'}")
 
 
 def test_two_files_of_rows_are_no_pair(load, tmp_path):
-    with pytest.raises(ValueError, match=r"a.jsonl,b.jsonl: a pair is two plain texts.* name one file"):
+    with pytest.raises(ValueError, match=r"a.jsonl,b.jsonl: a pair must be two line-aligned plain texts.* name one"):
         load(train_file="a.jsonl,b.jsonl")
 
 
@@ -33,7 +33,7 @@ def test_folder_instead_of_a_file(load, tmp_path):
 
 @pytest.mark.parametrize("name", ["rows.txt", "rows.tsv.gz", "rows", "rows.parquet"])
 def test_unknown_kind_of_file(load, tmp_path, name):
-    with pytest.raises(ValueError, match=r"cannot tell from .* A corpus file is a .json, .jsonl or .csv"):
+    with pytest.raises(ValueError, match=r"cannot tell from .* name a .json, .jsonl or .csv"):
         load(train_file=write(tmp_path / name, "text"))
 
 
@@ -50,13 +50,13 @@ def test_empty_file(load, tmp_path, name):
     [("a.jsonl", "\n\n"), ("a.json", "[]"), ("a.csv", "document,summary\n"), ("a.jsonl.gz", "")],
 )
 def test_file_without_rows(load, tmp_path, name, content):
-    with pytest.raises(ValueError, match=rf"{name} holds no rows"):
+    with pytest.raises(ValueError, match=rf"{name} has no rows"):
         load(train_file=write(tmp_path / name, content))
 
 
 def test_cut_off_json_line(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS)[:-20])
-    with pytest.raises(ValueError, match=r"rows.jsonl, line 4: not a JSON row \(.*\), perhaps cut off"):
+    with pytest.raises(ValueError, match=r"rows.jsonl, line 4: not a JSON row \(.*\), perhaps truncated"):
         load(train_file=file)
 
 
@@ -71,37 +71,37 @@ def test_line_that_is_not_json(load, tmp_path, line):
 
 def test_line_that_is_no_object(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS) + '"text"\n')
-    with pytest.raises(ValueError, match=r"rows.jsonl, line 5: str where an object such as"):
+    with pytest.raises(ValueError, match=r"rows.jsonl, line 5: a row must be an object .* but is str"):
         load(train_file=file)
     file = write(tmp_path / "rows.json", json.dumps([*ROWS, 7]))
-    with pytest.raises(ValueError, match=r"rows.json, row 5: int where an object such as"):
+    with pytest.raises(ValueError, match=r"rows.json, row 5: a row must be an object .* but is int"):
         load(train_file=file)
 
 
 def test_cut_off_json_list(load, tmp_path):
     file = write(tmp_path / "rows.json", "\n" + json.dumps(ROWS, indent=1)[:-30])
-    with pytest.raises(ValueError, match=r"rows.json, line 1[67]: the list of rows is not whole JSON"):
+    with pytest.raises(ValueError, match=r"rows.json, line 1[67]: the list of rows is not valid JSON"):
         load(train_file=file)
 
 
 def test_pairs_of_different_length(load, tmp_path):
     write(tmp_path / "a.source", "one\ntwo\nthree\nfour\n")
     write(tmp_path / "a.target", "1\n2\n")
-    with pytest.raises(ValueError, match=r"a.source has 4 lines and .*a.target has 2: line 3 has no partner"):
+    with pytest.raises(ValueError, match=r"a.source has 4 lines and .*a.target has 2: line 3 has no counterpart"):
         load(train_file=str(tmp_path / "a.source"))
-    with pytest.raises(ValueError, match=r"a.target has 2 lines and .*a.source has 4: line 3 has no partner"):
+    with pytest.raises(ValueError, match=r"a.target has 2 lines and .*a.source has 4: line 3 has no counterpart"):
         load(train_file=f"{tmp_path / 'a.target'},{tmp_path / 'a.source'}")
 
 
 def test_csv_row_with_too_many_fields(load, tmp_path):
     file = write(tmp_path / "rows.csv", 'document,summary\n"one\nline",1\ntwo, and more,2\n')
-    with pytest.raises(ValueError, match=r"rows.csv, line 4: 3 fields where the header names 2 \(document, summary\)"):
+    with pytest.raises(ValueError, match=r"rows.csv, line 4: 3 fields, but the header names 2 \(document, summary\)"):
         load(train_file=file)
 
 
 def test_csv_with_an_open_quotation_mark(load, tmp_path):
     file = write(tmp_path / "rows.csv", 'document,summary\none,1\n"two,2\nthree,3\n')
-    with pytest.raises(ValueError, match=r"rows.csv, line 3: not a CSV row .*quotation mark left open"):
+    with pytest.raises(ValueError, match=r"rows.csv, line 3: not a CSV row .*quotation mark not closed"):
         load(train_file=file)
 
 
@@ -127,7 +127,7 @@ def test_text_that_is_not_utf8(load, tmp_path, name):
 def test_damaged_gz_file(load, tmp_path, damage):
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(damage(gzip.compress(json_lines(ROWS * 50).encode())))
-    with pytest.raises(ValueError, match=r"rows.jsonl.gz: not a whole .gz file, reading ends after line \d+"):
+    with pytest.raises(ValueError, match=r"rows.jsonl.gz: not a complete .gz file, as reading ends after line \d+"):
         load(train_file=str(path))
 
 

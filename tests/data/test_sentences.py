@@ -94,9 +94,9 @@ def test_a_region_does_not_change_the_rules():
 @pytest.mark.parametrize(
     ("language", "splitter", "message"),
     [
-        ("German", "sentencex", "language 'German' is no ISO 639 code: give two or three letters"),
-        ("en", "nltk", "splitter 'nltk' is not known: one of sentencex, spacy"),
-        ("de", "spacy", "splitter 'spacy' is for English, not for 'de': take 'sentencex'"),
+        ("German", "sentencex", "`language` is 'German', but must be an ISO 639 code of two or three letters"),
+        ("en", "nltk", "`splitter` is 'nltk', but must be one of sentencex, spacy"),
+        ("de", "spacy", "`splitter` is 'spacy', which is for English, not for 'de': set it to 'sentencex'"),
     ],
 )
 def test_unknown_splitters_and_languages_are_an_error(language, splitter, message):
@@ -129,5 +129,5 @@ def test_lead_puts_no_spaces_where_the_script_has_none():
 
 
 def test_lead_of_no_sentences_is_an_error():
-    with pytest.raises(ValueError, match="at least 1 sentence, not 0"):
+    with pytest.raises(ValueError, match="`sentences` is 0, but must be at least 1"):
         lead(TEXT, 0)

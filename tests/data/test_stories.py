@@ -84,22 +84,24 @@ def test_stories_that_change_are_read_anew(load, tmp_path):
 def test_list_with_a_name_that_is_not_there(load, tmp_path):
     write_stories(tmp_path, a=numbered(1))
     names = write(tmp_path / "list.txt", "a.story\nb.story\n")
-    with pytest.raises(ValueError, match=r"list.txt, line 2: .*b.story is not there: each line names a .story file"):
+    with pytest.raises(
+        ValueError, match=r"list.txt, line 2: .*b.story does not exist: each line must name a .story file"
+    ):
         load(train_file=names, data_format="cnn_dm")
 
 
 def test_list_without_names(load, tmp_path):
     names = write(tmp_path / "list.txt", "\n")
-    with pytest.raises(ValueError, match=r"list.txt holds no rows"):
+    with pytest.raises(ValueError, match=r"list.txt has no rows"):
         load(train_file=names, data_format="cnn_dm")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"holds no .story file: name the folder that does, such as cnn/stories"),
-        ("nowhere", r"nowhere is not there. For data_format cnn_dm name folders of .story files"),
-        ("nowhere.story", r"nowhere.story is not there. For data_format cnn_dm"),
+        ("", r"has no .story files: name the folder that does, such as cnn/stories"),
+        ("nowhere", r"nowhere does not exist: for `data_format` 'cnn_dm', name folders of .story files"),
+        ("nowhere.story", r"nowhere.story does not exist: for `data_format` 'cnn_dm'"),
     ],
 )
 def test_stories_that_are_not_there(load, tmp_path, name, message):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hf_summ.data import lead, load_corpus, split_sentences
+from hf_summ.data import Corpus, lead, split_sentences
 from hf_summ.data.toy_news import (
     DISTRACTORS,
     EVENTS,
@@ -121,13 +121,13 @@ def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
     make_corpus(tmp_path / "toy", train=20, validation=3, test=4, seed=5)
     assert {path.name for path in (tmp_path / "toy").iterdir()} == {f"{split}.jsonl" for split in SPLITS}
     files = {f"{split}_file": tmp_path / "toy" / f"{split}.jsonl" for split in SPLITS}
-    loaded = load_corpus(**files, cache_dir=tmp_path / "cache")
+    loaded = Corpus(**files).load(cache_dir=tmp_path / "cache")
     assert loaded.num_rows == {"train": 20, "validation": 3, "test": 4}
     assert loaded["test"].to_list() == list(articles("test", 4, seed=5))
 
 
 def test_a_part_without_articles_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="validation is 0"):
+    with pytest.raises(ValueError, match="`validation` is 0, but must be at least 1"):
         make_corpus(tmp_path, validation=0)
     assert not list(tmp_path.iterdir())
 
@@ -143,4 +143,4 @@ def test_command_line(tmp_path):
 def test_command_line_says_what_is_wrong(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["--output", str(tmp_path), "--test", "-1"])
-    assert "test is -1" in capsys.readouterr().err
+    assert "`test` is -1" in capsys.readouterr().err

@@ -91,18 +91,18 @@ def test_chinese_and_japanese_have_tokenizers_of_their_own():
 
 def test_tokenized_predictions_are_warned_of():
     texts = ["A bridge ."] * 100
-    with pytest.warns(UserWarning, match=r"100 predictions end in ' \.', as tokenized text does"):
+    with pytest.warns(UserWarning, match=r"100 predictions end in ' \.', like tokenized text"):
         bleu_statistics(texts, texts)
 
 
 @pytest.mark.parametrize(
     ("predictions", "references", "settings", "message"),
     [
-        (["a"], ["a", "b"], {}, "1 predictions and 2 references"),
+        (["a"], ["a", "b"], {}, "1 predictions but 2 references"),
         ([], [], {}, "there are no predictions and no references"),
         (["a"], [[]], {}, "row 0 has no reference"),
         (["a", "b"], ["", [" "]], {}, "all references are blank"),
-        (["a"], ["a"], {"tokenize": "moses"}, "tokenizer 'moses' is not known: one of 13a, char"),
+        (["a"], ["a"], {"tokenize": "moses"}, "`tokenize` is 'moses', but must be one of 13a, char"),
     ],
 )
 def test_what_cannot_be_scored_is_an_error(predictions, references, settings, message):
@@ -119,5 +119,7 @@ def test_without_sacrebleu_the_extra_is_named(monkeypatch):
 
 def test_tokenizer_that_is_not_installed_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "MeCab", None)
-    with pytest.raises(ImportError, match="sacrebleu's tokenizer 'ja-mecab': Japanese tokenization requires"):
+    with pytest.raises(
+        ImportError, match="sacrebleu's tokenizer 'ja-mecab' cannot be used: Japanese tokenization requires"
+    ):
         bleu(["橋"], ["橋"], tokenize="ja-mecab")

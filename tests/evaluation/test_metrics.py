@@ -25,7 +25,7 @@ def cache(tmp_path):
 def test_metrics_compute_what_the_functions_do(cache, keep_in_memory):
     settings = cache | {"keep_in_memory": keep_in_memory}
     assert Rouge(**settings).compute(**TEXTS) == rouge(**TEXTS)
-    assert Rouge(**settings).compute(**TEXTS, mode="rouge155") == rouge(**TEXTS, mode="rouge155")
+    assert Rouge(**settings).compute(**TEXTS, rouge_mode="rouge155") == rouge(**TEXTS, rouge_mode="rouge155")
     assert Bleu(**settings).compute(**TEXTS) == bleu(**TEXTS)
     found = Novelty(**settings).compute(predictions=PREDICTIONS, sources=SOURCES, average="micro")
     assert found == novelty(PREDICTIONS, SOURCES, average="micro")
@@ -33,7 +33,7 @@ def test_metrics_compute_what_the_functions_do(cache, keep_in_memory):
 
 def test_several_references_are_taken(cache):
     several = {"predictions": PREDICTIONS, "references": SEVERAL}
-    assert Rouge(mode="rouge155", **cache).compute(**several) == rouge(**several, mode="rouge155")
+    assert Rouge(rouge_mode="rouge155", **cache).compute(**several) == rouge(**several, rouge_mode="rouge155")
     assert Bleu(**cache).compute(**several) == bleu(**several)
 
 
@@ -52,14 +52,14 @@ def test_batches_add_up(cache):
 
 
 def test_options_of_the_metric_hold_unless_compute_is_told_otherwise(cache):
-    metric = Rouge(mode="rouge155", use_stemmer=False, **cache)
-    assert metric.compute(**TEXTS) == rouge(**TEXTS, mode="rouge155", use_stemmer=False)
-    assert metric.compute(**TEXTS, mode="rouge_score") == rouge(**TEXTS, use_stemmer=False)
+    metric = Rouge(rouge_mode="rouge155", use_stemmer=False, **cache)
+    assert metric.compute(**TEXTS) == rouge(**TEXTS, rouge_mode="rouge155", use_stemmer=False)
+    assert metric.compute(**TEXTS, rouge_mode="rouge_score") == rouge(**TEXTS, use_stemmer=False)
 
 
 def test_metrics_can_be_combined(cache):
-    combined = evaluate.combine([Rouge(mode="rouge155", **cache), Bleu(**cache), Novelty(**cache)])
-    expected = rouge(**TEXTS, mode="rouge155") | bleu(**TEXTS) | novelty(PREDICTIONS, SOURCES)
+    combined = evaluate.combine([Rouge(rouge_mode="rouge155", **cache), Bleu(**cache), Novelty(**cache)])
+    expected = rouge(**TEXTS, rouge_mode="rouge155") | bleu(**TEXTS) | novelty(PREDICTIONS, SOURCES)
     assert combined.compute(**TEXTS, sources=SOURCES) == expected
     combined.add_batch(**TEXTS, sources=SOURCES)
     assert combined.compute() == expected

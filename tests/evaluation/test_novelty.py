@@ -139,7 +139,7 @@ def test_words_of_other_scripts_stay_whole():
 
 
 def test_different_numbers_of_rows_are_an_error():
-    with pytest.raises(ValueError, match="2 predictions and 1 sources"):
+    with pytest.raises(ValueError, match="2 predictions but 1 sources"):
         novelty(["a", "b"], ["a"])
 
 
@@ -151,9 +151,9 @@ def test_nothing_to_measure_is_an_error():
 @pytest.mark.parametrize(
     ("source", "language", "message"),
     [
-        ("", "en", "source 1 .* holds no word .*name the language"),
-        ("你好", "en-GB", "source 1 .* holds no word .*name the language"),
-        (" .", "de", r"source 1 .* holds no word \(language 'de'\)$"),
+        ("", "en", "source 1 .* has no words .*name the language"),
+        ("你好", "en-GB", "source 1 .* has no words .*name the language"),
+        (" .", "de", r"source 1 .* has no words \(language 'de'\)$"),
     ],
 )
 def test_a_source_without_words_is_an_error(source, language, message):
@@ -170,5 +170,5 @@ def test_unknown_variants_are_an_error(arguments, message):
 
 
 def test_no_bins_are_an_error():
-    with pytest.raises(ValueError, match="at least 1 bin, not 0"):
+    with pytest.raises(ValueError, match="`bins` is 0, but must be at least 1"):
         copy_positions(["a"], ["a"], bins=0)

@@ -23,7 +23,7 @@ def cells(line: str) -> list[str]:
 
 @pytest.mark.parametrize(("mode", "scores"), [("rouge155", rouge155_scores), ("rouge_score", rouge_scores)])
 def test_figures_are_those_of_the_functions(mode, scores):
-    settings = Settings(rouge=mode, **NO_STEMS, resamples=50, seed=3)
+    settings = Settings(rouge_mode=mode, **NO_STEMS, resamples=50, seed=3)
     report = build_report(PREDICTIONS, REFERENCES, against=OTHERS, settings=settings)
     ours, theirs = scores(PREDICTIONS, REFERENCES, False), scores(OTHERS, REFERENCES, False)
     assert list(report["rouge"]) == list(ours)
@@ -67,7 +67,7 @@ def test_lengths_are_counted_without_sources():
 
 def test_table_by_hand():
     # two pairs, one equal and one without a word in common
-    settings = Settings(rouge="rouge_score", metrics=("rouge1", "rougeLsum"), resamples=20_000)
+    settings = Settings(rouge_mode="rouge_score", rouge_types=("rouge1", "rougeLsum"), resamples=20_000)
     report = build_report(["a b", "c"], [["a b"], ["d"]], against=["a b", "d"], settings=settings)
     heading, rule, *rows = as_text(report).splitlines()[:4]
     assert cells(heading) == [
@@ -96,7 +96,7 @@ def test_one_pair_has_no_interval():
     figures = report["rouge"]["rouge1"]
     assert figures["interval"] is None
     assert [figures["difference"][name] for name in ("interval", "p_value", "significant")] == [None, None, False]
-    assert "one pair only: there is no interval" in report["notes"]
+    assert "there is only one pair, so there is no interval" in report["notes"]
     assert cells(as_text(report).splitlines()[2])[4:] == ["none", "66.67", "-16.67", "none", "none", "no"]
 
 
@@ -108,32 +108,32 @@ def test_blank_texts_are_counted():
         "2 of 3 predictions are blank and score 0",
         "1 of 3 texts compared with are blank and score 0",
         "1 of 3 references are blank: their pairs score 0",
-        "1 of 3 pairs have several references; lengths are those of the first",
+        "1 of 3 pairs have several references: lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["fmeasure"] == pytest.approx(100 / 3)
 
 
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
 def test_other_alphabets_in_english_mode_are_noted_once(mode):
-    settings = Settings(rouge=mode, **NO_STEMS)
+    settings = Settings(rouge_mode=mode, **NO_STEMS)
     report = build_report(["Müller kam"], [["Müller kam spät"]], against=["er kam"], settings=settings)
-    assert sum("hold 2 letters outside of a to z" in note for note in report["notes"]) == 1
+    assert sum("have 2 letters outside a to z" in note for note in report["notes"]) == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(rouge="rouge_score"), "stemming: Porter (NLTK's)"),
+        (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's)"),
         (Settings(use_stemmer=False), "stemming: none"),
         (Settings(language="de"), "stemming: none; language de"),
-        (Settings(sentences="lines"), "a sentence a line"),
+        (Settings(sentences="lines"), "one sentence per line"),
         (Settings(byte_limit=75), "lines split into sentences; cut after 75 bytes; 1000 resamples, seed 0"),
         (Settings(word_limit=9, seed=4), "cut after 9 words; 1000 resamples, seed 4"),
     ],
 )
 def test_settings_line_says_what_the_scores_depend_on(settings, said):
     line = as_text(build_report(["a"], [["a"]], settings=settings)).splitlines()[-1]
-    assert line.startswith(f"{settings.rouge}: macro means in points over 1 pairs; ")
+    assert line.startswith(f"{settings.rouge_mode}: macro means in points over 1 pairs; ")
     assert said in line
 
 

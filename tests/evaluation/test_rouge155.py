@@ -11,7 +11,7 @@ import pytest
 
 from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
 from hf_summ.evaluation import rouge155 as module
-from hf_summ.evaluation.rouge155 import METRICS_155
+from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.evaluation.rouge155_words import porter_stem, read_words, wordnet_exceptions
 from tests.evaluation.naive import naive_lcs
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
@@ -71,7 +71,7 @@ def naive_scores(peer: list[list[str]], models: list[list[list[str]]]) -> dict[s
         return found
 
     result = {}
-    for metric in METRICS_155:
+    for metric in ROUGE155_TYPES:
         hits = in_peer = in_models = 0
         for model in models:
             if metric == "rougeL":
@@ -168,7 +168,7 @@ def test_irregular_forms_are_looked_up_before_the_stemmer():
     assert wordnet_exceptions()["children"] == "child"
     # conflicting entries: the adjective's is read last
     assert wordnet_exceptions()["better"] == "good"
-    assert rouge(["the children"], ["the child"], mode="rouge155")["rouge1"] == 100
+    assert rouge(["the children"], ["the child"], rouge_mode="rouge155")["rouge1"] == 100
 
 
 def test_missing_exception_lists_are_named(monkeypatch):
@@ -208,7 +208,7 @@ def test_matches_with_several_references_are_summed():
 
 
 def test_rouge_is_the_rounded_mean_of_f():
-    scores = rouge(["a b c", "d"], ["a b d", "e"], mode="rouge155", metrics=["rouge1", "rouge2"])
+    scores = rouge(["a b c", "d"], ["a b d", "e"], rouge_mode="rouge155", rouge_types=["rouge1", "rouge2"])
     assert scores == {"rouge1": 33.3333, "rouge2": 25}
 
 
@@ -227,8 +227,8 @@ def test_bytes_are_cut_in_the_middle_of_a_word():
 def test_lines_may_hold_several_sentences():
     # split, each sentence is matched by itself; as one line their order counts
     pair = ["A cat sat. A dog ran."], ["A dog ran. A cat sat."]
-    assert rouge155_scores(*pair, metrics=["rougeL"])["rougeL"].fmeasure[0] == 100
-    assert rouge155_scores(*pair, metrics=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
+    assert rouge155_scores(*pair, rouge_types=["rougeL"])["rougeL"].fmeasure[0] == 100
+    assert rouge155_scores(*pair, rouge_types=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
 
 
 @pytest.mark.parametrize(
@@ -236,11 +236,11 @@ def test_lines_may_hold_several_sentences():
     [("zh", "你好世界。", "你好地球。", 50), ("de", "Müller kam.", "Möller kam.", 50)],
 )
 def test_other_scripts_are_read_in_their_language(language, prediction, reference, points):
-    assert rouge([prediction], [reference], language=language, mode="rouge155")["rouge1"] == points
+    assert rouge([prediction], [reference], language=language, rouge_mode="rouge155")["rouge1"] == points
 
 
 def test_other_alphabets_in_english_mode_are_warned_of():
-    with pytest.warns(UserWarning, match="hold 2 letters outside of a to z"):
+    with pytest.warns(UserWarning, match="have 2 letters outside a to z"):
         rouge155_scores(["Müller kam"], ["Müller kam spät"])
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "the references hold")
@@ -250,11 +250,11 @@ def test_other_alphabets_in_english_mode_are_warned_of():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["a", "b"], ["a"]), "2 predictions and 1 references"),
+        ((["a", "b"], ["a"]), "2 predictions but 1 references"),
         (([], []), "nothing to score: there are no predictions"),
         ((["a"], [[]]), "row 0 has no reference"),
-        ((["a", None], ["a", "b"]), "row 1 holds None"),
-        ((["a"], [" ."]), "no reference holds a word"),
+        ((["a", None], ["a", "b"]), "row 1 holds NoneType: None"),
+        ((["a"], [" ."]), "no reference has any words"),
     ],
 )
 def test_what_cannot_be_scored_is_an_error(arguments, message):
@@ -265,13 +265,13 @@ def test_what_cannot_be_scored_is_an_error(arguments, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"metrics": ["rouge9"]}, "metric 'rouge9' is not known: one of rouge1"),
-        ({"metrics": []}, "`metrics` is empty: choose of rouge1"),
+        ({"rouge_types": ["rouge9"]}, "ROUGE type is 'rouge9', but must be one of rouge1"),
+        ({"rouge_types": []}, "`rouge_types` is empty: choose from rouge1"),
         ({"sentences": "words"}, "`sentences` is 'words'"),
-        ({"byte_limit": 75, "word_limit": 10}, "both given"),
+        ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
         ({"byte_limit": 0}, "`byte_limit` is 0"),
         ({"word_limit": -1}, "`word_limit` is -1"),
-        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` cuts as ROUGE-1.5.5 does, which reads English"),
+        ({"byte_limit": 75, "language": "zh"}, "`byte_limit` needs English, as in ROUGE-1.5.5, but `language` is 'zh'"),
     ],
 )
 def test_impossible_options_are_an_error(options, message):

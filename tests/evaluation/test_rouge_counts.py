@@ -35,5 +35,5 @@ def test_rows_without_texts_are_an_error():
     assert check_rows(["a", "b"], ["a", ["b", "c"]]) == [["a"], ["b", "c"]]
     with pytest.raises(ValueError, match="row 1 has no reference"):
         check_rows(["a", "b"], [["a"], []])
-    with pytest.raises(ValueError, match="row 0 holds 7"):
+    with pytest.raises(ValueError, match="row 0 holds int: 7"):
         check_rows(["a"], [["a", 7]])

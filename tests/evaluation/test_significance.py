@@ -122,11 +122,11 @@ def test_p_value_is_twice_the_share_of_the_other_sign():
 def test_one_pair_says_so():
     interval = bootstrap_interval([42.0])
     assert (interval.mean, interval.low, interval.high, interval.pairs) == (42, 42, 42, 1)
-    assert str(interval) == "42.00 (one pair only: no interval)"
+    assert str(interval) == "42.00 (no interval: only one pair)"
     comparison = paired_bootstrap([42.0], [40.0])
     assert not comparison.significant
     assert comparison.p_value == 1
-    assert "one pair only" in str(comparison)
+    assert "only one pair" in str(comparison)
 
 
 def test_interval_reads_as_mean_and_bounds():
@@ -138,7 +138,7 @@ def test_interval_reads_as_mean_and_bounds():
     [
         ({"scores": []}, r"`scores` has shape \(0,\)"),
         ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
-        ({"scores": [1.0, float("nan")]}, "`scores` holds nan in row 1"),
+        ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
         ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
         ({"scores": [1.0], "confidence": 101}, "`confidence` is 101"),
     ],
@@ -149,7 +149,7 @@ def test_what_cannot_be_resampled_is_an_error(arguments, message):
 
 
 def test_systems_of_different_lengths_are_an_error():
-    with pytest.raises(ValueError, match="2 scores_a and 1 scores_b"):
+    with pytest.raises(ValueError, match="2 `scores_a` but 1 `scores_b`"):
         paired_bootstrap([1.0, 2.0], [1.0])
 
 
@@ -211,7 +211,7 @@ def test_equal_systems_have_equal_sums():
 
 
 def test_one_pair_of_sums_says_so():
-    assert "one pair only" in str(bootstrap_interval_of_sums([[6.0, 2.0]], ratio))
+    assert "only one pair" in str(bootstrap_interval_of_sums([[6.0, 2.0]], ratio))
     comparison = paired_bootstrap_of_sums([[6.0, 2.0]], [[4.0, 2.0]], ratio)
     assert (comparison.mean, comparison.p_value, comparison.significant) == (1, 1, False)
 
@@ -225,12 +225,12 @@ def test_perplexity_of_sums():
 @pytest.mark.parametrize(
     ("statistics", "settings", "message"),
     [
-        ([1.0, 2.0], {}, r"has shape \(2,\): give a row of numbers for each example"),
+        ([1.0, 2.0], {}, r"has shape \(2,\), but must have a row of numbers for each of"),
         (np.empty((0, 2)), {}, r"has shape \(0, 2\)"),
-        ([[1.0, 1.0], [2.0, float("inf")]], {}, "holds inf in row 1"),
+        ([[1.0, 1.0], [2.0, float("inf")]], {}, "contains inf in row 1"),
         ([[1.0, 1.0]], {"resamples": 0}, "`resamples` is 0"),
         ([[1.0, 1.0]], {"confidence": -1}, "`confidence` is -1"),
-        ([[1.0, 1.0]], {"measure": np.sum}, r"`measure` takes sums of shape \(1000, 2\) to \(\), not to \(1000,\)"),
+        ([[1.0, 1.0]], {"measure": np.sum}, r"`measure` maps sums of shape \(1000, 2\) to \(\), but must to \(1000,\)"),
         ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
         ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
     ],
@@ -244,5 +244,5 @@ def test_sums_that_cannot_be_resampled_are_an_error(statistics, settings, messag
 
 
 def test_statistics_of_different_shapes_are_an_error():
-    with pytest.raises(ValueError, match=r"statistics_a have shape \(2, 2\) and statistics_b \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"`statistics_a` has shape \(2, 2\) but `statistics_b` has \(2, 1\)"):
         paired_bootstrap_of_sums([[1.0, 1.0]] * 2, [[1.0]] * 2, ratio)

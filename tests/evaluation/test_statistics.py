@@ -71,10 +71,10 @@ def test_a_blank_text_counts_as_one_without_words():
 @pytest.mark.parametrize(
     ("documents", "summaries", "message"),
     [
-        (["One.", "Two."], ["one"], "2 documents and 1 summaries: each needs its counterpart"),
+        (["One.", "Two."], ["one"], "2 documents but 1 summaries: each needs its counterpart"),
         ([], [], "nothing to count: there are no documents"),
-        (["你好。"], ["one"], "none of the documents holds a word .*name the language"),
-        (["One.", "Two."], ["...", ""], "none of the summaries holds a word"),
+        (["你好。"], ["one"], "none of the documents has any words .*name the language"),
+        (["One.", "Two."], ["...", ""], "none of the summaries has any words"),
     ],
 )
 def test_errors(documents, summaries, message):

@@ -65,25 +65,29 @@ def test_ids_count_where_each_row_has_one(write):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", "a.txt is empty: it must hold the predictions"),
-        ("a.jsonl", "\n", "a.jsonl is empty: it must hold the predictions"),
+        ("a.txt", "", "a.txt is empty: it must contain the predictions"),
+        ("a.jsonl", "\n", "a.jsonl is empty: it must contain the predictions"),
         ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         ("a.txt", "one".encode("utf-16"), r"a.txt, line 1: not UTF-8 \(.* at byte 1\)"),
-        ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: NUL at character 2: not text in UTF-8"),
-        ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4: .*, or not written to its end"),
+        ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: NUL at character 2, so the file is not UTF-8 text"),
+        ("a.txt", b"one\ntwo\0\0\0", "a.txt, line 2: NUL at character 4.*, or was not written completely"),
         ("a.jsonl", '{"prediction": "a\\u0000"}', "a.jsonl, line 1: NUL at character 2"),
         ("a.jsonl", '{"prediction": "a"}\n{"predic', "a.jsonl, line 2: not a JSON row"),
-        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: the list of rows is not whole JSON"),
-        ("a.jsonl", '"a"', "a.jsonl, line 1: str where an object"),
+        ("a.json", '[{"prediction": "a"},\n{', "a.json, line 2: the list of rows is not valid JSON"),
+        ("a.jsonl", '"a"', "a.jsonl, line 1: a row must be an object"),
         (
             "a.jsonl",
             '{"text": "a", "id": 1}',
-            "no column that is known to hold predictions, the columns are text, id: ",
+            "no column of predictions; the columns are text, id: ",
         ),
-        ("a.jsonl", '{"prediction": "a"}\n{"summary": "b"}', "a.jsonl, line 2: no column 'prediction' in this row"),
-        ("a.jsonl", '{"prediction": ["a", "b"]}', r"line 1: 'prediction' holds list, not text \(\['a', 'b'\]\)"),
-        ("a.jsonl", '{"prediction": 3}', r"'prediction' holds int, not text \(3\): write predictions as strings"),
-        ("a.txt.gz", None, "a.txt.gz: not a whole .gz file"),
+        (
+            "a.jsonl",
+            '{"prediction": "a"}\n{"summary": "b"}',
+            "a.jsonl, line 2: no column 'prediction'; the columns are summary",
+        ),
+        ("a.jsonl", '{"prediction": ["a", "b"]}', r"line 1: 'prediction' must be text, but is list: \['a', 'b'\]"),
+        ("a.jsonl", '{"prediction": 3}', "'prediction' must be text, but is int: 3"),
+        ("a.txt.gz", None, "a.txt.gz: not a complete .gz file"),
     ],
 )
 def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, message):
@@ -100,25 +104,25 @@ def test_folders_and_missing_files_are_named(write, tmp_path, read):
     (tmp_path / "folder").mkdir()
     with pytest.raises(ValueError, match=r"^folder is a folder: name the file of"):
         read("folder")
-    with pytest.raises(ValueError, match=r"^nowhere is not there: name a file of"):
+    with pytest.raises(ValueError, match=r"^nowhere does not exist: name a file of"):
         read("nowhere")
 
 
 @pytest.mark.parametrize(("read", "kind"), [(read_references, "references"), (read_sources, "sources")])
 def test_blank_references_and_sources_are_an_error(write, read, kind):
-    with pytest.raises(ValueError, match=f"a.txt is blank in all of its 2 rows: it must hold the {kind}"):
+    with pytest.raises(ValueError, match=f"all 2 rows of a.txt are blank: it must contain the {kind}"):
         read(write("a.txt", "\n \n"))
 
 
 @pytest.mark.parametrize("value", [[], ["a", None], [3]])
 def test_lists_that_are_no_references_are_an_error(write, value):
-    with pytest.raises(ValueError, match="'references' holds list, not text"):
+    with pytest.raises(ValueError, match="'references' must be text, but is list"):
         read_references(write("a.jsonl", [{"references": value}]))
 
 
 def test_different_numbers_of_rows_are_an_error(write):
     one, other = read_predictions(write("a.txt", "1\n2\n3\n")), read_references(write("b.txt", "1\n2\n"))
-    message = "{} has {} texts and {} has {}: line 3 of a.txt has no partner"
+    message = "{} has {} texts and {} has {}: line 3 of a.txt has no counterpart"
     with pytest.raises(ValueError, match=message.format("a.txt", 3, "b.txt", 2)):
         check_aligned(one, other)
     with pytest.raises(ValueError, match=message.format("b.txt", 2, "a.txt", 3)):
@@ -131,7 +135,7 @@ def test_different_ids_are_an_error_that_names_the_first(write):
     check_aligned(one, read_predictions(write("b.jsonl", [{**row, "id": str(row["id"])} for row in rows])))
     other = read_predictions(write("c.jsonl", [rows[0], rows[2], rows[1]]))
     with pytest.raises(
-        ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: rows of the same id"
+        ValueError, match=r"a.jsonl, line 2 has the id 2 and c.jsonl, line 2 has 3: both files must have their ids"
     ):
         check_aligned(one, other)
     # ids say more than numbers of rows

@@ -3,19 +3,21 @@
 import functools
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
 import hf_summ.models  # noqa: F401 registers the architectures
+from hf_summ.experiments.rows import millions
+from hf_summ.experiments.rows import model_config as counted_config
 from hf_summ.experiments.tables import Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments, parse_arguments
-from hf_summ.training.overrides import apply_overrides, parse_overrides
+from hf_summ.training.overrides import apply_overrides
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 # the papers' tables of scores and statistics; those of human judgements and of examples are left out
@@ -135,12 +137,20 @@ def command_line(flags: Mapping[str, Any]) -> tuple[str, ...]:
 def model_config(config: str, overrides: Mapping[str, Any]) -> PreTrainedConfig:
     """The model's configuration by a file and a row's values."""
     arguments = arguments_of(config)
-    values = parse_overrides(arguments.model.config_overrides) | overrides
+    values = arguments.model.config_overrides | overrides
     if "masked_lm_name" in values:
         # a run reads this from the checkpoint, the same one whose configuration the file has
         assert values["masked_lm_name"] == values["bert_name"]
         values["masked_lm_config"] = values["bert_config"]
     return apply_overrides(AutoConfig.for_model(arguments.model.model_type), values)
+
+
+def run_of(name: str, label: str) -> tuple[RunArguments, PreTrainedConfig]:
+    """What a row's decoding is told, and its model's configuration."""
+    row = row_of(name, label)
+    config = table_of(name).config_of(row, next(iter(table_of(name).datasets)))
+    values = {**row.config_overrides, **row.decoding_overrides}
+    return arguments_of(config, command_line({**row.flags, **row.decoding})), model_config(config, values)
 
 
 def training_of(row: Row, config: str) -> tuple[str, ...]:
@@ -156,25 +166,19 @@ def resolved(config: str, overrides: str) -> str:
     return json.dumps(values, sort_keys=True, default=str)
 
 
-def readme_rows(header: str) -> list[list[str]]:
-    """Cells of the table in configs/README.md whose header starts so; a dash stands for none."""
-    lines = (CONFIGS / "README.md").read_text(encoding="utf-8").splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith(header)) + 2
-    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
-    cells = [[cell.strip().strip("`") for cell in row.strip("|").split("|")] for row in rows]
-    return [["" if cell == "–" else cell for cell in row] for row in cells]
-
-
-def readme_tables(header: str, paper: str) -> dict[str, list[list[str]]]:
-    """Those cells by the name of the table's file."""
-    tables = defaultdict(list)
-    for number, *cells in readme_rows(header):
-        tables[f"{paper}_{number.lower().replace('.', '_').replace(' ', '_')}"].append(cells)
-    return tables
-
-
-GDLF = readme_tables("| table | row | `config_overrides` |", "gdlf")
-THESIS = readme_tables("| table | row | file |", "thesis")
+GDLF = [(name, row.row) for name in NAMES for row in table_of(name).rows if row.parameters is not None]
+THESIS = [
+    (name, row.row)
+    for name in NAMES
+    if name.startswith("thesis_") and table_of(name).kind == "scores"
+    for row in table_of(name).rows
+    if row.is_trained
+]
+# rows whose names do not say that their decoder is on BERT, too
+BERT_DECODERS = [
+    ("thesis_7_10", "BERT+CopyTransformer"),
+    *((name, row) for name, row in THESIS if name == "thesis_7_9"),
+]
 
 
 def test_every_table_of_the_papers_is_there():
@@ -223,30 +227,46 @@ def test_extracts_have_a_length_for_each_data_set(name):
             assert all(number >= 1 for number in numbers.values())
 
 
-@pytest.mark.parametrize("name", THESIS)
-def test_rows_of_the_thesis_are_those_of_the_readme(name):
-    table = table_of(name)
-    (dataset,) = table.datasets
-    rows = {row.row: row for row in table.rows if row.is_trained}
-    assert list(rows) == [row for row, *_ in THESIS[name]]
-    for label, file, overrides, flags, published in THESIS[name]:
-        row = rows[label]
-        assert table.config_of(row, dataset) == f"copy_transformer/{file}.yaml"
-        assert {**row.config_overrides, **row.decoding_overrides} == parse_overrides(overrides.split())
-        tokens = flags.replace("--", "").split()
-        given = {flag: yaml.safe_load(value) for flag, value in zip(tokens[::2], tokens[1::2], strict=True)}
-        if row.config_overrides.get("copy") is False:
-            # its training asks for that too, with the file's beams
-            given["coverage_penalty"] = 0
-        assert {**row.flags, **row.decoding} == given
-        figures = [float(figure) for figure in published.split(" / ")] if published else []
-        assert list(row.published.get(dataset, ())) == figures
+@pytest.mark.parametrize(("name", "label"), GDLF)
+def test_models_of_gdlfs_rows_have_the_papers_number_of_parameters(name, label):
+    row = row_of(name, label)
+    assert millions(counted_config("gdlf/xsum.yaml", row)) == pytest.approx(row.parameters, abs=0.2)
 
 
-@pytest.mark.parametrize("name", GDLF)
-def test_rows_of_gdlf_are_those_of_the_readme(name):
-    expected = {row: parse_overrides(overrides.split()) for row, overrides, *_ in GDLF[name]}
-    assert {row.row: row.config_overrides for row in table_of(name).rows} == expected
+@pytest.mark.parametrize(("name", "label"), THESIS)
+def test_row_of_the_thesis_is_what_it_is_called(name, label):
+    arguments, config = run_of(name, label)
+    words, number = label.lower(), name.removeprefix("thesis_")
+    is_final = number in ("7_10", "7_11")
+    sizes = config.d_model, config.encoder_layers, config.decoder_layers, config.num_heads
+    assert sizes == ((512, 6, 6, 8) if is_final else (256, 3, 3, 4))
+    assert config.convolutional_layers == (3 if is_final else 1)
+    copies = {"7_1": "pointer", "7_2": "pointer", "7_5": "copy", "7_6": "copy", "7_7": "copy", "7_8": "copy"}
+    assert config.copy == (copies.get(number, "") in words)
+    assert config.uses_bert == bool(re.search("bert(?!-generator)", words))
+    assert (config.decoder_embedding == "bert") == ("enc. and dec." in words or (name, label) in BERT_DECODERS)
+    assert (config.bert_reduction == "relu") == ("relu" in words)
+    assert config.side_layers == ("concatenation" in words)
+    assert (config.convolutional_attention != "none") == ("conv" in words)
+    assert (config.masked_lm_name is not None) == ("bert-generator" in words)
+    assert (arguments.data.max_source_length > 512) == ("(full)" in words)
+    # Table 7.3 extracts before the best model of Table 7.1
+    beams = 4 if is_final else 15 if "beam" in words or number == "7_3" else 1
+    assert arguments.generation.num_beams == beams
+
+
+def test_rows_of_the_thesis_are_the_same_where_their_scores_are():
+    scores_of = defaultdict(set)
+    for name, label in THESIS:
+        arguments, config = run_of(name, label)
+        run = config.to_json_string(), json.dumps(arguments.generation.given()), arguments.data.max_source_length
+        # where the scores are lost no two rows are the same
+        scores_of[run].add(next(iter(row_of(name, label).published.values()), label))
+    # the figure's row that Table 7.4 has as well
+    several = [scores for scores in scores_of.values() if len(scores) > 1]
+    assert several == [{(32.62, 14.99, 30.74), "1D conv., window 11"}]
+    found = [score for scores in scores_of.values() for score in scores]
+    assert len(found) == len(set(found))
 
 
 @pytest.mark.parametrize("name", ["gdlf_2", "gdlf_8", "gdlf_9"])

@@ -5,9 +5,9 @@ import sys
 import pytest
 from PIL import Image
 
+from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report
-from hf_summ.experiments.systems import System
 from tests.experiments.made_up import table
 from tests.experiments.test_report import equal_scores
 
@@ -19,11 +19,8 @@ def report_of(folder, scored, baseline=None, figures=(30, 20), datasets=TWO):
     published = {"published": dict.fromkeys(datasets, figures)} if figures else {}
     rows = [{"row": "DC", **published}, {"row": "GDLF", **published}]
     read = table(folder, rows=rows, baseline=baseline, datasets=datasets)
-    blocks = []
-    for dataset in datasets:
-        systems = [System(row, dataset) for row in read.rows]
-        blocks.append(block_of_scores(read, dataset, dataset, 9, systems, scored))
-    return make_report(read, "full", blocks)
+    outcomes = [Outcome(row, measures=scored.get(row.row, {})) for row in read.rows]
+    return make_report(read, "full", [block_of_scores(read, name, name, 9, outcomes) for name in datasets])
 
 
 BOTH = {row: {"rouge1": equal_scores(20), "rougeL": equal_scores(10)} for row in ("DC", "GDLF")}
@@ -72,9 +69,8 @@ def test_score_is_not_drawn_among_differences_when_the_baseline_failed(tmp_path)
 
 def test_values_without_intervals_are_drawn_too(tmp_path):
     read = table(tmp_path, kind="statistics", measures=["pairs"], rows=[{"row": "news", "published": [9]}])
-    report = make_report(
-        read, "full", [block_of_values(read, "xsum", "x", [System(read.rows[0], "xsum")], {"news": {"pairs": 7}})]
-    )
+    outcome = Outcome(read.rows[0], measures={"pairs": 7})
+    report = make_report(read, "full", [block_of_values(read, "xsum", "x", [outcome])])
     write_plot(report, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").stat().st_size > 1000
 

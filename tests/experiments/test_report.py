@@ -6,17 +6,58 @@ import numpy as np
 import pytest
 
 from hf_summ import __version__
+from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of
 from hf_summ.experiments.scoring import Scored
-from hf_summ.experiments.systems import System
 from tests.experiments.made_up import table
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
+
+EXPECTED = """# Somebody 2020, Table 1: Rows
+
+Scale small; hf_summ {VERSION}; ROUGE-1.5.5 of words, byte limit 75.
+
+## xsum
+
+Ours: data/news, 9 test documents, updates 900, seed 42. Published: xsum. \
+Ours may be compared with each other, not with the published.
+
+| row    | parameters |                  R-1 |              perplexity | published R-1 | published perplexity |
+| ------ | ---------: | -------------------: | ----------------------: | ------------: | -------------------: |
+| DC     |      2.35M | 20.00 [20.00, 20.00] |    34.50 [34.50, 34.50] |            30 |                 9.10 |
+| A\\|B   |      2.35M | 21.50 [21.50, 21.50] | 100.00 [100.00, 100.00] |         31.25 |                    9 |
+| broken |            |                    – |                       – |            32 |                    – |
+| others |            |                    – |                       – |            33 |                    1 |
+
+Differences to DC, with their 95% intervals by paired bootstrap over test documents, of one training each:
+
+| row    |                  R-1 | published |       |              perplexity | published |       |
+| ------ | -------------------: | --------: | ----: | ----------------------: | --------: | ----: |
+| A\\|B   | +1.50 [+1.50, +1.50] |     +1.25 | holds | +65.50 [+65.50, +65.50] |     -0.10 | fails |
+| broken |                    – |     +2.00 |     – |                       – |         – |     – |
+| others |                    – |     +3.00 |     – |                       – |     -8.10 |     – |
+
+Failed:
+
+- broken: it broke
+
+Not run:
+
+- others: literature: Somebody 2019
+
+- A note.
+"""
 
 
 def equal_scores(value):
     """A measure of which every document has the same, so that its interval is a point."""
     return Scored(np.column_stack([np.full(9, float(value)), np.ones(9)]), lambda sums: sums[..., 0] / sums[..., 1])
+
+
+def cells(text):
+    """Those of all tables of a report."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 @pytest.fixture
@@ -35,54 +76,18 @@ def report(tmp_path):
         notes=["A note."],
         rouge={"byte_limit": 75},
     )
-    problems = [None, None, "it broke", "literature: Somebody 2019"]
-    systems = [System(row, "xsum", problem=problem) for row, problem in zip(read.rows, problems, strict=True)]
-    systems[0].facts = systems[1].facts = FACTS
-    systems[2].failed = True
-    scored = {
-        "DC": {"rouge1": equal_scores(20), "perplexity": equal_scores(1234.5)},
-        "A|B": {"rouge1": equal_scores(21.5), "perplexity": equal_scores(1300)},
-    }
-    block = block_of_scores(read, "xsum", "data/news", 9, systems, scored)
-    return make_report(read, "small", [block])
+    first, second, broken, others = read.rows
+    outcomes = [
+        Outcome(first, facts=FACTS, measures={"rouge1": equal_scores(20), "perplexity": equal_scores(34.5)}),
+        Outcome(second, facts=FACTS, measures={"rouge1": equal_scores(21.5), "perplexity": equal_scores(100)}),
+        Outcome(broken, "it broke", failed=True),
+        Outcome(others, "literature: Somebody 2019"),
+    ]
+    return make_report(read, "small", [block_of_scores(read, "xsum", "data/news", 9, outcomes)])
 
 
 def test_markdown_says_all_there_is(report):
-    assert markdown(report).splitlines() == [
-        "# Somebody 2020, Table 1: Rows",
-        "",
-        f"Scale small; hf_summ {__version__}; ROUGE-1.5.5 of words, byte limit 75.",
-        "",
-        "## xsum",
-        "",
-        "Ours: data/news, 9 test documents, updates 900, seed 42. Published: xsum. "
-        "Ours may be compared with each other, not with the published.",
-        "",
-        "| row | parameters | R-1 | perplexity | published R-1 | published perplexity |",
-        "| --- | --- | --- | --- | --- | --- |",
-        "| DC | 2.35M | 20.00 [20.00, 20.00] | 1234.50 [1234.50, 1234.50] | 30 | 9.10 |",
-        "| A\\|B | 2.35M | 21.50 [21.50, 21.50] | 1300.00 [1300.00, 1300.00] | 31.25 | 9 |",
-        "| broken |  | – | – | 32 | – |",
-        "| others |  | – | – | 33 | 1 |",
-        "",
-        "Differences to DC, with their 95% intervals by paired bootstrap over test documents, of one training each:",
-        "",
-        "| row | R-1 | published |  | perplexity | published |  |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-        "| A\\|B | +1.50 [+1.50, +1.50] | +1.25 | holds | +65.50 [+65.50, +65.50] | -0.10 | fails |",
-        "| broken | – | +2.00 | – | – | – | – |",
-        "| others | – | +3.00 | – | – | -8.10 | – |",
-        "",
-        "Failed:",
-        "",
-        "- broken: it broke",
-        "",
-        "Not run:",
-        "",
-        "- others: literature: Somebody 2019",
-        "",
-        "- A note.",
-    ]
+    assert markdown(report) == EXPECTED.replace("{VERSION}", __version__)
 
 
 def test_report_comes_back_from_json(report):
@@ -100,12 +105,12 @@ def test_rows_carry_what_was_trained(report):
 
 def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):
     read = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}], baseline="DC", measures=["rouge1"])
-    systems = [System(row, "xsum") for row in read.rows]
-    systems[0].problem, systems[0].failed = "it broke", True
-    block = block_of_scores(read, "xsum", "xsum", 9, systems, {"GDLF": {"rouge1": equal_scores(20)}})
-    text = markdown(make_report(read, "full", [block]))
-    assert "| GDLF | 20.00 [20.00, 20.00] | – |" in text
-    assert "| GDLF | – | – | – |" in text
+    baseline, gdlf = read.rows
+    outcomes = [Outcome(baseline, "it broke", failed=True), Outcome(gdlf, measures={"rouge1": equal_scores(20)})]
+    block = block_of_scores(read, "xsum", "xsum", 9, outcomes)
+    rows = cells(markdown(make_report(read, "full", [block])))
+    assert ["GDLF", "20.00 [20.00, 20.00]", "–"] in rows
+    assert ["GDLF", "–", "–", "–"] in rows
 
 
 def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_path):
@@ -114,11 +119,12 @@ def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_
         tmp_path, kind="statistics", measures=measures, rows=[{"row": "news", "published": [204045, 431.1, None]}]
     )
     (row,) = read.rows
-    values = {"news": {"pairs": 36, "document_words": 12.25, "vocabulary": 21000}}
-    report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [System(row, "xsum")], values)])
+    outcome = Outcome(row, measures={"pairs": 36, "document_words": 12.25, "vocabulary": 21000})
+    report = make_report(read, "full", [block_of_values(read, "xsum", "xsum", [outcome])])
     text = markdown(report)
-    assert "| row | pairs | document words | vocabulary | published pairs |" in text
-    assert "| news | 36 | 12.25 | 21,000 | 204,045 | 431.10 | – |" in text
+    titles, *_, values = cells(text)
+    assert titles[:5] == ["row", "pairs", "document words", "vocabulary", "published pairs"]
+    assert values == ["news", "36", "12.25", "21,000", "204,045", "431.10", "–"]
     assert "Ours: xsum. Published: xsum.\n" in text
     assert "Differences" not in text
 

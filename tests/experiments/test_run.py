@@ -95,7 +95,7 @@ def test_trained_rows_have_the_scores_of_their_summaries(folder, report, rows, r
     scores = rouge155_scores(
         [entry["prediction"] for entry in written],
         [entry["summary"] for entry in written],
-        metrics=["rouge1", "rougeL"],
+        rouge_types=["rouge1", "rougeL"],
     )
     cells = rows[row]["measures"]
     for measure, values in scores.items():
@@ -126,7 +126,7 @@ def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):
     test = [json.loads(line) for line in (next(folder.glob("toy_news/*-*")) / "test.jsonl").open(encoding="utf-8")]
     assert written == [entry["summary"] for entry in test[:12]]
     lead = [split_sentences(entry["document"])[0] for entry in test[:12]]
-    expected = rouge155_scores(lead, written, metrics=["rouge1"])["rouge1"].fmeasure.mean()
+    expected = rouge155_scores(lead, written, rouge_types=["rouge1"])["rouge1"].fmeasure.mean()
     assert rows["LEAD-1"]["measures"]["rouge1"]["value"] == pytest.approx(expected)
 
 
@@ -314,8 +314,8 @@ def test_missing_text_is_told_at_the_door(tmp_path):
     [
         ({"name": "gdlf_44"}, r"there is no table gdlf_44; did you mean gdlf_4\?"),
         ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?. It has xsum"),
-        ({"data": {"xsum": "nowhere"}}, "nowhere is no folder: name one that holds train, validation and test"),
-        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat, .* did you mean learning_rate\?"),
+        ({"data": {"xsum": "nowhere"}}, "nowhere is not a folder: name one that holds train, validation and test"),
+        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat; did you mean --learning_rate\?"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):

@@ -31,7 +31,7 @@ def test_architecture_without_scales_is_told():
     ("entry", "message"),
     [
         ({"flag": {}}, r"gdlf\.yaml: tiny has no key 'flag'; did you mean flags\?"),
-        ({"flags": {"num_beam": 1}}, r"gdlf\.yaml: tiny: there is no flag num_beam; did you mean num_beams\?"),
+        ({"flags": {"num_beam": 1}}, r"tiny: flags: there is no key 'num_beam'; did you mean num_beams\?"),
     ],
 )
 def test_wrong_entries_are_named(tmp_path, monkeypatch, entry, message):

@@ -37,7 +37,7 @@ def means(scores, kind="fmeasure"):
 def test_rouge_is_the_mean_f_of_rouge155(tmp_path, corpus, predictions):
     read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
     found = values(score(read, "en", corpus, predictions, None, None))
-    assert found == means(rouge155_scores(predictions, corpus["summary"], metrics=ROUGE))
+    assert found == means(rouge155_scores(predictions, corpus["summary"], rouge_types=ROUGE))
     assert 0 < found["rouge2"] < 100
 
 
@@ -47,7 +47,7 @@ def test_rouge_is_the_mean_f_of_rouge155(tmp_path, corpus, predictions):
 def test_rouge_is_cut_and_read_as_the_table_says(tmp_path, corpus, predictions, kind, limit):
     read = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}], rouge={"score": kind, **limit})
     found = values(score(read, "en", corpus, predictions, None, None))
-    assert found == means(rouge155_scores(predictions, corpus["summary"], metrics=ROUGE, **limit), kind)
+    assert found == means(rouge155_scores(predictions, corpus["summary"], rouge_types=ROUGE, **limit), kind)
     plain = table(tmp_path, measures=ROUGE, rows=[{"row": "DC"}])
     assert found != values(score(plain, "en", corpus, predictions, None, None))
 
@@ -59,7 +59,7 @@ def test_all_references_of_a_document_count(tmp_path, corpus, predictions):
     references[0] = [corpus["summary"][0]]
     read = table(tmp_path)
     found = values(score(read, "en", several, predictions, None, None))
-    assert found == means(rouge155_scores(predictions, references, metrics=["rouge1", "rougeL"]))
+    assert found == means(rouge155_scores(predictions, references, rouge_types=["rouge1", "rougeL"]))
     assert found != values(score(read, "en", corpus, predictions, None, None))
 
 
@@ -74,7 +74,7 @@ def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, prediction
         ["\n".join(" ".join(halves(sentence)) for sentence in split_sentences(text)) for text in texts]
         for texts in (predictions, corpus["summary"])
     ]
-    assert found == means(rouge155_scores(*cut, metrics=["rouge1", "rougeL"], sentences="lines"))
+    assert found == means(rouge155_scores(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
     assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
     with pytest.raises(ValueError, match="the table scores subwords, and this row has no model whose subwords"):
         score(read, "en", corpus, predictions, None, None)

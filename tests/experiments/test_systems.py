@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 
 from hf_summ.experiments import systems
 from hf_summ.experiments.jobs import Job, JobFailed
+from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
 from hf_summ.experiments.tables import Row
@@ -31,6 +32,12 @@ def replaced(place, **changes):
     return workplace(place.folder, place.table, **changes)
 
 
+def planned(place, row):
+    """The system of a row on its own."""
+    (system,) = plan(place, [row], "xsum").systems
+    return system
+
+
 def fitted_sizes(place):
     """How many subwords each fitted vocabulary has."""
     files = place.folder.glob("processors/*/tokenizer.json")
@@ -40,12 +47,11 @@ def fitted_sizes(place):
 def test_made_up_news_and_vocabulary_are_made_once(place):
     said = []
     place = replaced(place, announce=said.append)
-    first, second = (
-        plan(place, row, "xsum") for row in (DC, Row("more", config_overrides={**TRANSFORMER, "d_model": 48}))
-    )
+    rows = [DC, Row("more", config_overrides={**TRANSFORMER, "d_model": 48})]
+    first, second = (system.training for system in plan(place, rows, "xsum").systems)
     assert said == ["fitting subwords on the training documents: vocab_size 700, lowercase True, tags none"]
     assert first.settings["tokenizer_name"] == second.settings["tokenizer_name"]
-    assert first.training.folder != second.training.folder
+    assert first.folder != second.folder
     assert fitted_sizes(place) == [700]
     corpus = read_corpus(first.settings)
     assert {split: len(rows) for split, rows in corpus.items()} == {"train": 200, "validation": 20, "test": 40}
@@ -57,18 +63,18 @@ def test_interrupted_news_and_vocabulary_are_made_again(place):
     half = place.folder / "toy_news" / f".{name}.part"
     half.mkdir(parents=True)
     (half / "train.jsonl").write_text("{", encoding="utf-8")
-    system = plan(place, DC, "xsum")
-    assert len(read_corpus(system.settings)["train"]) == 200
-    assert [path.name for path in half.parent.iterdir() if path.is_dir()] == [name]
+    system = planned(place, DC)
+    assert len(read_corpus(system.training.settings)["train"]) == 200
+    assert sorted(path.name for path in half.parent.iterdir() if path.is_dir()) == [half.name, name]
 
 
 @pytest.mark.parametrize("by", ["row", "user"])
 def test_size_of_the_vocabulary_may_be_said_by_row_and_user(place, by):
     overrides = {"vocab_size": 400}
     if by == "row":
-        system = plan(place, Row("DC", config_overrides={**TRANSFORMER, **overrides}), "xsum")
+        system = planned(place, Row("DC", config_overrides={**TRANSFORMER, **overrides}))
     else:
-        system = plan(replaced(place, extra={"config_overrides": overrides}), DC, "xsum")
+        system = planned(replaced(place, extra={"config_overrides": overrides}), DC)
     assert system.problem is None
     assert fitted_sizes(place) == [400]
 
@@ -77,15 +83,15 @@ def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, pl
     data = split_files(write_data(tmp_path / "news"))
     said = []
     place = replaced(place, scale="full", data={"xsum": data}, announce=said.append)
-    system = plan(place, DC, "xsum")
+    system = planned(place, DC)
     assert said == ["fitting subwords on the training documents: vocab_size 30000, tags none"]
-    assert (system.settings["max_steps"], system.settings["max_source_length"]) == (30000, 500)
-    assert not system.settings.keys() & {"dataset_name", "text_column", "summary_column"}
+    assert (system.training.settings["max_steps"], system.training.settings["max_source_length"]) == (30000, 500)
+    assert not system.training.settings.keys() & {"dataset_name", "text_column", "summary_column"}
 
 
 def test_users_processor_is_taken(place):
-    system = plan(replaced(place, extra={"tokenizer_name": "somewhere/processor"}), DC, "xsum")
-    assert system.settings["tokenizer_name"] == "somewhere/processor"
+    system = planned(replaced(place, extra={"tokenizer_name": "somewhere/processor"}), DC)
+    assert system.training.settings["tokenizer_name"] == "somewhere/processor"
     assert not (place.folder / "processors").exists()
 
 
@@ -107,14 +113,15 @@ def test_users_processor_is_taken(place):
     ],
 )
 def test_row_that_cannot_be_run_says_why(place, row, problem):
-    system = plan(place, row, "xsum")
+    system = planned(place, row)
     assert problem in system.problem
-    assert (system.training, system.failed) == (None, False)
+    assert system.training is None
+    assert run_all(place, [system]) == [Outcome(row, system.problem)]
 
 
 def test_rows_that_need_no_training_have_none_and_no_problem(place):
     for row in (Row("LEAD", extractive="lead"), Row("references", gold=True)):
-        system = plan(place, row, "xsum")
+        system = planned(place, row)
         assert (system.problem, system.training) == (None, None)
 
 
@@ -154,8 +161,9 @@ def test_corpus_is_read_up_to_a_limit_and_missing_splits_are_told(tmp_path):
 def test_data_set_that_cannot_be_reached_is_told_in_one_line_and_asked_for_once(place):
     said = []
     place = replaced(place, scale="full", announce=said.append)
-    problems = {plan(place, row, "xsum").problem for row in (DC, Row("more", config_overrides={"tags": "none"}))}
-    (problem,) = problems
+    plans = plan(place, [DC, Row("more", config_overrides={"tags": "none"})], "xsum")
+    (problem,) = {system.problem for system in plans.systems}
+    assert plans.unreachable == problem
     assert "EdinburghNLP/xsum" in problem
     assert len(problem) < 250
     assert [message.split()[0] for message in said] == ["fitting"]
@@ -166,7 +174,7 @@ def test_data_set_that_is_a_script_is_told(place, monkeypatch):
         raise RuntimeError("Dataset scripts are no longer supported, but found xsum.py")
 
     monkeypatch.setattr("datasets.load_dataset", refuse)
-    system = plan(replaced(place, scale="full"), DC, "xsum")
+    system = planned(replaced(place, scale="full"), DC)
     assert (
         system.problem == "EdinburghNLP/xsum cannot be read: Dataset scripts are no longer supported, but found xsum.py"
     )
@@ -201,10 +209,11 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
             waits.set()
 
     place = replaced(place, announce=announce)
-    system = plan(place, DC, "xsum")
+    system = planned(place, DC)
     system.training.folder.mkdir(parents=True)
     with FileLock(system.training.folder / "lock"):
-        waiting = threading.Thread(target=run_all, args=(place, [system]))
+        outcomes = []
+        waiting = threading.Thread(target=lambda: outcomes.extend(run_all(place, [system])))
         waiting.start()
         assert waits.wait(30)
         leave_run(system.training, DC)
@@ -214,9 +223,10 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
         "another process is at DC on xsum: waiting for it",
         f"[1/1] DC on xsum: {system.training.folder}",
     ]
-    assert (system.predictions, system.losses.tolist()) == (["A bridge"] * 2, [[6, 3], [6, 3]])
-    assert (system.problem, system.failed) == (None, False)
-    assert system.facts == {
+    (outcome,) = outcomes
+    assert (outcome.predictions, outcome.losses.tolist()) == (["A bridge"] * 2, [[6, 3], [6, 3]])
+    assert (outcome.problem, outcome.failed) == (None, False)
+    assert outcome.facts == {
         "run": system.training.folder.name,
         "parameters": 17,
         "updates": 6,
@@ -227,7 +237,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
 
 def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypatch):
     other = Row("other", config_overrides={**TRANSFORMER, "d_model": 48})
-    busy, done = plan(place, DC, "xsum"), plan(place, other, "xsum")
+    busy, done = planned(place, DC), planned(place, other)
     leave_run(done.training, other)
     order = []
     perform = systems.perform
@@ -245,14 +255,14 @@ def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypat
         perform(job)
 
     monkeypatch.setattr(systems, "perform", record)
-    run_all(place, [busy, done])
+    first, second = run_all(place, [busy, done])
     assert order == ["busy", "done", "freed"]
-    assert busy.predictions == done.predictions
+    assert first.predictions == second.predictions == ["A bridge"] * 2
 
 
 def test_training_that_failed_is_not_tried_for_the_next_row(place, monkeypatch):
     rows = [Row(f"{beams} beams", config_overrides=TRANSFORMER, decoding={"num_beams": beams}) for beams in (1, 2)]
-    both = [plan(place, row, "xsum") for row in rows]
+    both = plan(place, rows, "xsum").systems
     tried = []
 
     def fail(job):
@@ -260,14 +270,14 @@ def test_training_that_failed_is_not_tried_for_the_next_row(place, monkeypatch):
         raise JobFailed("out of  memory", job.folder)
 
     monkeypatch.setattr(systems, "perform", fail)
-    run_all(place, both)
+    outcomes = run_all(place, both)
     assert tried == [both[0].training.folder]
-    assert [(system.problem, system.failed) for system in both] == [("out of memory", True)] * 2
+    assert [(outcome.problem, outcome.failed) for outcome in outcomes] == [("out of memory", True)] * 2
 
 
 def test_decoding_that_failed_is_no_reason_not_to_try_another(place, monkeypatch):
     rows = [Row(f"{beams} beams", config_overrides=TRANSFORMER, decoding={"num_beams": beams}) for beams in (1, 2)]
-    both = [plan(place, row, "xsum") for row in rows]
+    both = plan(place, rows, "xsum").systems
     leave_run(both[1].training, rows[1])
 
     def fail(job):
@@ -275,6 +285,6 @@ def test_decoding_that_failed_is_no_reason_not_to_try_another(place, monkeypatch
             raise JobFailed("no beams", job.folder)
 
     monkeypatch.setattr(systems, "perform", fail)
-    run_all(place, both)
-    assert [(system.problem, system.failed) for system in both] == [("no beams", True), (None, False)]
-    assert both[1].predictions == ["A bridge"] * 2
+    failed, done = run_all(place, both)
+    assert (failed.problem, failed.failed, failed.predictions) == ("no beams", True, None)
+    assert (done.problem, done.failed, done.predictions) == (None, False, ["A bridge"] * 2)

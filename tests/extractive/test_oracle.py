@@ -68,9 +68,9 @@ def test_measures_choose_differently():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "give `references`"),
-        ({"references": ["a", "b"]}, "2 references for 1 documents"),
-        ({"references": ["a"], "measure": "rougeL"}, "oracle's measure 'rougeL' is not known: one of rouge1"),
+        ({}, "needs `references`"),
+        ({"references": ["a", "b"]}, "2 references but 1 documents"),
+        ({"references": ["a"], "measure": "rougeL"}, "`measure` is 'rougeL', but must be one of rouge1"),
     ],
 )
 def test_errors(arguments, message):

@@ -14,36 +14,39 @@ from tests.models.pretrained import save_bert
 MISTAKES = [
     ({"num_heads": 7}, r"`d_model` \(512\) must be a multiple of `num_heads` \(7\)"),
     ({"decoder_layers": 0}, "`decoder_layers` is 0"),
-    ({"copy_attention": "first"}, "`copy_attention` is 'first'; known are separate, last"),
+    ({"copy_attention": "first"}, "`copy_attention` is 'first', but must be one of first_head, separate, mean"),
     ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
     ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
     ({"convolutional_attention": "2d", "head_window_size": 2}, "`head_window_size` is 2, but must be odd"),
-    ({"convolutional_attention": "2d", "head_window_size": 9}, "`head_window_size` is 9, but there are only 8 heads"),
+    (
+        {"convolutional_attention": "2d", "head_window_size": 9},
+        r"`head_window_size` is 9, but must be at most `num_heads` \(8\)",
+    ),
     ({"convolutional_attention": "1d", "convolutional_layers": 7}, "`convolutional_layers` is 7"),
     ({"convolutional_attention": "1d", "convolutional_layers": 0}, "`convolutional_layers` is 0"),
     ({"encoder_type": "bert", "convolutional_attention": "1d", "bert_name": "x"}, "has no layers for"),
     ({"encoder_type": "lstm"}, "`encoder_type` is 'lstm'"),
-    ({"encoder_type": "bert"}, "needs a BERT: name a checkpoint as `bert_name`"),
-    ({"decoder_embedding": "bert"}, "needs a BERT"),
-    ({"side_layers": 1}, "`side_layers` is 1, a network beside BERT"),
+    ({"encoder_type": "bert"}, "needs BERT: set `bert_name` to a checkpoint"),
+    ({"decoder_embedding": "bert"}, "needs BERT"),
+    ({"side_layers": 1}, "`side_layers` is 1, but a network beside BERT needs"),
     ({"encoder_type": "bert_transformer", "side_layers": 6, "bert_name": "x"}, "`side_layers` is 6"),
     ({"dropout": 1.0}, "`dropout` is 1.0"),
     ({"lm_training_factor": 0.5}, "`lm_training_factor` is 0.5"),
-    ({"lm_training_factor": 1.5}, "there is no language model"),
+    ({"lm_training_factor": 1.5}, "needs a language model: set `masked_lm_name`"),
     ({"lm_percentile": 100}, "`lm_percentile` is 100"),
     ({"lm_top_tokens": 0}, "`lm_top_tokens` is 0"),
-    ({"masked_lm_name": "x"}, "does not go with `copy=True`"),
+    ({"masked_lm_name": "x"}, "`masked_lm_name` and `copy=True` exclude each other"),
 ]
 BERT_MISTAKES = [
-    ({"vocab_size": 50}, "the vocabulary has 50 tokens .* but BERT knows 40"),
-    ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "the vocabulary has 40 tokens .* but BERT knows 400"),
-    ({"bert_window_size": 9}, "`bert_window_size` is 9, but BERT has positions for 8"),
-    ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` is of the model type 'brt'"),
+    ({"vocab_size": 50}, "`vocab_size` is 50, but BERT has 40 tokens"),
+    ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "`vocab_size` is 40, but BERT has 400 tokens"),
+    ({"bert_window_size": 9}, "`bert_window_size` is 9, but must be at most 8"),
+    ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` has the model type 'brt'"),
     ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),
     ({"bert_window_stride": 0}, "`bert_window_stride` is 0"),
-    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but its last 4 hidden states"),
+    ({"bert_config": {**TINY_BERT, "num_hidden_layers": 3}}, "BERT has 3 layers, but must have at least 4"),
     ({"bert_reduction": "tanh"}, "`bert_reduction` is 'tanh'"),
-    ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model knows 400"),
+    ({"copy": False, "masked_lm_config": {**TINY_BERT, "vocab_size": 400}}, "the masked language model has 400 tokens"),
 ]
 
 
@@ -83,7 +86,7 @@ def test_bert_and_language_model_of_different_vocabularies_are_refused(bert_fold
     save_bert(tmp_path / "other", vocab_size=400)
     names = {"bert_name": str(bert_folder), "masked_lm_name": str(tmp_path / "other")}
     config = COPY_TRANSFORMER.config(**ON_BERT, **names, copy=False)
-    with pytest.raises(ValueError, match=r"the vocabulary has 400 .* but BERT knows 40"):
+    with pytest.raises(ValueError, match="`vocab_size` is 400, but BERT has 40 tokens"):
         config.read_pretrained_parts()
 
 
@@ -100,7 +103,7 @@ def test_bert_of_other_sizes_than_its_config_says_is_named(bert_folder):
 def test_window_larger_than_the_positions_of_an_architecture_that_leaves_out_some():
     roberta = {**TINY_BERT, "model_type": "roberta", "pad_token_id": 1}
     config = COPY_TRANSFORMER.config(**{**ON_BERT, "bert_config": roberta})
-    with pytest.raises(ValueError, match="`bert_window_size` is 8, but BERT has positions for 6"):
+    with pytest.raises(ValueError, match="`bert_window_size` is 8, but must be at most 6"):
         CopyTransformerForConditionalGeneration(config)
 
 

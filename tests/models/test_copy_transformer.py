@@ -324,7 +324,7 @@ def test_encoder_output_without_source_ids_takes_them_from_the_inputs():
 def test_cache_of_another_model_is_refused():
     model, cache = COPY_TRANSFORMER.model(), EncoderDecoderCache(DynamicCache(), DynamicCache())
     cache.self_attention_cache.update(torch.zeros(3, 4, 0, 4), torch.zeros(3, 4, 0, 4), 0)
-    with pytest.raises(ValueError, match="is no cache of this model's"):
+    with pytest.raises(ValueError, match="is not a cache made by this model"):
         model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.tensor([[1]] * 3), past_key_values=cache)
 
 

@@ -121,7 +121,9 @@ def test_impossible_conditioning_is_named(conditioned, keys):
 @pytest.mark.parametrize("mask_token_id", [None, 103])
 def test_language_model_needs_its_mask(mask_token_id):
     config = COPY_TRANSFORMER.config(copy=False, masked_lm_config=TINY_BERT, mask_token_id=mask_token_id)
-    with pytest.raises(ValueError, match=f"`mask_token_id` is {mask_token_id}, no token of the {VOCAB_SIZE}"):
+    with pytest.raises(
+        ValueError, match=f"`mask_token_id` is {mask_token_id}, but must be one of the {VOCAB_SIZE} tokens"
+    ):
         CopyTransformerForConditionalGeneration(config)
 
 

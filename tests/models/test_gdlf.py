@@ -179,9 +179,9 @@ def test_eager_and_sdpa_attention_agree():
     [
         ({"encoder_kernel_sizes": [3, 7]}, "has 2 kernel sizes .* `encoder_layers` is 7"),
         ({"decoder_layers": 2}, "has 6 kernel sizes .* `decoder_layers` is 2"),
-        ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "must be odd and positive, got 4"),
+        ({"decoder_kernel_sizes": [3, 7, 15, 31, 31, 4]}, "contains 4, but must be odd and positive"),
         ({"num_heads": 7}, r"`d_model` \(256\) must be a multiple of `num_heads` \(7\)"),
-        ({"gating": "lstm"}, "`gating` is 'lstm'; known are none, relu"),
+        ({"gating": "lstm"}, "`gating` is 'lstm', but must be one of none, relu"),
         ({"layer_fusion": "sum"}, "`layer_fusion` is 'sum'"),
         ({"tags": "POS"}, "`tags` is 'POS'"),
         ({"conv_implementation": "cuda"}, "`conv_implementation` is 'cuda'"),

@@ -124,7 +124,7 @@ def test_padding_of_a_prompt_covers_nothing():
 
 
 def test_penalty_that_would_be_undone_is_refused():
-    with pytest.raises(ValueError, match="`renormalize_logits=True` undoes"):
+    with pytest.raises(ValueError, match="`coverage_penalty` and `renormalize_logits=True` exclude each other"):
         COPY_TRANSFORMER.model().generate(
             **COPY_TRANSFORMER.inputs(), num_beams=2, coverage_penalty=5.0, renormalize_logits=True
         )

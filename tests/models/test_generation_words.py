@@ -122,5 +122,5 @@ def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
 
 def test_tokenizer_without_word_marks_is_refused():
     tokenizer = _tokenizer([*SPECIAL, "a"], decoders.Fuse())
-    with pytest.raises(ValueError, match="does not show where words begin"):
+    with pytest.raises(ValueError, match="does not show where words start"):
         word_table(tokenizer, 5, torch.device("cpu"))

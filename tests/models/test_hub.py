@@ -53,7 +53,6 @@ def run(program: str, *arguments: str, environment: dict[str, str], folder: Path
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
     )
     assert completed.returncode == 0, completed.stderr[-4000:]
     lines = completed.stdout.splitlines()

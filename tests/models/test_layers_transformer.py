@@ -14,11 +14,18 @@ from hf_summ.models.layers_transformer import (
 )
 
 
-@pytest.fixture
-def config() -> CopyTransformerConfig:
-    config = CopyTransformerConfig(d_model=12, num_heads=3, ffn_dim=20, dropout=0.0, attention_dropout=0.0)
+@pytest.fixture(params=["pre", "post"])
+def config(request) -> CopyTransformerConfig:
+    config = CopyTransformerConfig(
+        d_model=12, num_heads=3, ffn_dim=20, dropout=0.0, attention_dropout=0.0, norm=request.param
+    )
     config._attn_implementation = "eager"
     return config
+
+
+def sub_layer(config, norm, states, compute):
+    """What comes of a sub-layer, its input or the sum normalized."""
+    return states + compute(norm(states)) if config.norm == "pre" else norm(states + compute(states))
 
 
 def test_encoder_layer_returns_the_weights_of_its_attention(config):
@@ -26,10 +33,10 @@ def test_encoder_layer_returns_the_weights_of_its_attention(config):
     layer = TransformerEncoderLayer(config, attention).eval()
     states, mask = torch.randn(2, 5, 12), torch.ones(2, 1, 1, 5, dtype=torch.bool)
     mask[1, ..., 3:] = False
-    context, expected = attention(states, mask)
+    _, expected = attention(layer.self_attention_norm(states) if config.norm == "pre" else states, mask)
     output, weights = layer(states, mask)
-    attended = layer.self_attention_norm(states + context)
-    torch.testing.assert_close(output, layer.feed_forward_norm(attended + layer.feed_forward(attended)))
+    attended = sub_layer(config, layer.self_attention_norm, states, lambda read: attention(read, mask)[0])
+    torch.testing.assert_close(output, sub_layer(config, layer.feed_forward_norm, attended, layer.feed_forward))
     torch.testing.assert_close(weights, expected)
     assert weights.shape == (2, 3, 5, 5)
     assert not weights[1, ..., 3:].any()
@@ -42,14 +49,14 @@ def test_decoder_layer_returns_context_and_weights_of_its_attention_to_the_sourc
     # two beams of each of two documents
     states, source = torch.randn(4, 3, 12), torch.randn(2, 5, 12)
     output, context, weights = layer(states, source)
-    attended, _ = layer.self_attention(states, None)
-    attended = layer.self_attention_norm(states + attended)
+    attended = sub_layer(config, layer.self_attention_norm, states, lambda read: layer.self_attention(read, None)[0])
+    read = layer.cross_attention_norm(attended) if config.norm == "pre" else attended
     for row in range(4):
         document = source[row // 2]
         queries, keys, values = (
             projection(read).unflatten(-1, (3, 4)).transpose(0, 1)
             for projection, read in (
-                (layer.cross_attention.q_proj, attended[row]),
+                (layer.cross_attention.q_proj, read[row]),
                 (layer.cross_attention.k_proj, document),
                 (layer.cross_attention.v_proj, document),
             )
@@ -58,8 +65,8 @@ def test_decoder_layer_returns_context_and_weights_of_its_attention_to_the_sourc
         torch.testing.assert_close(weights[row], expected)
         heads = (expected @ values).transpose(0, 1).flatten(1)
         torch.testing.assert_close(context[row], layer.cross_attention.out_proj(heads))
-    between = layer.cross_attention_norm(attended + context)
-    torch.testing.assert_close(output, layer.feed_forward_norm(between + layer.feed_forward(between)))
+    between = sub_layer(config, layer.cross_attention_norm, attended, lambda read: context)
+    torch.testing.assert_close(output, sub_layer(config, layer.feed_forward_norm, between, layer.feed_forward))
 
 
 @pytest.mark.parametrize(("name", "function"), [("relu", nn.functional.relu), ("gelu", nn.functional.gelu)])

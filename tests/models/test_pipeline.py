@@ -1,10 +1,19 @@
 """`pipeline("summarization")` for these architectures and for transformers' own."""
 
+import contextlib
+import copy
 import logging
 
 import pytest
 import torch
-from transformers import BartConfig, BartForConditionalGeneration, pipeline
+from transformers import (
+    AutoProcessor,
+    BartConfig,
+    BartForConditionalGeneration,
+    ByT5Tokenizer,
+    ProcessorMixin,
+    pipeline,
+)
 
 from hf_summ.models import SummarizationPipeline
 from tests.conftest import SENTENCES
@@ -43,7 +52,10 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     model = BartForConditionalGeneration(config)
     model.generation_config.max_new_tokens = 8
     model.save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    # a processor that was saved with the session's tokenizer left its name on it
+    tokenizer._processor_class = None
+    tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -120,6 +132,65 @@ def test_awkward_documents_change_nothing_in_a_batch(folder):
     assert summarizer(documents, num_beams=2, batch_size=len(documents)) == alone
 
 
+@pytest.mark.parametrize("limit", [10, 500])
+def test_a_document_is_tokenized_once(folder, bart_folder, read_texts, limit):
+    for checkpoint in (folder, bart_folder):
+        summarizer = pipeline("summarization", model=str(checkpoint))
+        (summarizer.processor or summarizer.tokenizer).max_source_length = limit
+        summarizer.tokenizer.model_max_length = limit
+        # what counts words reads the vocabulary
+        read_texts.clear()
+        summarizer(SENTENCES, batch_size=2)
+        assert [text for text in read_texts if text in SENTENCES] == SENTENCES
+        read_texts.clear()
+        with contextlib.suppress(ValueError):
+            summarizer(SENTENCES[0], truncation=False)
+        assert read_texts.count(SENTENCES[0]) == 1
+
+
+@pytest.mark.parametrize("document", [*SENTENCES, " ".join(SENTENCES), "", "a \ud83d b"])
+def test_a_bare_tokenizers_rows_are_those_that_it_cuts(bart_folder, document, caplog):
+    summarizer = pipeline("summarization", model=str(bart_folder))
+    readable = document.replace("\ud83d", "\ufffd")
+    whole = len(summarizer.tokenizer(readable)["input_ids"])
+    for limit in (5, 20, whole - 1, whole, 64):
+        summarizer.tokenizer.model_max_length = limit
+        inputs, length = summarizer._read(document, limit)
+        expected = summarizer.tokenizer(readable, truncation=True, max_length=limit, return_tensors="pt")
+        assert length == whole
+        assert inputs.keys() == {"input_ids", "attention_mask"}
+        assert all(inputs[name].equal(expected[name]) for name in inputs)
+
+
+def test_a_tokenizer_in_python_counts_what_it_cuts(bart_folder):
+    summarizer = pipeline("summarization", model=str(bart_folder))
+    summarizer.tokenizer = ByT5Tokenizer()
+    for limit in (5, 12, 500, None):
+        inputs, length = summarizer._read("twelve words", limit)
+        assert (inputs["input_ids"].shape, length) == ((1, min(limit or 13, 13)), 13)
+        assert inputs["input_ids"][0, -1] == summarizer.tokenizer.eos_token_id
+
+
+def test_lengths_are_those_before_the_cut(folder):
+    processor = AutoProcessor.from_pretrained(folder)
+    whole = [len(row) for row in processor(SENTENCES)["input_ids"]]
+    cut = processor(SENTENCES, max_length=7, return_lengths=True)
+    assert cut["lengths"] == whole
+    assert {len(row) for row in cut["input_ids"]} == {7}
+    assert processor(SENTENCES, max_length=7, return_tensors="pt", return_lengths=True)["lengths"].tolist() == whole
+    assert processor(SENTENCES[0], max_length=7, return_lengths=True)["lengths"] == whole[0]
+    assert "lengths" not in processor(SENTENCES, max_length=7)
+    assert processor(text_target=SENTENCES[0], return_lengths=True).keys() == {"labels"}
+
+
+def test_a_lone_surrogate_is_read_as_the_corpora_write_it(folder, bart_folder):
+    for checkpoint in (folder, bart_folder):
+        summarizer = pipeline("summarization", model=str(checkpoint), dtype=torch.float64)
+        read = [summarizer._read(document, 64)[0]["input_ids"] for document in ("a \ud83d b", "a \ufffd b", "a ? b")]
+        assert read[0].equal(read[1])
+        assert not read[0].equal(read[2])
+
+
 def test_what_is_no_text_is_named(folder):
     summarizer = pipeline("summarization", model=str(folder))
     with pytest.raises(TypeError, match="a document must be a string, but got int: 3"):
@@ -128,6 +199,7 @@ def test_what_is_no_text_is_named(folder):
 
 def test_transformers_own_models_work_too(bart_folder):
     summarizer = pipeline("summarization", model=str(bart_folder))
+    assert not isinstance(summarizer.processor, ProcessorMixin)
     alone = [summarizer(sentence, num_beams=2)[0]["summary_text"] for sentence in SENTENCES]
     assert [record["summary_text"] for record in summarizer(SENTENCES, batch_size=2, num_beams=2)] == alone
     # its position table ends at 64

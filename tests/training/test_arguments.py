@@ -1,13 +1,24 @@
 """Settings from YAML, JSON and flags, and what is said about wrong ones."""
 
+import dataclasses
 import json
 import re
 
 import pytest
 import yaml
+from transformers import Seq2SeqTrainingArguments
 
+from hf_summ.common.flags import KINDS
+from hf_summ.data import Corpus
 from hf_summ.training import arguments as module
-from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.arguments import (
+    GROUPS,
+    GenerationArguments,
+    SummarizationTrainingArguments,
+    flag_kinds,
+    flags_of,
+    parse_arguments,
+)
 
 
 @pytest.fixture
@@ -45,6 +56,7 @@ def test_booleans(yaml_file):
     assert training.eval_strategy == "no"
     assert arguments.data.ignore_pad_token_for_loss is False
     assert arguments.generation.early_stopping is False
+    assert parse_arguments(["--early_stopping", "--disable_tqdm", "--seed", "1"]).generation.early_stopping is True
 
 
 def test_null_means_unset_and_nested_values_arrive(yaml_file):
@@ -59,7 +71,14 @@ def test_repeated_overrides_extend_the_file(yaml_file):
     path = yaml_file("config_overrides: {d_model: 32, encoder_kernel_sizes: [3, 5], gating: gate}\n")
     flags = ["--config_overrides", "d_model=64", "--config_overrides", "gating=none"]
     overrides = parse_arguments([path, *flags]).model.config_overrides
-    assert overrides == ["d_model=32", "encoder_kernel_sizes=[3, 5]", 'gating="gate"', "d_model=64", "gating=none"]
+    assert overrides == {"d_model": 64, "encoder_kernel_sizes": [3, 5], "gating": "none"}
+
+
+def test_null_takes_a_flag_of_the_file_away(yaml_file):
+    path = yaml_file("num_beams: 4\nearly_stopping: true\nlearning_rates: {gate: 2}\n")
+    arguments = parse_arguments([path, "--num_beams", "null", "--early_stopping=null"])
+    assert arguments.generation.given() == {}
+    assert arguments.training.learning_rates == ["gate=2"]
 
 
 def test_json_file_and_flags_alone(tmp_path):
@@ -98,8 +117,8 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
         (["--max_eval_samples", "0"], "--max_eval_samples 0: give a number of at least 1"),
         (["--lead_sentences", "0"], "--lead_sentences 0: give a number of at least 1"),
-        (["--metrics", "rouge", "meteor"], "--metrics meteor: there is no such metric; choose of rouge, bleu, novelty"),
-        (["--metrics", "novel"], "there is no such metric; did you mean novelty?"),
+        (["--metrics", "rouge", "meteor"], "--metrics 'meteor' is not known: one of rouge, bleu, novelty$"),
+        (["--metrics", "novel"], r"one of rouge, bleu, novelty; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
         (
             ["--metric_for_best_model", "bleu"],
@@ -182,13 +201,56 @@ def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
     hub = {"dataset_name": "org/news", "dataset_config_name": "en", "text_column": "article", "source_prefix": "p: "}
     path.write_text(yaml.safe_dump(hub), encoding="utf-8")
     for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
-        data = parse_arguments([str(path), *flags, "--output_dir", "out"]).data
-        assert (data.dataset_name, data.dataset_config_name, data.text_column) == (None, None, None)
-        assert (data.train_file, data.source_prefix) == ("mine.jsonl", "p: ")
-    data = parse_arguments([str(path), "--dataset_name", "org/other", "--output_dir", "out"]).data
-    assert (data.dataset_name, data.dataset_config_name, data.text_column) == ("org/other", None, None)
+        arguments = parse_arguments([str(path), *flags, "--output_dir", "out"])
+        assert arguments.corpus == Corpus(train_file="mine.jsonl")
+        assert arguments.data.source_prefix == "p: "
+    corpus = parse_arguments([str(path), "--dataset_name", "org/other", "--output_dir", "out"]).corpus
+    assert corpus == Corpus(dataset_name="org/other")
     path.write_text(yaml.safe_dump({"train_file": "theirs.jsonl", "summary_column": "s"}), encoding="utf-8")
-    data = parse_arguments([str(path), "--dataset_name", "org/news", "--output_dir", "out"]).data
-    assert (data.dataset_name, data.train_file, data.summary_column) == ("org/news", None, None)
-    data = parse_arguments([str(path), "--validation_file", "v.jsonl", "--output_dir", "out"]).data
-    assert (data.train_file, data.validation_file, data.summary_column) == ("theirs.jsonl", "v.jsonl", "s")
+    corpus = parse_arguments([str(path), "--dataset_name", "org/news", "--output_dir", "out"]).corpus
+    assert corpus == Corpus(dataset_name="org/news")
+    corpus = parse_arguments([str(path), "--validation_file", "v.jsonl", "--output_dir", "out"]).corpus
+    assert corpus == Corpus(train_file="theirs.jsonl", validation_file="v.jsonl", summary_column="s")
+
+
+# what flags mean
+
+
+OWN = [
+    field
+    for group in GROUPS
+    for field in dataclasses.fields(group)
+    # of transformers' own class only what is declared again
+    if field.name in group.__annotations__ or group is Corpus
+]
+
+
+@pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
+def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(own):
+    assert own.metadata["kinds"]
+    assert own.metadata["kinds"] <= KINDS.keys()
+    assert re.search(r" \(default: (?!None)[^()]+\)$", own.metadata["help"])
+
+
+def test_kinds_of_transformers_flags_are_said_of_flags_that_there_are_and_are_not_ours():
+    theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
+    assert SummarizationTrainingArguments.KINDS.keys() <= theirs - {own.name for own in OWN}
+    assert set(" ".join(SummarizationTrainingArguments.KINDS.values()).split()) <= KINDS.keys()
+    assert flag_kinds()["weight_decay"] == {"training"}
+
+
+def test_flags_can_be_asked_for_by_what_they_decide():
+    assert flags_of("data") == {field.name for field in dataclasses.fields(Corpus)}
+    assert flags_of("secret") == {"token", "hub_token"}
+    assert flags_of("decoding") >= {field.name for field in dataclasses.fields(GenerationArguments)} | {"bf16", "seed"}
+    assert not flags_of("decoding") & {"max_steps", "train_file", "learning_rate"}
+
+
+def test_help_tells_every_default(capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(["--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "rouge, bleu, novelty; one or several (default: rouge)" in text
+    assert "beams; 1 is greedy (default: the model's own)" in text
+    # transformers' own help has none
+    assert text.count("(default: ") >= len(flag_kinds())

@@ -16,7 +16,7 @@ lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12)), min_size=1
 
 
 @given(lengths, st.integers(1, 200), st.integers(0, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_batches_hold_every_row_once_within_the_budget(pairs, budget, seed):
     sources, targets = np.array(pairs).T
     batches = pack_tokens(sources, targets, budget, seed)
@@ -28,7 +28,7 @@ def test_batches_hold_every_row_once_within_the_budget(pairs, budget, seed):
 
 
 @given(lengths, st.integers(1, 4), st.integers(1, 3), st.sampled_from([None, 5]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_processes_share_the_batches_out(pairs, processes, accumulation, seed):
     sources, targets = np.array(pairs).T
     batches = pack_tokens(sources, targets, 60)

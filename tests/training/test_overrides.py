@@ -4,7 +4,7 @@ import pytest
 from transformers import BertConfig, EncoderDecoderConfig, T5Config
 
 from hf_summ import GdlfConfig
-from hf_summ.training.overrides import apply_overrides, parse_overrides
+from hf_summ.training.overrides import apply_overrides, override_item, parse_overrides
 
 
 def nested() -> EncoderDecoderConfig:
@@ -22,6 +22,11 @@ def test_values_are_json_and_bare_words_are_strings():
         "a.b": None,
         "x": True,
     }
+
+
+@pytest.mark.parametrize("value", ["none", "1", "true", "", "[x", '"', [3, 5], 0.1, None, True, {"a": [1]}])
+def test_items_are_read_back_as_their_values(value):
+    assert parse_overrides([override_item("key", value)]) == {"key": value}
 
 
 @pytest.mark.parametrize(
@@ -64,7 +69,11 @@ def test_dotted_keys_reach_nested_configs():
         (GdlfConfig, {"zzz": 2}, "no key 'zzz' of gdlf; it has .*d_model, "),
         (T5Config, {"num_layer": 2}, "no key 'num_layer' of t5; did you mean num_layers?"),
         (nested, {"encoder.hiden_size": 2}, "no key 'hiden_size' under encoder; did you mean hidden_size?"),
-        (GdlfConfig, {"encoder_kernel_sizes.9": 3}, "encoder_kernel_sizes is a list of 7; '9' is no index from 0 to 6"),
+        (
+            GdlfConfig,
+            {"encoder_kernel_sizes.9": 3},
+            "encoder_kernel_sizes is a list of 7; '9' is not an index from 0 to 6",
+        ),
         (GdlfConfig, {"d_model.x": 3}, "d_model is 256 and holds no 'x'"),
         (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
         (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),

@@ -32,6 +32,13 @@ def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
     assert tiny_tokenizer.decode(ours["input_ids"][0]).strip().startswith("say:")
 
 
+@pytest.mark.parametrize("tags", ["none", "pos"])
+def test_each_text_is_tokenized_once(tiny_tokenizer, corpus, read_texts, tags):
+    features = encode(corpus[:], GdlfProcessor(tiny_tokenizer, tags=tags), (8, 6), "")
+    assert read_texts == [*corpus["document"], *corpus["summary"]]
+    assert ("tag_ids" in features) == (tags == "pos")
+
+
 def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):
     tokenizer = copy.deepcopy(tiny_tokenizer)
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(

@@ -125,14 +125,14 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
     predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
     documents = [row["document"] for row in tiny.rows(7, seed=2)]
-    expected = rouge(predictions, references, mode="rouge155") | novelty(predictions, documents)
+    expected = rouge(predictions, references, rouge_mode="rouge155") | novelty(predictions, documents)
     expected |= bleu(predictions, references)
     signature = expected.pop("bleu_signature")
     found = {name: metrics[f"predict_{name}"] for name in expected}
     assert found == pytest.approx(expected, nan_ok=True)
     assert f"bleu_signature: {signature}" in caplog.text
     assert "predict_bleu_signature" not in metrics
-    baseline = rouge([lead(document, 1) for document in documents], references, mode="rouge155")
+    baseline = rouge([lead(document, 1) for document in documents], references, rouge_mode="rouge155")
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
     tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", capsys.readouterr().out, flags=re.MULTILINE)
     assert [name for name, _ in tables] == ["novel1", "bleu", "rouge1"]
@@ -212,7 +212,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"config_overrides": {"encoder_layer": 1}}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
         ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
         ({"model_type": "gdfl"}, "--model_type gdfl: there is no such architecture; did you mean gdlf?"),
-        ({"model_type": "bert"}, "bert is no encoder-decoder"),
+        ({"model_type": "bert"}, "bert is not an encoder-decoder"),
         ({"model_type": None}, "name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights"),
         ({"tokenizer_name": None}, "name a processor or tokenizer: .* `hf-summ vocabulary` makes one"),
         ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
@@ -288,7 +288,7 @@ def test_missing_sacrebleu_is_told_before_anything_starts(settings, monkeypatch)
 
 
 def test_a_language_that_is_no_code_is_told_before_anything_starts(settings):
-    with pytest.raises(ValueError, match="language 'German' is no ISO 639 code"):
+    with pytest.raises(ValueError, match="`language` is 'German', but must be an ISO 639 code"):
         set_up(parse_arguments([settings(do_eval=True), "--language", "German"]))
 
 

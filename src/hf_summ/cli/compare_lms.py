@@ -29,13 +29,18 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--random_text",
         metavar="FILE",
-        help="random words; by default as many as the texts have, drawn from the whole words in the first model's "
-        "vocabulary",
+        help="random words (default: as many as the texts have, drawn from the whole words in the first model's "
+        "vocabulary)",
     )
     parser.add_argument(
-        "--percentiles", nargs="+", type=float, default=[90.0, 95.0, 99.0], metavar="P", help="0 to 100 (90 95 99)"
+        "--percentiles",
+        nargs="+",
+        type=float,
+        default=[90.0, 95.0, 99.0],
+        metavar="P",
+        help="0 to 100 (default: 90 95 99)",
     )
-    parser.add_argument("--seed", type=int, default=42, help="of shuffles and random words (42)")
+    parser.add_argument("--seed", type=int, default=42, help="of shuffles and random words (default: 42)")
     parser.add_argument("--output", metavar="REPORT.json", help="file to write the figures to as well")
     parser.set_defaults(run=run)
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 _FILES = ("predictions", "references", "sources", "against")
-_SETTINGS = ("rouge", "language", "sentences", "byte_limit", "word_limit", "resamples", "seed", "average", "count")
+_SETTINGS = ("rouge_mode", "language", "sentences", "byte_limit", "word_limit", "resamples", "seed", "average", "count")
 
 
 def add_parser(commands) -> None:
@@ -20,18 +20,19 @@ def add_parser(commands) -> None:
     )
     parser.add_argument("--predictions", required=True, metavar="FILE", help="summaries to score")
     parser.add_argument(
-        "--references", metavar="FILE", help="summaries to score against; by default columns of the predictions' rows"
+        "--references", metavar="FILE", help="summaries to score against (default: columns of the predictions' rows)"
     )
     parser.add_argument("--sources", metavar="FILE", help="summarized documents, for novelty and compression")
     parser.add_argument("--against", metavar="FILE", help="another system's predictions, for a paired bootstrap")
     parser.add_argument(
-        "--rouge",
+        "--rouge_mode",
         choices=("rouge155", "rouge_score"),
         default="rouge155",
-        help="as the Perl script ROUGE-1.5.5 counts, which papers print (rouge155), or as Google's rouge-score does",
+        help="as the Perl script ROUGE-1.5.5 counts, which papers print, or as Google's rouge-score does (default: "
+        "rouge155)",
     )
-    parser.add_argument("--metrics", nargs="+", metavar="NAME", help="such as rouge1 rouge2 rougeL; by default all")
-    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries (en)")
+    parser.add_argument("--rouge_types", nargs="+", metavar="TYPE", help="such as rouge1 rouge2 rougeL (default: all)")
+    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries (default: en)")
     parser.add_argument("--no_stemmer", action="store_true", help="count forms of a word as different words")
     parser.add_argument("--byte_limit", type=int, metavar="N", help="cut summaries after N bytes (rouge155)")
     parser.add_argument("--word_limit", type=int, metavar="N", help="cut summaries after N words (rouge155)")
@@ -39,12 +40,14 @@ def add_parser(commands) -> None:
         "--sentences",
         choices=("split", "lines"),
         default="split",
-        help="split lines into sentences, or take each for one",
+        help="split lines into sentences, or take each for one (default: split)",
     )
-    parser.add_argument("--average", choices=("macro", "micro"), default="macro", help="of novelty (macro)")
-    parser.add_argument("--count", choices=("types", "tokens"), default="types", help="of novel n-grams (types)")
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the paired bootstrap (0)")
+    parser.add_argument("--average", choices=("macro", "micro"), default="macro", help="of novelty (default: macro)")
+    parser.add_argument(
+        "--count", choices=("types", "tokens"), default="types", help="of novel n-grams (default: types)"
+    )
+    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the paired bootstrap (default: 0)")
     parser.add_argument(
         "--output", metavar="REPORT.json", help="file to write all figures to; the tables go to REPORT.md beside it"
     )
@@ -76,7 +79,7 @@ def run(arguments: argparse.Namespace) -> None:
             check_aligned(predictions, other)
     settings = Settings(
         use_stemmer=not arguments.no_stemmer,
-        metrics=None if arguments.metrics is None else tuple(arguments.metrics),
+        rouge_types=None if arguments.rouge_types is None else tuple(arguments.rouge_types),
         **{name: getattr(arguments, name) for name in _SETTINGS},
     )
     files = {name: getattr(arguments, name) for name in _FILES}

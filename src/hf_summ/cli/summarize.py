@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from hf_summ.models.text_cleaning import readable
+
 _STANDARD_INPUT = "-"
 
 
@@ -16,18 +18,18 @@ def add_parser(commands) -> None:
         help="summarize text files",
         description="Summarizes each file as one document; `-` or no file at all reads standard input.",
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="text files; - for standard input")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="text files; - for standard input (default: -)")
     parser.add_argument("--model", required=True, help="checkpoint folder, or name of a Hub repository")
-    parser.add_argument("--revision", help="branch, tag or commit of the repository")
-    parser.add_argument("--output", help="file to write to instead of standard output")
-    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="text (the default) or jsonl")
-    parser.add_argument("--encoding", default="utf-8", help="of the files (utf-8)")
-    parser.add_argument("--batch_size", type=int, default=8, help="documents at a time (8)")
-    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ...; by default the best there is")
-    parser.add_argument("--num_beams", type=int, help="beam size; by default the checkpoint's")
-    parser.add_argument("--max_new_tokens", type=int, help="longest summary in subwords; by default the checkpoint's")
-    parser.add_argument("--min_new_words", type=int, help="shortest summary in words; by default the checkpoint's")
-    parser.add_argument("--length_penalty", type=float, help="above 0 favours longer ones; by default the checkpoint's")
+    parser.add_argument("--revision", help="branch, tag or commit of the repository (default: main)")
+    parser.add_argument("--output", help="file to write to (default: standard output)")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="text or jsonl (default: text)")
+    parser.add_argument("--encoding", default="utf-8", help="of the files (default: utf-8)")
+    parser.add_argument("--batch_size", type=int, default=8, help="documents at a time (default: 8)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best there is)")
+    parser.add_argument("--num_beams", type=int, help="beam size (default: the checkpoint's)")
+    parser.add_argument("--max_new_tokens", type=int, help="longest summary in subwords (default: the checkpoint's)")
+    parser.add_argument("--min_new_words", type=int, help="shortest summary in words (default: the checkpoint's)")
+    parser.add_argument("--length_penalty", type=float, help="above 0 favours longer ones (default: the checkpoint's)")
     parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the checkpoint")
     parser.set_defaults(run=run)
 
@@ -124,7 +126,8 @@ def _read(file: str, encoding: str) -> str:
 
 
 def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
-    for file, summary in zip(files, summaries, strict=True):
+    # a file's name may hold bytes that are no text
+    for file, summary in zip(map(readable, files), summaries, strict=True):
         if output_format == "jsonl":
             yield json.dumps({"file": file, "summary": summary}, ensure_ascii=False) + "\n"
         else:

@@ -16,12 +16,13 @@ def add_parser(commands) -> None:
         "recipe and are given to every training, such as --bf16 or --config_overrides bert_name=FOLDER.",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="such as gdlf_4 or thesis_7_5, or a .yaml file")
-    parser.add_argument("--list", action="store_true", help="name the tables there are")
+    parser.add_argument("--list", action="store_true", help="name the tables that there are, and run none")
     parser.add_argument(
         "--scale",
         choices=("tiny", "small", "full"),
         default="small",
-        help="tiny: seconds a row, on made-up news; small: hours on two CPU cores; full: as in the paper (small)",
+        help="tiny takes seconds a row, on made-up news; small takes hours on two CPU cores; full is the paper's own "
+        "configuration (default: %(default)s)",
     )
     parser.add_argument(
         "--data",
@@ -29,9 +30,15 @@ def add_parser(commands) -> None:
         default=[],
         metavar="[DATASET=]FOLDER",
         help="folder with train, validation and test as .jsonl, .json, .csv or .source (also .gz) in place of one of "
-        "the table's data sets; repeatable; only these are run then",
+        "the table's data sets; repeatable; only these are run then (default: all of the table's; made-up news for "
+        "tiny)",
     )
-    parser.add_argument("--output_dir", default="out/tables", metavar="FOLDER", help="reports and runs (out/tables)")
+    parser.add_argument(
+        "--output_dir",
+        default="out/tables",
+        metavar="FOLDER",
+        help="folder of the reports and of the runs, which tables share (default: %(default)s)",
+    )
     # what the parser does not know is the recipe's
     parser.set_defaults(run=run, more=[])
 

@@ -1,1 +1,1 @@
-"""The ground floor: what every room but `models` uses, and what imports nothing of ours."""
+"""Helpers for every package but `models`; they import nothing else of hf_summ."""

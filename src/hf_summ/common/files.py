@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there."""
+"""Files and folders that are written completely or not at all."""
 
 import os
 import shutil
@@ -8,23 +8,23 @@ from pathlib import Path
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
-    """Writes a file in UTF-8 that is either the old one or the new one, whatever happens."""
+    """Write a file in UTF-8 so that, whatever happens, it has either its old or its new content."""
     with moved_into_place(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
-    """A name beside `path`, hidden and of this process alone, under which to make a file or a folder.
+    """A hidden path beside `path`, unique to this process, at which to create a file or a folder.
 
-    What stands under it at the end takes the place of `path` in one step; after an error it is removed, and `path` is
-    what it was before.
+    On leaving the context, it replaces `path` in a single step; after an error it is removed, and `path` is left as it
+    was.
 
     Raises:
-        OSError: `path` is a folder that holds something.
+        OSError: `path` is a folder that is not empty.
     """
     path = Path(path)
-    # of this process alone: two that write the same file must not move each other's half away
+    # unique to this process: two that write the same file must not move each other's half-written part
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield part

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table whose columns are aligned, so that a terminal shows it as well.
+    """A table with aligned columns, which is readable in a terminal too.
 
     Args:
         columns: titles, at least one.
-        rows: as many cells each; a `|` in one is escaped.
-        left: so many columns are aligned to the left, as words are, and those after them to the right, as figures are.
+        rows: one cell per column each; `|` is escaped.
+        left: number of leading columns that are aligned left, as suits words; the others are aligned right, as suits
+            figures.
     """
     lines = [[cell.replace("|", r"\|") for cell in line] for line in (columns, *rows)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]

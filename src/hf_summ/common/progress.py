@@ -1,21 +1,21 @@
-"""The progress bar of what may take long."""
+"""The progress bar of steps that may take long."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from huggingface_hub.utils import tqdm
 
-# what is done within this many seconds shows no bar
+# seconds before a bar is shown, so that quick steps show none
 _PATIENCE = 3.0
 
 
 def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> tqdm:
-    """A bar over `steps`, or one to be updated by hand, that shows itself after three seconds and goes at the end.
+    """A bar over `steps`, or one to update by hand, that appears after three seconds and disappears at the end.
 
-    `huggingface_hub.utils.disable_progress_bars` switches it off, as it does those of the libraries.
+    `huggingface_hub.utils.disable_progress_bars` disables it along with those of the libraries.
 
     Args:
-        total: how many steps there are, where `steps` cannot say.
-        settings: of tqdm, such as `unit` and `disable`.
+        total: number of steps, if `steps` has no length.
+        settings: settings of tqdm, such as `unit` and `disable`.
     """
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)

@@ -12,14 +12,15 @@ from hf_summ.models.losses import IGNORED_LABEL
 
 
 class SummarizationCollator:
-    """Processed rows to a batch of tensors, padded on the right: labels with -100, other fields as the processor says.
+    """Collates processed rows into tensors padded on the right: labels with -100, other fields as the processor does.
 
     Args:
         processor: a processor of this package, whose `pad` does the work, or a bare tokenizer.
-        model: its `prepare_decoder_input_ids_from_labels`, when there is one, adds `decoder_input_ids`.
-        pad_to_multiple_of: rounds lengths up to a multiple of this.
-        pad_to_max_length: pads to the full lengths below instead of the batch's longest row: all shapes are equal.
-        max_source_length, max_target_length: the full lengths; by default the processor's own.
+        model: a model whose `prepare_decoder_input_ids_from_labels`, if it has one, makes `decoder_input_ids`.
+        pad_to_multiple_of: a number to whose multiples lengths are rounded up.
+        pad_to_max_length: whether to pad to the full lengths below instead of the batch's longest row, so that all
+            shapes are equal.
+        max_source_length, max_target_length: the full lengths; by default the processor's.
 
     Raises:
         ValueError: `pad_to_max_length` without lengths to pad to.
@@ -42,15 +43,15 @@ class SummarizationCollator:
         self.max_target_length = max_target_length or getattr(processor, "max_target_length", None)
         if pad_to_max_length and not (self.max_source_length and self.max_target_length):
             raise ValueError(
-                f"pad_to_max_length needs max_source_length ({self.max_source_length}) and max_target_length "
-                f"({self.max_target_length}): a bare tokenizer names neither, so give both"
+                f"`pad_to_max_length` needs `max_source_length` (is {self.max_source_length}) and `max_target_length` "
+                f"(is {self.max_target_length}): a bare tokenizer has neither, so set both"
             )
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Rows to a batch; decoder inputs are made when the rows have labels and the model makes them.
+        """Collate rows; decoder inputs are added if the rows have labels and the model can make them.
 
         Raises:
-            ValueError: `pad_to_max_length`, and a row is longer than the full length.
+            ValueError: with `pad_to_max_length`, a row is longer than the full length.
         """
         if isinstance(self.processor, PreTrainedTokenizerBase):
             batch = self._pad_with_tokenizer(self.processor, features)
@@ -86,6 +87,7 @@ class SummarizationCollator:
         missing = -(-length // multiple) * multiple - labels.shape[1]
         if missing < 0:
             raise ValueError(
-                f"labels have a row of {labels.shape[1]}, over the max_target_length of {length}: truncate it first"
+                f"`labels` has a row of {labels.shape[1]}, but must be at most `max_target_length` ({length}): "
+                "truncate it first"
             )
         return functional.pad(labels, (0, missing), value=IGNORED_LABEL)

@@ -1,4 +1,4 @@
-"""Columns of documents and summaries: which they are, and what may stand in them."""
+"""Columns of documents and summaries: how they are chosen, and what they may contain."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -7,23 +7,24 @@ from typing import Any
 import datasets
 
 from hf_summ.common.messages import nearest
+from hf_summ.models.text_cleaning import readable
 
-# the first that a corpus has is taken when no column is named
+# the first of these that a corpus has is used if no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
 SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
-# where a chosen column that holds lists goes
+# the columns to which lists in a chosen column go
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
-# a blank line: sentence splitting and tokenizers take it as they take any line end
+# a blank line, which sentence splitters and tokenizers treat like any line end
 DOCUMENT_SEPARATOR = "\n\n"
 
 
 def choose_columns(
     present: Sequence[str], text_column: str | None, summary_column: str | None, where: str
 ) -> tuple[str, str]:
-    """The columns of documents and summaries: those named, or else the first known names that are present.
+    """The columns of documents and summaries: those named, otherwise the first known names that are present.
 
     Raises:
-        ValueError: there is no such column; the message lists those present and the nearest name.
+        ValueError: there is no such column; the message lists those present and suggests the most similar.
     """
     chosen = []
     for flag, named, known in (
@@ -35,53 +36,55 @@ def choose_columns(
         if name is None or name not in present:
             wanted = (named, *known) if named else known
             hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
-            missing = f"no column '{named}'" if named else f"no column that is known to hold a {known[0]}"
+            missing = f"no column '{named}'" if named else f"no {known[0]} column"
             raise ValueError(
-                f"{where}: {missing}, the columns are {', '.join(present) or '(none)'}. Name one with {flag}{hint}"
+                f"{where}: {missing}; the columns are {', '.join(present) or '(none)'}: name one with `{flag}`{hint}"
             )
         chosen.append(name)
     if chosen[0] == chosen[1]:
-        raise ValueError(f"{where}: text_column and summary_column are both '{chosen[0]}': name two different columns")
+        raise ValueError(
+            f"{where}: `text_column` and `summary_column` are both '{chosen[0]}': name two different columns"
+        )
     return chosen[0], chosen[1]
 
 
 def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:
-    """What a chosen column holds in a row: one text or a list of texts.
+    """The value of a chosen column in a row: one text or a list of texts.
 
     Raises:
-        ValueError: the row has no such column, or something that is no text.
+        ValueError: the row has no such column, or its value is not text.
     """
     if column not in row:
-        raise ValueError(f"{where}: no column '{column}' in this row, which has {', '.join(row) or 'none'}")
+        raise ValueError(f"{where}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
     value = row[column]
     if isinstance(value, list):
         for part in value:
             if part is not None and not isinstance(part, str):
                 raise ValueError(
-                    f"{where}: '{column}' holds a list with {type(part).__name__} in it, not texts ({part!r:.60}): "
-                    "make each member one string"
+                    f"{where}: '{column}' must be text, but is a list with {type(part).__name__} in it: {part!r:.60}; "
+                    "make each member a string"
                 )
     elif value is not None and not isinstance(value, str):
         raise ValueError(
-            f"{where}: '{column}' holds {type(value).__name__}, not text ({value!r:.60}): write it as a string"
+            f"{where}: '{column}' must be text, but is {type(value).__name__}: {value!r:.60}; write it as a string"
         )
     return value
 
 
 def says_something(value: str | Iterable[str | None] | None) -> bool:
-    """Whether any character is visible, neither space nor control nor zero-width, in a text or a list of texts."""
+    """Whether a text or a list of texts has a visible character, which is not space, control or zero-width."""
     if isinstance(value, str):
-        # nearly every text is known by its first character
+        # for nearly every text the first character decides
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
     return any(map(says_something, value or ()))
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:
-    """Of a row with lists: `document` from `documents`, `summary` from `references`, and both without blank members.
+    """For a row with lists, `document` from `documents`, `summary` from `references`, both without blank members.
 
     Args:
-        columns: `document`, `summary` or both: those whose lists the row has.
-        separate: cuts the text in `documents` into its list.
+        columns: `document`, `summary` or both, for which the row has lists.
+        separate: function that splits the text in `documents` into a list.
     """
     texts: dict[str, Any] = {}
     for column in columns:
@@ -95,7 +98,7 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
 
 
 def kind_of_value(value: Any) -> str:
-    """What a value is stored as: null, bool, int64, float64, string, strings (a list of them) or json (the rest)."""
+    """How a value is stored: as null, bool, int64, float64, string, strings (a list of these) or json (the rest)."""
     match value:
         case None:
             return "null"
@@ -113,7 +116,7 @@ def kind_of_value(value: Any) -> str:
 
 
 def kind_of_column(kinds: set[str]) -> str:
-    """One kind for all values of a column."""
+    """The kind that fits all values of a column."""
     kinds = kinds - {"null"}
     if kinds == {"int64", "float64"}:
         return "float64"
@@ -123,11 +126,11 @@ def kind_of_column(kinds: set[str]) -> str:
 
 
 def storable(value: Any, as_json: bool) -> Any:
-    """The value as its column stores it: strings without lone surrogates, what has no kind of its own as JSON."""
+    """The value as its column stores it: strings without lone surrogates, values without their own kind as JSON."""
     if as_json and value is not None and not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return readable(value)
     if isinstance(value, list):
         return [storable(part, as_json=False) for part in value]
     return value

@@ -1,4 +1,4 @@
-"""Data sets as their makers distribute them: where each one's files are, how they are read, and which rows count."""
+"""Data sets as their authors distribute them: where the files are, how they are read, and which rows are used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, locate, read_li
 
 DENSITY_BINS = ("abstractive", "mixed", "extractive")
 LCSTS_SCORES = (1, 5)
-# as the published test set was made (Hu et al. 2015)
+# as for the published test set (Hu et al. 2015)
 _LCSTS_MIN_SCORE = 3
-# each split's names in the folder of a distribution, the first that is there being taken
+# possible names of each split's file in the folder of a distribution; the first that exists is used
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
     "validation": (
@@ -39,38 +39,38 @@ _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("
 
 
 def check_format(data_format: str | None, min_score: int | None = None, density_bin: str | None = None) -> Any:
-    """The value of the option that a format has: the one given, or its default.
+    """The value of a format's option: the one given, or its default.
 
     Raises:
-        ValueError: there is no such format, the option is another format's, or its value is none that can occur.
+        ValueError: an unknown format, an option of another format, or a value out of range.
     """
     format_of(data_format)
     for name, value, owner in (("min_score", min_score, "lcsts"), ("density_bin", density_bin, "newsroom")):
         if value is not None and data_format != owner:
             raise ValueError(
-                f"{name} ({value}) is an option of data_format {owner}, and data_format is "
-                f"{data_format or 'not given'}: leave it out, or give data_format {owner}"
+                f"`{name}` is {value}, which needs `data_format` '{owner}', but that is "
+                f"{repr(data_format) if data_format else 'not set'}: leave it out, or set `data_format` to '{owner}'"
             )
     least, most = LCSTS_SCORES
     if min_score is not None and not least <= min_score <= most:
-        raise ValueError(f"min_score is {min_score}, but the scores of LCSTS are {least} to {most}")
+        raise ValueError(f"`min_score` is {min_score}, but must be from {least} to {most}, the scores of LCSTS")
     if density_bin is not None and density_bin not in DENSITY_BINS:
-        raise ValueError(unknown_choice("density_bin", density_bin, DENSITY_BINS))
+        raise ValueError(unknown_choice("`density_bin`", density_bin, DENSITY_BINS))
     if data_format == "lcsts":
         return _LCSTS_MIN_SCORE if min_score is None else min_score
     return density_bin
 
 
 def format_of(data_format: str | None) -> "DataFormat":
-    """The format of this name; without one, that of files whose ending says how to read them.
+    """The format of this name; without a name, that of files whose extension decides how they are read.
 
     Raises:
-        ValueError: there is no such format; the nearest is named.
+        ValueError: an unknown format; the message suggests the most similar.
     """
     if data_format is None:
         return _BY_ENDING
     if data_format not in DATA_FORMATS:
-        raise ValueError(unknown_choice("data_format", data_format, DATA_FORMATS))
+        raise ValueError(unknown_choice("`data_format`", data_format, DATA_FORMATS))
     return DATA_FORMATS[data_format]
 
 
@@ -88,8 +88,8 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     if stem == "input.txt":
         return articles, _first_beside(articles, ["task1_ref0.txt"], "headlines")
     raise ValueError(
-        f"{articles}: cannot tell where its headlines are: name an X.article.txt with its X.title.txt, an input.txt "
-        "with its task1_ref0.txt, their folder, or 'articles.txt,headlines.txt'"
+        f"{articles}: cannot tell where its headlines are: name an X.article.txt beside its X.title.txt, an input.txt "
+        "beside its task1_ref0.txt, their folder, or 'articles.txt,headlines.txt'"
     )
 
 
@@ -107,10 +107,10 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     before, found, after = stem.rpartition(".src")
     if not found:
         raise ValueError(
-            f"{path}: cannot tell where its summaries are: name an X.src with its X.tgt, their folder, "
+            f"{path}: cannot tell where its summaries are: name an X.src beside its X.tgt, their folder, "
             f"'documents,summaries', or one file of {', '.join(ROW_FILES)}"
         )
-    # the corrected documents (X.src.cleaned) stand beside summaries that needed no correction (X.tgt)
+    # corrected documents (X.src.cleaned) are beside summaries that needed no correction (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
 
 
@@ -134,8 +134,8 @@ def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
         ]
     if len(references) < 2:
         raise ValueError(
-            f"{name}: only one file of references ({references[0]}), and the duc format is for several: add "
-            "task1_ref1.txt and on, or read it as data_format gigaword"
+            f"{name}: only one file of references ({references[0]}), but `data_format` 'duc' needs several: add "
+            "task1_ref1.txt and so on, or set `data_format` to 'gigaword'"
         )
     return existing(source), *map(existing, references)
 
@@ -147,7 +147,7 @@ def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
         if path.is_dir():
             found = sorted(path.glob("*.story"))
             if not found:
-                raise ValueError(f"{path} holds no .story file: name the folder that does, such as cnn/stories")
+                raise ValueError(f"{path} has no .story files: name the folder that does, such as cnn/stories")
             stories += found
         elif path.suffix == ".story":
             stories.append(_named(path, "cnn_dm"))
@@ -162,14 +162,14 @@ def _listed_stories(names: Path) -> Iterator[Path]:
             story = names.parent / line.strip()
             if not story.is_file():
                 raise ValueError(
-                    f"{names}, line {number}: {story} is not there: each line names a .story file, as seen from "
+                    f"{names}, line {number}: {story} does not exist: each line must name a .story file, relative to "
                     "the list's own folder"
                 )
             yield story
 
 
 def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_format: str) -> Path:
-    """The file that `name` says, or that a folder of this name holds for the split."""
+    """The file `name`, or the split's file in the folder `name`."""
     path = Path(name)
     if not path.is_dir():
         return existing(_named(path, data_format))
@@ -178,14 +178,14 @@ def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_for
             if file.exists():
                 return existing(file)
     raise ValueError(
-        f"{path} holds no {' and no '.join(names[split])} (or .gz), where data_format {data_format} looks for the "
-        f"{split} part: name the file itself"
+        f"{path} has no {' and no '.join(names[split])} (or .gz), where `data_format` '{data_format}' looks for the "
+        f"{split} split: name the file itself"
     )
 
 
 def _named(path: Path, data_format: str) -> Path:
     if not path.exists():
-        raise ValueError(f"{path} is not there. For data_format {data_format} name {_WHAT_TO_NAME[data_format]}")
+        raise ValueError(f"{path} does not exist: for `data_format` '{data_format}', name {_WHAT_TO_NAME[data_format]}")
     return path
 
 
@@ -194,7 +194,7 @@ def _first_beside(path: Path, names: Sequence[str], what: str) -> Path:
         for file in (path.with_name(name), path.with_name(f"{name}.gz")):
             if file.exists():
                 return existing(file)
-    raise ValueError(f"{path} has no {what} beside it: {path.with_name(names[0])} (or .gz) is not there")
+    raise ValueError(f"{path} has no {what} beside it: {path.with_name(names[0])} (or .gz) does not exist")
 
 
 def _is_list(name: str) -> bool:
@@ -219,24 +219,24 @@ def _is_in_bin(row: dict[str, Any], density_bin: str | None, where: str) -> bool
         return True
     value = row.get("density_bin")
     if value not in DENSITY_BINS:
-        found = f"'density_bin' is {value!r:.60}" if "density_bin" in row else "no 'density_bin' in this row"
+        found = f"'density_bin' is {value!r:.60}" if "density_bin" in row else "no column 'density_bin'"
         raise ValueError(
-            f"{where}: {found}, and density_bin {density_bin} goes by it: in the files of the release "
-            f"it is one of {', '.join(DENSITY_BINS)}"
+            f"{where}: {found}, but `density_bin` '{density_bin}' needs one of {', '.join(DENSITY_BINS)} there, as in "
+            "the files of the release"
         )
     return value == density_bin
 
 
 @dataclass(frozen=True)
 class DataFormat:
-    """What is particular to a distribution.
+    """How to read a distribution.
 
     Args:
-        locate: the files that a name, perhaps a folder's, means for a split.
-        read: their rows with places, as `read_rows` gives them; the second argument shows a progress bar.
+        locate: finds the files of a split from a name, which may be a folder's.
+        read: reads their rows with places, like `read_rows`; the second argument shows a progress bar.
         keeps: whether a row passes the format's option.
-        separate: cuts a document's text into the list of documents.
-        is_on_hub: whether data sets on the Hub come in this format too.
+        separate: splits a document's text into a list of documents.
+        is_on_hub: whether data sets on the Hub have this format too.
     """
 
     locate: Callable[[str, str], tuple[Path, ...]]
@@ -256,10 +256,10 @@ DATA_FORMATS = {
 }
 _BY_ENDING = DataFormat(_locate_by_ending, is_on_hub=True)
 _WHAT_TO_NAME = {
-    "gigaword": "a folder, an X.article.txt with X.title.txt beside it, or 'articles.txt,headlines.txt'",
+    "gigaword": "a folder, an X.article.txt beside its X.title.txt, or 'articles.txt,headlines.txt'",
     "lcsts": "a folder or a PART_*.txt",
-    "multi_news": "a folder, an X.src with X.tgt beside it, or 'documents,summaries'",
+    "multi_news": "a folder, an X.src beside its X.tgt, or 'documents,summaries'",
     "duc": "a folder, its input.txt, or 'input,reference,reference,...'",
     "newsroom": "a folder or a .jsonl file",
-    "cnn_dm": "folders of .story files, or a list of such files, a name a line",
+    "cnn_dm": "folders of .story files, or a list of such files, one per line",
 }

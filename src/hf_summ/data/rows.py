@@ -1,4 +1,4 @@
-"""Rows of corpus files, one at a time, each with the place where it stands."""
+"""Rows of corpus files, read one at a time, each with its place in the file."""
 
 import csv
 import gzip
@@ -13,23 +13,23 @@ from hf_summ.common.progress import progress_bar
 
 ROW_FILES = (".json", ".jsonl", ".csv")
 KNOWN_FILES = (
-    "a .json, .jsonl or .csv file, an X.source with X.target beside it, or 'documents.txt,summaries.txt' "
+    "a .json, .jsonl or .csv file, an X.source beside its X.target, or 'documents.txt,summaries.txt' "
     "(line-aligned); each also as .gz"
 )
 
 
 def locate(name: str) -> tuple[Path, ...]:
-    """The corpus file that `name` says, or the two files of a line-aligned pair.
+    """The corpus file `name`, or the two files of a line-aligned pair.
 
     Raises:
-        ValueError: a file is not there, is empty, or is of no known kind.
+        ValueError: a file does not exist, is empty, or is of an unknown kind.
     """
     parts = name.split(",")
     if len(parts) == 2 and not Path(name).exists():
         pair = (Path(parts[0].strip()), Path(parts[1].strip()))
         if any(kind_of_file(path) in ROW_FILES for path in pair):
             raise ValueError(
-                f"{name}: a pair is two plain texts, line by line; of {', '.join(ROW_FILES)} name one file"
+                f"{name}: a pair must be two line-aligned plain texts: of {', '.join(ROW_FILES)} files, name one"
             )
         return existing(pair[0]), existing(pair[1])
     path = existing(Path(name))
@@ -37,42 +37,42 @@ def locate(name: str) -> tuple[Path, ...]:
     if kind == ".source":
         return path, _target_of(path)
     if kind not in ROW_FILES:
-        raise ValueError(f"{path}: cannot tell from '{kind}' how to read this file. A corpus file is {KNOWN_FILES}")
+        raise ValueError(f"{path}: cannot tell from '{kind}' how to read this file: name {KNOWN_FILES}")
     return (path,)
 
 
 def existing(path: Path) -> Path:
-    """`path` itself, if it is a file that holds something.
+    """`path` itself, if it is a file that is not empty.
 
     Raises:
-        ValueError: it is not there, is a folder, or is empty.
+        ValueError: it does not exist, is a folder, or is empty.
     """
     if path.is_dir():
         raise ValueError(
-            f"{path} is a folder: name the file in it, which is {KNOWN_FILES}; or give data_format, if a data set was "
-            "distributed in such folders"
+            f"{path} is a folder: name the file in it, which must be {KNOWN_FILES}; or set `data_format`, if the data "
+            "set is distributed in such folders"
         )
     if not path.is_file():
-        raise ValueError(f"{path} is not there. A corpus file is {KNOWN_FILES}")
+        raise ValueError(f"{path} does not exist: name {KNOWN_FILES}")
     if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it must hold at least one document and its summary")
+        raise ValueError(f"{path} is empty: it must contain at least one document and its summary")
     return path
 
 
 def kind_of_file(path: Path) -> str:
-    """The ending that says how to read it, without .gz."""
+    """The extension that decides how to read the file, ignoring .gz."""
     return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of what `locate` found, and its place: `line 7`, or `row 7` in a .json list.
+    """Each row of the files that `locate` found, and its place: `line 7`, or `row 7` in a .json list.
 
-    Line-aligned pairs give rows of `document` and `summary`. A byte-order mark and either kind of line end are taken;
-    blank lines are passed over, except in pairs, where every line counts.
+    Line-aligned pairs give rows of `document` and `summary`. A byte-order mark and both kinds of line end are accepted;
+    blank lines are skipped, except in pairs, where every line counts.
 
     Raises:
-        ValueError: the text is not UTF-8, the compression is broken, a line is not a row, or a pair's files differ in
-            length. The message names the file and the line.
+        ValueError: text that is not UTF-8, broken compression, a line that is not a row, or a pair whose files differ
+            in length. The message names the file and the line.
     """
     if len(paths) == 2:
         return _pair_rows(*paths, show_progress)
@@ -81,7 +81,7 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, its end included; only line feeds end a line.
+    """Number and text of each line, including its end; only line feeds end a line.
 
     Raises:
         ValueError: the text is not UTF-8, or the compression is broken.
@@ -100,15 +100,16 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
             ) from None
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(
-                f"{path}: not a whole .gz file, reading ends after line {number} ({error}): copy or compress it again"
+                f"{path}: not a complete .gz file, as reading ends after line {number} ({error}): copy or compress it "
+                "again"
             ) from None
 
 
 def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Number and texts of each line of all files, line ends taken off.
+    """Number of each line and its texts in all files, without line ends.
 
     Raises:
-        ValueError: the files differ in length, or see `read_lines`.
+        ValueError: the files differ in length, or as `read_lines`.
     """
     readers = [read_lines(path, show_progress and path is paths[0]) for path in paths]
     together = zip_longest(*readers)
@@ -120,7 +121,7 @@ def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator
             one, other = sorted((counts.index(max(counts)), counts.index(min(counts))))
             raise ValueError(
                 f"{paths[one]} has {counts[one]} lines and {paths[other]} has {counts[other]}: line {number} has no "
-                "partner. Each line of the one must belong to the same line of the other"
+                "counterpart; both must have the same lines"
             )
         yield number, [text.rstrip("\r\n") for _, text in lines]
 
@@ -134,12 +135,12 @@ def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str,
             yield from _json_list(path, number, line, lines)
             return
         try:
-            # control characters inside strings are not strict JSON, but what they say is plain
+            # control characters inside strings are not strict JSON, but unambiguous
             row = json.loads(line, strict=False)
         except json.JSONDecodeError as error:
             raise ValueError(
-                f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps cut off: "
-                'each line must be one whole object such as {"document": "...", "summary": "..."}'
+                f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps truncated: "
+                'each line must be a complete object such as {"document": "...", "summary": "..."}'
             ) from None
         yield f"line {number}", _object(path, f"line {number}", row)
 
@@ -152,8 +153,8 @@ def _json_list(
         rows = json.loads(text, strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number + error.lineno - 1}: the list of rows is not whole JSON ({error.msg} at character "
-            f"{error.colno}), perhaps cut off: mend it, or write one row a line"
+            f"{path}, line {number + error.lineno - 1}: the list of rows is not valid JSON ({error.msg} at character "
+            f"{error.colno}), perhaps truncated: repair it, or write one row per line"
         ) from None
     for index, row in enumerate(rows, 1):
         yield f"row {index}", _object(path, f"row {index}", row)
@@ -162,14 +163,14 @@ def _json_list(
 def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(
-            f"{path}, {place}: {type(row).__name__} where an object such as "
-            f'{{"document": "...", "summary": "..."}} must stand: {row!r:.80}'
+            f'{path}, {place}: a row must be an object such as {{"document": "...", "summary": "..."}}, but is '
+            f"{type(row).__name__}: {row!r:.80}"
         )
     return row
 
 
 def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    # the module's own limit of 131,072 characters a field is below a long document
+    # the module's default limit of 131,072 characters per field is below the length of a long document
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader((line for _, line in read_lines(path, show_progress)), strict=True)
     names: list[str] | None = None
@@ -191,13 +192,13 @@ def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, 
                 continue
             if len(values) != len(names):
                 raise ValueError(
-                    f"{path}, {place}: {len(values)} fields where the header names {len(names)} ({', '.join(names)}): "
-                    'a field that holds commas or line ends stands in "quotes"'
+                    f"{path}, {place}: {len(values)} fields, but the header names {len(names)} ({', '.join(names)}): "
+                    'put fields that contain commas or line ends in "quotes"'
                 )
             yield place, dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise ValueError(
-            f"{path}, {place}: not a CSV row ({error}): is a quotation mark left open there, or not doubled?"
+            f"{path}, {place}: not a CSV row ({error}): is a quotation mark not closed, or not doubled?"
         ) from None
 
 
@@ -212,4 +213,4 @@ def _target_of(source: Path) -> Path:
     for candidate in candidates:
         if candidate.exists():
             return existing(candidate)
-    raise ValueError(f"{source} has no summaries beside it: {candidates[0]} (or .gz) is not there")
+    raise ValueError(f"{source} has no summaries beside it: {candidates[0]} (or .gz) does not exist")

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -11,9 +12,9 @@ import sentencex
 from hf_summ.common.messages import one_line, unknown_choice
 
 SPLITTERS = ("sentencex", "spacy")
-# quotation marks and brackets that open, at the end of a piece: with space before them and none after
+# opening quotation marks and brackets at the end of a piece, with space before them and none after
 _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
-# neither splitter reads lone surrogates, and sentencex fails at a wide space between a capital and a stop
+# neither splitter accepts lone surrogates, and sentencex fails at a wide space between a capital and a full stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 _LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
@@ -21,36 +22,38 @@ _LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
 
 @cache
 def language_code(language: str) -> str:
-    """What an ISO 639 code says of the language, without its region and in small letters: en of EN, en-GB and en_US.
+    """The language of an ISO 639 code in lower case, without its region: en for EN, en-GB and en_US.
 
     Raises:
-        ValueError: it is no such code, but a name such as "English".
+        ValueError: it is not such a code, but for example a name such as "English".
     """
     match = _LANGUAGE.fullmatch(language.lower())
     if match is None:
-        raise ValueError(f"language '{language}' is no ISO 639 code: give two or three letters, such as en, de or zh")
+        raise ValueError(
+            f"`language` is '{language}', but must be an ISO 639 code of two or three letters, such as en, de or zh"
+        )
     return match[1]
 
 
 def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
     """The sentences of `text` without the space around them; a line end ends a sentence too.
 
-    They are parts of `text`, in its order, and hold all of it but space.
+    They are parts of `text`, in its order, and together contain all of it but space.
 
     Args:
-        language: ISO 639 code; one that `sentencex` does not know is split by general rules.
-        splitter: "sentencex", which keeps what stands between two quotation marks in one sentence, or "spacy", spaCy's
-            sentencizer, which ends sentences there too, for English only and 50 times slower.
+        language: ISO 639 code; languages that `sentencex` does not know are split by general rules.
+        splitter: "sentencex", which keeps a quotation in one sentence, or "spacy", spaCy's sentencizer, which also ends
+            sentences inside quotations, works only for English and is 50 times slower.
 
     Raises:
-        ValueError: `splitter` is neither, or is "spacy" for another language; as `language_code`.
-        ImportError: spaCy is not installed and asked for.
+        ValueError: an unknown `splitter`, or "spacy" for another language; or as `language_code`.
+        ImportError: `splitter` is "spacy", which is not installed.
     """
     if splitter not in SPLITTERS:
-        raise ValueError(unknown_choice("splitter", splitter, SPLITTERS))
+        raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
     code = language_code(language)
     if splitter == "spacy" and code != "en":
-        raise ValueError(f"splitter 'spacy' is for English, not for '{language}': take 'sentencex'")
+        raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
     segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(code, line)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
     parts = (part for line in readable.splitlines() for part in segment(line))
@@ -59,35 +62,49 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
 
 
 def lead(document: str, sentences: int, language: str = "en", splitter: str = "sentencex") -> str:
-    """The first `sentences` sentences of `document`, or all when it has fewer, on one line: the LEAD-n baseline.
+    """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, on one line.
 
     Args:
         language, splitter: as for `split_sentences`.
 
     Raises:
-        ValueError: `sentences` is less than 1; as `split_sentences`.
+        ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
     if sentences < 1:
-        raise ValueError(f"lead needs at least 1 sentence, not {sentences}")
+        raise ValueError(f"`sentences` is {sentences}, but must be at least 1")
+    return pick_sentences(document, split_sentences(document, language, splitter), range(sentences))
+
+
+def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
+    """The document's sentences with these indices, in its order and on one line.
+
+    Args:
+        sentences: the document's sentences, from `split_sentences`.
+    """
     end = 0
-    for sentence in split_sentences(document, language, splitter)[:sentences]:
-        end = document.index(sentence, end) + len(sentence)
-    # cut from the document rather than joined: not every script puts spaces between sentences
-    return one_line(document[:end])
+    pieces: list[str] = []
+    wanted = set(indices)
+    for index, sentence in enumerate(sentences):
+        start = document.index(sentence, end)
+        # space only where the document has it, as not every script has spaces between sentences
+        if index in wanted:
+            pieces.append(" " * (start > end) + sentence)
+        end = start + len(sentence)
+    return one_line("".join(pieces))
 
 
 def _segment_english(line: str) -> list[str]:
-    """The sentences of one line by spaCy's sentencizer, with the space around them."""
+    """The sentences of one line according to spaCy's sentencizer, with the space around them."""
     starts = [sentence.start_char for sentence in _sentencizer()(line).sents]
     for place, start in enumerate(starts[1:], 1):
-        # the sentencizer leaves all marks that follow a stop to its sentence
+        # the sentencizer adds all marks that follow a full stop to its sentence
         found = _OPENING.search(line, starts[place - 1], start)
         starts[place] = found.start() if found else start
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
 def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
-    """What stands in `text` where its twin of the same length has these sentences."""
+    """The parts of `text` at the positions of these sentences in its twin of the same length."""
     end = 0
     found = []
     for sentence in sentences:
@@ -99,16 +116,15 @@ def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
 
 @cache
 def _sentencizer() -> Any:
-    """spaCy's English tokenizer and sentencizer: rules, no model."""
+    """spaCy's English tokenizer and sentencizer, which are rules and need no model."""
     try:
         import spacy
     except ImportError as error:
         raise ImportError(
-            "sentences are split by spaCy: pip install 'hf-summ[extractive]', or take splitter 'sentencex', which "
-            "comes with hf-summ"
+            "`splitter` 'spacy' needs spaCy: pip install 'hf-summ[extractive]'; 'sentencex' comes with hf-summ"
         ) from error
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
-    # the limit is for models, whose memory grows with the text
+    # the default limit is for models, whose memory grows with the text
     pipeline.max_length = sys.maxsize
     return pipeline

@@ -1,4 +1,4 @@
-"""A small made-up news corpus that shows in minutes whether a model learns to summarize.
+"""A small synthetic news corpus that shows within minutes whether a model learns to summarize.
 
 `python -m hf_summ.data.toy_news --output FOLDER [--seed N --train N --validation N --test N]`
 """
@@ -30,7 +30,7 @@ PLACES = (
 NUMBERS = (12, 14, 15, 18, 20, 24, 25, 28, 30, 35, 36, 40, 45, 48, 50, 55, 60, 65, 70, 75, 80, 90, 120, 150)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# two wordings an event: what the article says, and how a person would sum it up, in other words and another order
+# two wordings per event, each with the article's sentence and a summary in other words and another order
 EVENTS = (
     (
         (
@@ -119,7 +119,7 @@ EVENTS = (
     ),
 )
 
-# what an article says beside: other people, numbers, places and days, several wordings a kind
+# the article's other sentences, about other people, numbers, places and days: several wordings of each kind
 DISTRACTORS = (
     (
         "{name}, who lives in {place}, said that nobody had expected it.",
@@ -155,20 +155,20 @@ DISTRACTORS = (
 def make_corpus(
     folder: str | os.PathLike, train: int = 20000, validation: int = 500, test: int = 500, seed: int = 1
 ) -> None:
-    """Writes train.jsonl, validation.jsonl and test.jsonl with `document`, `summary` and `id`.
+    """Write train.jsonl, validation.jsonl and test.jsonl with `document`, `summary` and `id`.
 
-    An article has six sentences or seven. One of them, never among the first three, is news: who did what, where, and
-    how many. It is told by its wording; the others mention other people, places and numbers. The summary says it in
-    other words that its wording determines. No first name stands with the same surname in two parts, so that the
-    people of validation and test, and what they do where, are new.
+    An article has six or seven sentences. One of them, never among the first three, is the news: who did what, where,
+    and how many. It is recognizable by its wording; the others mention other people, places and numbers. The summary
+    says it in other words, which its wording determines. No first name occurs with the same surname in two splits, so
+    the people of validation and test, and what they do where, are unseen.
 
     Raises:
-        ValueError: a part of less than one article.
+        ValueError: a split of less than one article.
     """
     sizes = {"train": train, "validation": validation, "test": test}
     for split, size in sizes.items():
         if size < 1:
-            raise ValueError(f"{split} is {size}: each part needs at least 1 article")
+            raise ValueError(f"`{split}` is {size}, but must be at least 1")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     for split, size in sizes.items():
@@ -181,7 +181,7 @@ def make_corpus(
 
 
 def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
-    """`size` rows of `document`, `summary` and `id` for one part; the same for the same seed."""
+    """`size` rows of `document`, `summary` and `id` for one split; the same for the same seed."""
     generator = random.Random(f"{seed} {split}")
     people = names(split)
     for number in range(size):
@@ -190,7 +190,7 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def names(split: str) -> list[str]:
-    """The people of a part: of ten diagonals of first names by surnames, eight for training, one for each other."""
+    """The people of a split: of ten diagonals of first names by surnames, eight for training and one for each other."""
     diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
     return [
         f"{first} {surname}"
@@ -201,7 +201,7 @@ def names(split: str) -> list[str]:
 
 
 def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
-    """A document and its summary; no person, place or number stands in it twice."""
+    """A document and its summary; no person, place or number occurs in it twice."""
     count = generator.choice((6, 7))
     everyone, places = generator.sample(people, 2 * count), generator.sample(PLACES, 2 * count)
     figures = generator.sample(NUMBERS, count)
@@ -224,13 +224,17 @@ def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Writes the corpus that the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Writes a toy news corpus.")
-    parser.add_argument("--output", required=True, help="folder for train.jsonl, validation.jsonl and test.jsonl")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--train", type=int, default=20000, help="articles to train on")
-    parser.add_argument("--validation", type=int, default=500)
-    parser.add_argument("--test", type=int, default=500)
+    """Write the corpus described by the command line."""
+    parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Write a toy news corpus.")
+    parser.add_argument("--output", required=True, help="Folder for train.jsonl, validation.jsonl and test.jsonl")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="Random seed; equal seeds give equal articles (default: %(default)s)"
+    )
+    parser.add_argument("--train", type=int, default=20000, help="Number of training articles (default: %(default)s)")
+    parser.add_argument(
+        "--validation", type=int, default=500, help="Number of validation articles (default: %(default)s)"
+    )
+    parser.add_argument("--test", type=int, default=500, help="Number of test articles (default: %(default)s)")
     arguments = parser.parse_args(argv)
     try:
         make_corpus(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)

@@ -1,4 +1,4 @@
-"""Vocabularies fitted on the user's own corpus."""
+"""Vocabularies fitted to the user's own corpus."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from hf_summ.models import GdlfProcessor
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
 
-# their order is their ids
+# their ids follow this order
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
@@ -22,30 +22,32 @@ def fit_vocabulary(
 ) -> PreTrainedTokenizerFast:
     """A byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
 
-    Every byte has a token, so nothing is unknown. Texts are brought to NFC, stripped and, if wanted, lowercased; the
-    first word is encoded as any other. A text ends in `</s>`; one that contains `</s>` or another special token is
-    read as plain characters. Offsets point into the original text and leave out the space before a word. The same
-    texts always give the same vocabulary.
+    Every byte has a token, so nothing is unknown. Texts are normalized to NFC, stripped and, with `lowercase`,
+    lowercased; the first word is encoded like any other. Every text ends in `</s>`; special tokens such as `</s>` that
+    occur in a text are read as plain characters. Offsets refer to the original text and exclude the space before a
+    word. The same texts always give the same vocabulary.
 
     Args:
-        vocab_size: tokens at most, special ones included; a small corpus gives fewer.
+        documents_and_summaries: texts of both kinds, in any order; they are read once.
+        vocab_size: maximum number of tokens, including special ones; a small corpus gives fewer.
         min_frequency: how often a pair must occur to be merged.
+        show_progress: whether to show the progress bars of `tokenizers`.
 
     Raises:
-        ValueError: the corpus holds no text, or `vocab_size` has no room for the special tokens and 256 bytes.
+        ValueError: the corpus has no text, or `vocab_size` has no room for the special tokens and 256 bytes.
     """
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     smallest = len(SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < smallest:
         raise ValueError(
-            f"vocab_size is {vocab_size}, but the {len(SPECIAL_TOKENS)} special tokens and the {len(alphabet)} bytes "
-            f"alone are {smallest}: give more, such as 30000"
+            f"`vocab_size` is {vocab_size}, but must be at least {smallest}, for {len(SPECIAL_TOKENS)} special tokens "
+            f"and {len(alphabet)} bytes"
         )
     tokenizer = Tokenizer(models.BPE())
     steps = [normalizers.NFC(), normalizers.Strip(), *([normalizers.Lowercase()] if lowercase else [])]
     tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    # the space that was added before the first word goes again
+    # remove the space that was added before the first word
     tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
@@ -81,18 +83,19 @@ def fit_processor(
     tagger: str = "en_core_web_sm",
     **lengths: int,
 ) -> GdlfProcessor:
-    """A processor with a vocabulary fitted on the texts, and the tags that the tagger has.
+    """A processor with a vocabulary fitted to the texts, and the tagger's tags.
 
     Args:
-        tags, tagger, lengths: of `GdlfProcessor`.
+        documents_and_summaries, vocab_size, lowercase, min_frequency: as for `fit_vocabulary`.
+        tags, tagger, lengths: as for `GdlfProcessor`.
 
     Raises:
-        ValueError: see `fit_vocabulary`.
+        ValueError: as `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     tag_vocabulary = None
     if tags != "none":
-        # before the long part: the moment to find out that the tagger is not installed
+        # first, to find out that the tagger is not installed before the long part
         tag_vocabulary = tag_vocabulary_of(tagger, tags)
         if tag_vocabulary == default_tag_vocabulary(tags):
             tag_vocabulary = None
@@ -106,4 +109,4 @@ def _texts(texts: Iterable[str]) -> Iterator[str]:
         empty = empty and not text.strip()
         yield readable(text)
     if empty:
-        raise ValueError("there is no text to fit a vocabulary on: the corpus is empty or blank")
+        raise ValueError("no text to fit a vocabulary to: the corpus is empty or blank")

@@ -1,4 +1,4 @@
-"""BLEU (Papineni et al. 2002) of a corpus, counted by sacrebleu (Post 2018)."""
+"""BLEU (Papineni et al. 2002) of a corpus, computed by sacrebleu (Post 2018)."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import check_pairs
 
 _PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
-# what has a number; the signature is text
+# the numbers in the result; the signature is text
 MEASURES = ("bleu", *_PRECISIONS, "bleu_brevity_penalty")
-# sacrebleu's own choices
+# sacrebleu's default tokenizers
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# as many as sacrebleu waits for
+# the number at which sacrebleu warns
 _TOKENIZED_LINES = 100
 
 
@@ -26,11 +26,11 @@ def bleu(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> dict[str, Any]:
-    """BLEU of the corpus as sacrebleu gives it: n-grams of orders 1 to 4; orders without a match are smoothed by "exp".
+    """The corpus's BLEU from sacrebleu: n-grams of orders 1 to 4, with "exp" smoothing of orders without a match.
 
     Returns:
         `bleu` and `bleu_precision1` to `bleu_precision4` in points, 0 to 100, to 4 digits; `bleu_brevity_penalty`, 0 to
-        1; `bleu_signature`, by which sacrebleu names the settings when a score is cited.
+        1; `bleu_signature`, sacrebleu's description of the settings, to be cited with a score.
 
     See `bleu_statistics` for arguments and errors.
     """
@@ -38,7 +38,7 @@ def bleu(
     sums = bleu_statistics(predictions, references, tokenize, lowercase).sum(0).tolist()
     score = metric.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp")
     numbers = {1 if isinstance(row, str) else len(row) for row in references}
-    # the signature reads it from there; -1 stands for rows with different numbers of references
+    # the signature reads this attribute; -1 stands for rows with different numbers of references
     metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
     values = (score.score, *score.precisions, score.bp)
     rounded = {measure: round(value, 4) for measure, value in zip(MEASURES, values, strict=True)}
@@ -51,24 +51,25 @@ def bleu_statistics(
     tokenize: str = "13a",
     lowercase: bool = False,
 ) -> np.ndarray:
-    """What BLEU is made of, example by example; `corpus_bleu` of the sums is the corpus's score.
+    """The statistics of BLEU for each example; `corpus_bleu` of their sums is the corpus's score.
 
     Args:
-        references: one text a row, or several.
+        predictions: one text per row.
+        references: one or several texts per row.
         tokenize: sacrebleu's tokenizer, such as 13a (European languages), zh (Chinese), ja-mecab (Japanese), intl,
-            char, none. The texts are not to be tokenized before.
-        lowercase: whether case is ignored.
+            char, none. The texts must not be tokenized already.
+        lowercase: whether to ignore case.
 
     Returns:
         (N, 10) counts: matching n-grams of orders 1 to 4, n-grams of orders 1 to 4, words of the prediction, words of
-        the reference whose length is nearest.
+        the reference of closest length.
 
     Raises:
-        ImportError: sacrebleu is not installed, or what its tokenizer needs.
-        ValueError: as many predictions as references are needed, at least one, at least one reference a row, references
-            that are not all blank, and a tokenizer that sacrebleu has.
+        ImportError: sacrebleu, or a library that its tokenizer needs, is not installed.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, only blank
+            references, or an unknown tokenizer.
     """
-    # an example's own score is not read, so sacrebleu need not warn that short ones want this setting
+    # examples' own scores are not used, and this setting keeps sacrebleu from warning about short ones
     metric = _metric(tokenize, lowercase, effective_order=True)
     rows = _reference_rows(predictions, references)
     _warn_of_tokenized(predictions, tokenize)
@@ -81,7 +82,7 @@ def bleu_statistics(
 
 
 def corpus_bleu(sums: np.ndarray) -> np.ndarray:
-    """BLEU in points from sums of `bleu_statistics`: a measure of sums, see `significance`. (…, 10) -> (…)
+    """BLEU in points from sums of `bleu_statistics`, (…, 10) -> (…): a measure of sums, see `significance`.
 
     Smoothed as in `bleu`: the k-th order without a match counts as 2^-k matches.
     """
@@ -97,7 +98,7 @@ def corpus_bleu(sums: np.ndarray) -> np.ndarray:
 
 
 def tokenizer_for(language: str) -> str:
-    """The tokenizer that sacrebleu chooses for a language's ISO 639 code."""
+    """The tokenizer that sacrebleu uses for a language, given by its ISO 639 code."""
     return _TOKENIZERS.get(language_code(language), "13a")
 
 
@@ -105,7 +106,7 @@ def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:
     finished = sum(prediction.endswith(" .") for prediction in predictions)
     if finished >= _TOKENIZED_LINES and tokenize != "none":
         warnings.warn(
-            f"{finished} predictions end in ' .', as tokenized text does: BLEU is of texts as they are read, and "
+            f"{finished} predictions end in ' .', like tokenized text: give texts that are not tokenized, as BLEU "
             "splits them into words itself",
             stacklevel=3,
         )
@@ -128,8 +129,8 @@ def _metric(tokenize: str, lowercase: bool, effective_order: bool = False):
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install 'hf-summ[bleu]'") from error
     if tokenize not in BLEU.TOKENIZERS:
-        raise ValueError(unknown_choice("tokenizer", tokenize, sorted(BLEU.TOKENIZERS)))
+        raise ValueError(unknown_choice("`tokenize`", tokenize, sorted(BLEU.TOKENIZERS)))
     try:
         return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
     except (RuntimeError, ImportError) as error:
-        raise ImportError(f"sacrebleu's tokenizer '{tokenize}': {one_line(error)}") from error
+        raise ImportError(f"sacrebleu's tokenizer '{tokenize}' cannot be used: {one_line(error)}") from error

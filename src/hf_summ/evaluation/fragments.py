@@ -1,4 +1,4 @@
-"""Where a summary repeats its source word by word."""
+"""The fragments that a summary copies from its source."""
 
 from typing import NamedTuple
 
@@ -8,10 +8,10 @@ from hf_summ.evaluation.words import split_words
 
 
 class Fragment(NamedTuple):
-    """Words of a summary that stand in its source in the same order: `length` of them from word `start` on.
+    """Consecutive words of a summary that also occur in its source: `length` of them from word `start` on.
 
-    `sentences` are the source sentences, counted from 0, in which the fragment begins: one entry an occurrence. Those
-    without words, such as a line of dashes, are not counted.
+    `sentences` are the source sentences, counted from 0, in which the fragment begins, one entry per occurrence.
+    Sentences without words, such as a line of dashes, are not counted.
     """
 
     start: int
@@ -20,10 +20,10 @@ class Fragment(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """A summary beside its source.
+    """A summary aligned with its source.
 
-    `matches` has for each word of the summary the length of the longest fragment that begins there, 0 for a word that
-    the source lacks: the n-gram that begins there is novel where this is less than n.
+    `matches` gives for each word of the summary the length of the longest fragment that begins there, 0 for a word that
+    is not in the source; the n-gram that begins there is novel if this is less than n.
     """
 
     words: list[str]
@@ -36,16 +36,18 @@ class Alignment(NamedTuple):
 def copied_fragments(prediction: str, source: str, language: str = "en") -> list[Fragment]:
     """The extractive fragments F(A, S) of a summary, in its order (Grusky et al. 2018).
 
-    Greedy: from the left, each time the longest that begins at the word, then on after its end. They do not overlap.
+    They are found greedily from the left: the longest that begins at a word, then the next after its end. They do not
+    overlap.
 
     Args:
+        prediction, source: the summary and its document.
         language: as for `rouge_scores`.
     """
     return align(prediction, source, language).fragments
 
 
 def align(prediction: str, source: str, language: str) -> Alignment:
-    """The words of `prediction` matched with those of `source`."""
+    """Match the words of `prediction` with those of `source`."""
     words = split_words(prediction, language)
     source_words: list[str] = []
     sentence_of: list[int] = []
@@ -55,7 +57,7 @@ def align(prediction: str, source: str, language: str) -> Alignment:
         source_words += found
     found = Matches(words, source_words)
     fragments: list[Fragment] = []
-    # a fragment that comes again and again in both texts keeps its sentences once
+    # the sentences of a fragment that occurs many times in both texts are kept once
     sentences: dict[tuple[str, ...], tuple[int, ...]] = {}
     free = 0
     for start, length in enumerate(found.lengths):

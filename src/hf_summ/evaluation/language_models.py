@@ -1,9 +1,9 @@
-"""Comparison of pre-trained language models as judges of text (thesis, section 4.2.2, Tables 4.1 to 4.3).
+"""Comparison of pre-trained language models as judges of text (Aksenov 2020, section 4.2.2, Tables 4.1 to 4.3).
 
-A token of a text is accepted when its probability, given the tokens before it, is above the p-th percentile of the
-language model's distribution there. A good judge accepts a written text and rejects its shuffle and random words:
-*recall* is the share of tokens accepted on the text, *detection* the share rejected on its shuffle or on random words,
-*accuracy* the mean of the two.
+A token of a text is accepted if its probability, given the tokens before it, is above the p-th percentile of the
+language model's distribution there. A good judge accepts a written text and rejects its words in random order, and
+random words: *recall* is the share of tokens accepted in the text, *detection* the share rejected in its shuffle or in
+random words, *accuracy* the mean of the two.
 """
 
 import random
@@ -29,7 +29,7 @@ from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_cleaning import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# the longest context that a token is judged in: it bounds memory where a model's positions do not
+# the longest context in which a token is judged, to bound memory where a model's positions do not
 _LONGEST_CONTEXT = 1024
 _RANDOM = "random words"
 
@@ -39,10 +39,10 @@ class LanguageModel:
     """A pre-trained language model with its tokenizer.
 
     Attributes:
-        kind: "masked", "causal" or "permutation", which says how a token is predicted from those before it.
-        start: id of the token that comes before a text, so that its first token has a context too; None when there is
-            none, and the first token is not judged.
-        context: how many tokens, the predicted one among them, the model reads at once.
+        kind: "masked", "causal" or "permutation": how a token is predicted from those before it.
+        start: id of the token that precedes a text, so that its first token has a context too; None if there is none,
+            and the first token is not judged.
+        context: number of tokens, including the predicted one, that the model reads at once.
     """
 
     name: str
@@ -53,37 +53,40 @@ class LanguageModel:
     context: int
 
     def tokens(self, text: str) -> list[int]:
-        """Ids of the text's tokens, without special ones.
+        """Ids of the text's tokens, without special tokens.
 
         Raises:
-            ValueError: the tokenizer makes an id that the model has no embedding for.
+            ValueError: the tokenizer gives an id for which the model has no embedding.
         """
         tokens = self.tokenizer(readable(text), add_special_tokens=False, verbose=False)["input_ids"]
         if max(tokens, default=0) >= self.model.config.vocab_size:
             raise ValueError(
-                f"{self.name}: its tokenizer makes token {max(tokens)}, but the model knows "
-                f"{self.model.config.vocab_size} tokens: they are not of one checkpoint"
+                f"{self.name}: its tokenizer gives token {max(tokens)}, but the model has "
+                f"{self.model.config.vocab_size} tokens, so they belong to different checkpoints"
             )
         return tokens
 
 
 def load_language_model(name: str) -> LanguageModel:
-    """A masked, causal or permutation language model, from a folder or the Hub; on the GPU if there is one.
+    """Load a masked, causal or permutation language model from a folder or the Hub, onto the GPU if there is one.
 
-    XLNet is the permutation LM; a decoder-only model is causal; one that can be masked (BERT, RoBERTa) is masked. A
-    masked LM starts with `[CLS]`, a causal one with its beginning-of-text token. XLNet has no token that opens a text:
-    its `<cls>` comes last.
+    XLNet is a permutation LM, BERT and RoBERTa are masked, and decoder-only models are causal. A masked LM starts with
+    `[CLS]`, a causal one with its beginning-of-text token. XLNet has no token that starts a text: its `<cls>` comes
+    last.
+
+    Args:
+        name: folder, or name on the Hub.
 
     Raises:
-        ValueError: it is not there, is no language model, lacks weights such as the masked-LM head's, or has no mask
-            token; it is named.
+        ValueError: it does not exist, is not a language model, lacks weights such as those of the masked-LM head, or
+            has no mask token; the message names it.
     """
     try:
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         kind = _kind(name, config)
         loader = AutoModelForMaskedLM if kind == MASKED else AutoModelForCausalLM
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        # float32: in shorter numbers many tokens of a vocabulary are equally likely, and the percentile is one of them
+        # float32: at lower precision many tokens are equally likely, and the percentile is one of them
         model, loaded = loader.from_pretrained(
             name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
@@ -91,17 +94,17 @@ def load_language_model(name: str) -> LanguageModel:
         raise
     except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
         raise ValueError(
-            f"language model {name} cannot be loaded; offline, give a folder that holds config.json, "
-            f"model.safetensors and the tokenizer's files: {error}"
+            f"language model {name} cannot be loaded ({one_line(error)}): if the Hub is out of reach, give a folder "
+            "with config.json, model.safetensors and the tokenizer's files"
         ) from error
     missing = sorted(loaded["missing_keys"])
     if missing:
         raise ValueError(
-            f"{name} is no {kind} language model: its weights lack {missing[0]} ({len(missing)} such), which would be "
-            "random; give a checkpoint that was saved with its language model head"
+            f"{name} has no weights for {missing[0]} ({len(missing)} are missing), so it is not a {kind} language "
+            "model: give a checkpoint that was saved with its language model head"
         )
     if kind == MASKED and tokenizer.mask_token_id is None:
-        raise ValueError(f"{name}: its tokenizer has no mask token, which a masked language model is asked with")
+        raise ValueError(f"{name}: its tokenizer has no mask token, which a masked language model needs")
     starts = {MASKED: (tokenizer.cls_token_id, tokenizer.bos_token_id), CAUSAL: (tokenizer.bos_token_id,)}
     start = next((token for token in starts.get(kind, ()) if token is not None), None)
     context = min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
@@ -110,21 +113,21 @@ def load_language_model(name: str) -> LanguageModel:
 
 
 class _NoLanguageModel(ValueError):
-    """The checkpoint is of another kind."""
+    """The checkpoint is not a language model of a supported kind."""
 
 
 def _kind(name: str, config) -> str:
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
-        # BERT is in both lists, and causal when it was trained as a decoder
+        # BERT is in both mappings, and is causal if it was trained as a decoder
         if type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False):
             return MASKED
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
             return CAUSAL
     raise _NoLanguageModel(
-        f"{name} ({config.model_type}) is no language model that predicts a text's next token: give a masked (BERT), "
-        "causal (GPT2) or permutation (XLNet) one"
+        f"{name} ({config.model_type}) is not a language model that predicts a text's next token: give a masked "
+        "(BERT), causal (GPT2) or permutation (XLNet) one"
     )
 
 
@@ -134,25 +137,26 @@ def acceptance(
     percentiles: Sequence[float],
     progress: Callable[[int], Any] | None = None,
 ) -> list[list[bool]]:
-    """Which tokens of a text the language model accepts, at each percentile.
+    """Whether the language model accepts each token of a text, at each percentile.
 
-    A text longer than the model's context is judged with a left context that slides: a masked LM reads the last tokens
-    that fit, the others windows that move on by half their length, so that a token has half a window before it.
+    A text longer than the model's context is judged with a sliding left context: a masked LM reads the last tokens that
+    fit, and the others read windows that advance by half their length, so that a token has at least half a window
+    before it.
 
     Args:
         progress: called with the number of tokens judged since the last call.
 
     Returns:
-        For each percentile, for each token; the first token is left out when the model has none to start with.
+        One list per percentile with one value per token; the first token is left out if the model has no start token.
 
     Raises:
-        ValueError: the text has no token to judge.
+        ValueError: the text has no tokens to judge.
     """
     tokens = language_model.tokens(text)
     if language_model.start is not None:
         tokens = [language_model.start, *tokens]
     if len(tokens) < 2:
-        raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge; give a longer one")
+        raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
     accepted: list[list[bool]] = [[] for _ in percentiles]
     predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.kind]
@@ -168,9 +172,9 @@ def acceptance(
 
 
 def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, a batch at a time: each asked with its own draft and [MASK]."""
+    """Scores (n, V) of the tokens from the second on, in batches; each is predicted at [MASK] after its own draft."""
     tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
-    # without a padding token one that no text holds will do: padding is not attended to
+    # without a padding token the mask will do: padding is not attended to
     padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     places = torch.arange(context - 1, device=sequence.device)
     for ends in torch.arange(1, len(sequence), device=sequence.device).split(rows_at_once(context)):
@@ -189,7 +193,7 @@ def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[t
 def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
     for start, end, known in _windows(len(sequence), language_model.context):
         length = end - start
-        # the order of prediction is the text's: each place is predicted from those before it, not from itself
+        # the order of prediction is the text's: each position is predicted from those before it, not from itself
         hidden = torch.ones(length, length, device=sequence.device).triu()
         targets = torch.eye(length, device=sequence.device)[known - start :]
         yield language_model.model(
@@ -198,7 +202,7 @@ def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator
 
 
 def _windows(length: int, size: int) -> Iterator[tuple[int, int, int]]:
-    """Start and end of each window, and from which of its places on it judges; all after the first are judged once."""
+    """Start, end and first judged position of each window; all positions but the first are judged exactly once."""
     known = end = 1
     while end < length:
         start = max(0, known - size // 2) if known > 1 else 0
@@ -215,10 +219,10 @@ def shuffled(text: str, seed: int) -> str:
 
 
 def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
-    """`count` words drawn evenly from the whole words, of two letters or more, in the model's vocabulary.
+    """`count` words drawn uniformly from the whole words of two letters or more in the model's vocabulary.
 
     Raises:
-        ValueError: its vocabulary holds none.
+        ValueError: the vocabulary has none.
     """
     tokenizer = language_model.tokenizer
     ids = sorted(set(tokenizer.get_vocab().values()))
@@ -229,7 +233,7 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     candidates = [(token, word) for token, word in candidates if len(word) > 1 and word.isalpha()]
     words = []
     if candidates:
-        # a part of a word is not what the tokenizer makes of the same letters behind a space
+        # the tokenizer turns the letters of a word's part into another token when they follow a space
         written = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
         alone = tokenizer("a", add_special_tokens=False)["input_ids"]
         words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*alone, token]]
@@ -247,26 +251,27 @@ def compare_language_models(
 ) -> dict:
     """Recall, detection and accuracy of each language model on each text, in points, 0 to 100 (Tables 4.1 to 4.3).
 
-    Texts are judged as words with one space between them. All models judge the same shuffles, made of whole words, and
-    the same random words.
+    Texts are judged as words separated by single spaces. All models judge the same shuffles of whole words and the same
+    random words.
 
     Args:
         texts: name and content of each.
-        random_text: random words; by default as many as the texts have together, see `random_words` of the first model.
+        random_text: random words; by default as many as the texts have in total, from `random_words` of the first
+            model.
 
     Returns:
-        `random_text`, `seed` and `models`: for each its `model`, `kind`, `judges_first_token`, `context` and `rows`,
-        one for each percentile and text with `percentile`, `text`, `tokens`, `recall`, `detection` and `accuracy`; the
-        row of random words has a detection alone.
+        `random_text`, `seed` and `models`. Each model has `model`, `kind`, `judges_first_token`, `context` and `rows`,
+        one row per percentile and text with `percentile`, `text`, `tokens`, `recall`, `detection` and `accuracy`; the
+        row of random words has only a detection.
 
     Raises:
-        ValueError: no model or no text, a percentile outside 0 to 100, or see `acceptance` and `random_words`.
+        ValueError: no model or no text, a percentile outside 0 to 100, or as `acceptance` and `random_words`.
     """
     if not language_models or not texts:
         raise ValueError("a comparison needs at least one language model and one text")
     for percentile in percentiles:
         if not 0 <= percentile <= 100:
-            raise ValueError(f"percentile {percentile} is not between 0 and 100")
+            raise ValueError(f"`percentiles` contains {percentile}, but must be from 0 to 100")
     if random_text is None:
         count = sum(len(text.split()) for _, text in texts)
         random_text = random_words(language_models[0], count, seed)

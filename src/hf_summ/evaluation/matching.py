@@ -1,16 +1,16 @@
-"""The longest common parts of two texts, in time that grows with their lengths and not with the product of these."""
+"""The longest common parts of two texts, in time linear in their lengths rather than in the product of these."""
 
 from collections.abc import Sequence
 
 
 class Matches:
-    """Where the parts of `words` stand in `source`.
+    """Where the parts of `words` occur in `source`.
 
-    A suffix automaton (Blumer et al. 1985) of the words from last to first, so that a state stands for parts with
-    common beginnings; the source goes through it from last to first too. State 0 is of the part without words.
+    A suffix automaton (Blumer et al. 1985) of the words from last to first, so that a state stands for parts with a
+    common beginning; it reads the source from last to first too. State 0 stands for the empty part.
 
     Attributes:
-        lengths: for each word, the length of the longest part that begins there and stands in the source, 0 for none.
+        lengths: for each word, the length of the longest part that begins there and occurs in the source, 0 for none.
     """
 
     def __init__(self, words: Sequence[str], source: Sequence[str]):
@@ -23,7 +23,7 @@ class Matches:
             self._longer[links[state]].append(state)
             if found[state] and links[state]:
                 found[links[state]] = sizes[links[state]]
-        # the state of the longest part that stands in the source, of all those that a state's parts begin with
+        # the state of the longest part that occurs in the source, among the beginnings of a state's parts
         longest = list(range(len(links)))
         for state in by_size:
             if not found[state]:
@@ -32,11 +32,11 @@ class Matches:
         self.lengths = [found[state] for state in self._states]
 
     def places(self, start: int) -> list[int]:
-        """All places of the source, ascending, where the longest part that begins at the word `start` begins."""
+        """All positions in the source, ascending, at which the longest part from word `start` on begins."""
         first, length = self._states[start], self.lengths[start]
         if not length:
             return []
-        # where only a shorter part of this state stood is no place of it; the parts of the states below begin with it
+        # positions of shorter parts of this state do not count; the parts of the states below begin with this part
         places = [place for place, size in self._ends[first] if size == length]
         below = list(self._longer[first])
         while below:
@@ -46,7 +46,7 @@ class Matches:
         return sorted(places)
 
     def _build(self, words: Sequence[str]) -> None:
-        """The automaton: steps by words, links to the longest part that stands elsewhere too, sizes of parts."""
+        """Build the automaton: steps by words, links to the longest part that also occurs elsewhere, sizes of parts."""
         steps: list[dict[str, int]] = [{}]
         links, sizes, self._whole = [-1], [0], [0] * len(words)
         last = 0
@@ -63,7 +63,7 @@ class Matches:
                 continue
             following = steps[state][word]
             if sizes[following] > sizes[state] + 1:
-                # its longer parts do not stand here: the shorter ones get a state of their own
+                # its longer parts do not occur here: the shorter ones get a state of their own
                 longer, following = following, len(steps)
                 steps.append(steps[longer].copy())
                 sizes.append(sizes[state] + 1)
@@ -76,7 +76,7 @@ class Matches:
         self._steps, self._links, self._sizes = steps, links, sizes
 
     def _read(self, source: Sequence[str]) -> None:
-        """What of the source each state meets: places with lengths, and the greatest of the lengths."""
+        """Record for each state its positions in the source with their lengths, and the greatest length."""
         steps, links, sizes = self._steps, self._links, self._sizes
         self._ends: list[list[tuple[int, int]]] = [[] for _ in steps]
         found = self._found = [0] * len(steps)

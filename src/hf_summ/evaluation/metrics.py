@@ -1,4 +1,4 @@
-"""ROUGE, BLEU and novelty as metrics of the library `evaluate`, which is loaded with this module and not before."""
+"""ROUGE, BLEU and novelty as metrics of the library `evaluate`, which only this module imports."""
 
 import inspect
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from hf_summ.evaluation.rouge import rouge
 
 _TEXT = Value("string")
 _REFERENCES = [
-    # tried in this order: a text is no list of references
+    # tried in this order: a string is not a list of references
     Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     Features({"predictions": _TEXT, "references": _TEXT}),
 ]
 _INPUTS = """
 Args:
-    predictions: one text a row.
+    predictions: one text per row.
 """
-_WITH_REFERENCES = f"{_INPUTS}    references: one text a row, or a list of several.\n"
+_WITH_REFERENCES = f"{_INPUTS}    references: one text per row, or a list of several.\n"
 _SETTINGS = inspect.signature(evaluate.EvaluationModule.__init__).parameters
 
 
@@ -29,12 +29,12 @@ class _TextMetric(evaluate.Metric):
     """A function of texts as a metric.
 
     Args:
-        settings: `evaluate.Metric`'s own, such as `experiment_id`, `keep_in_memory` and `cache_dir`; and keyword
-            arguments of the function. These may be given to `compute` as well, where they win; in a combination of
-            metrics, whose `compute` hands all it is given to each of them, here.
+        settings: those of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`, and keyword
+            arguments of the function. The latter may also be given to `compute`, where they take precedence; for a
+            combination of metrics, whose `compute` passes its arguments to all of them, give them here.
 
     Raises:
-        TypeError: the function does not have such an argument.
+        TypeError: the function has no such argument.
     """
 
     measure: Callable[..., dict[str, Any]]
@@ -45,9 +45,9 @@ class _TextMetric(evaluate.Metric):
         super().__init__(**settings)
 
     def compute(self, *, predictions=None, references=None, **kwargs) -> Any:
-        """The measures of what is given here, or was added before; None in all processes but the first of several."""
+        """The measures of the texts given here or added before; None in all but the first of several processes."""
         if "sources" not in self._feature_names():
-            # read by another metric of a combination
+            # for another metric of a combination
             kwargs.pop("sources", None)
         return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
 
@@ -56,44 +56,44 @@ class _TextMetric(evaluate.Metric):
 
 
 class Rouge(_TextMetric):
-    """`hf_summ.evaluation.rouge` as a metric of `evaluate`: `Rouge(mode="rouge155").compute(predictions=…,
+    """`hf_summ.evaluation.rouge` as a metric of `evaluate`: `Rouge(rouge_mode="rouge155").compute(predictions=…,
     references=…)`.
 
     Args:
-        settings: as for every metric here: `evaluate.Metric`'s own, and keyword arguments of `rouge`.
+        settings: those of `evaluate.Metric`, and keyword arguments of `rouge`.
 
     Raises:
-        TypeError: `rouge` does not have such an argument.
+        TypeError: `rouge` has no such argument.
     """
 
     measure = staticmethod(rouge)
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
-            description="ROUGE (F, mean of the rows, in points) as Google's rouge-score computes it, or with "
-            'mode="rouge155" as the Perl script ROUGE-1.5.5 does.',
+            description="ROUGE (F, mean over the rows, in points) as Google's rouge-score computes it or, with "
+            'rouge_mode="rouge155", as the Perl script ROUGE-1.5.5 does.',
             citation=_ROUGE,
             features=_REFERENCES,
-            inputs_description=f"{_WITH_REFERENCES}    mode, use_stemmer, language, …: see hf_summ.evaluation.rouge.\n",
+            inputs_description=f"{_WITH_REFERENCES}    rouge_mode, use_stemmer, …: see hf_summ.evaluation.rouge.\n",
             reference_urls=["https://aclanthology.org/W04-1013"],
         )
 
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         rows = inputs["references"]
-        # lists of one reference are what a data set with a list column gives
+        # a data set with a list column gives lists of one reference
         if all(not isinstance(row, str) and len(row) == 1 for row in rows):
             inputs["references"] = [row[0] for row in rows]
         return super()._compute(**inputs)
 
 
 class Bleu(_TextMetric):
-    """`hf_summ.evaluation.bleu` as a metric of `evaluate`; `settings` as for `Rouge`, errors as well."""
+    """`hf_summ.evaluation.bleu` as a metric of `evaluate`; settings and errors as for `Rouge`."""
 
     measure = staticmethod(bleu)
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
-            description="BLEU of the corpus, in points, by sacrebleu.",
+            description="BLEU of the corpus, in points, computed by sacrebleu.",
             citation=_BLEU,
             features=_REFERENCES,
             inputs_description=f"{_WITH_REFERENCES}    tokenize, lowercase: see hf_summ.evaluation.bleu.\n",
@@ -104,17 +104,17 @@ class Bleu(_TextMetric):
 class Novelty(_TextMetric):
     """`hf_summ.evaluation.novelty` as a metric of `evaluate`: `Novelty().compute(predictions=…, sources=…)`.
 
-    `settings` as for `Rouge`, errors as well.
+    Settings and errors are as for `Rouge`.
     """
 
     measure = staticmethod(novelty)
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
-            description="How far summaries are their sources' words: novel and repeated n-grams, copying, compression.",
+            description="How abstractive summaries are: novel and repeated n-grams, copying, compression.",
             citation=_NOVELTY,
             features=Features({"predictions": _TEXT, "sources": _TEXT}),
-            inputs_description=f"{_INPUTS}    sources: one document a row.\n"
+            inputs_description=f"{_INPUTS}    sources: one document per row.\n"
             "    language, average, count: see hf_summ.evaluation.novelty.\n",
             reference_urls=["https://aclanthology.org/N18-1065"],
         )

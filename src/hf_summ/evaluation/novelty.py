@@ -1,4 +1,4 @@
-"""How far a summary is its source's words, and whose: novelty, copying, compression, repetition, length."""
+"""How abstractive a summary is: novelty, copying, compression, repetition, length."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -12,7 +12,7 @@ from hf_summ.evaluation.fragments import Alignment, align
 from hf_summ.evaluation.words import no_words
 
 NGRAMS = (1, 2, 3, 4)
-# those that are no share, hence not in points
+# measures that are not shares and hence not in points
 _PLAIN = ("copy_density", "compression", "length")
 MEASURES = (
     *(f"novel{n}" for n in NGRAMS),
@@ -33,20 +33,22 @@ def novelty(
     average: Average = "macro",
     count: Count = "types",
 ) -> dict[str, float]:
-    """Means of `novelty_scores` over the rows, to 4 digits; rows that have no value for a measure are left out of it.
+    """Means of `novelty_scores` over the rows, to 4 digits, each over the rows that have a value for the measure.
 
     Args:
-        average: "macro" is the mean of the rows' values, "micro" the corpus's value: n-grams, words and so on are
-            summed over the rows before they are divided.
+        average: "macro" is the mean of the rows' values; "micro" is the value of the corpus, where counts of n-grams,
+            words and so on are summed over the rows before dividing.
+
+    See `novelty_scores` for the other arguments.
 
     Raises:
-        ValueError: as `novelty_scores`, or `average` is neither.
+        ValueError: as `novelty_scores`, or an unknown `average`.
     """
     if average not in get_args(Average):
-        raise ValueError(unknown_choice("average", average, get_args(Average)))
+        raise ValueError(unknown_choice("`average`", average, get_args(Average)))
     parts, wholes = _parts_and_wholes(predictions, sources, language, count)
     if average == "micro":
-        # an empty summary has no compression: its source is left out with it
+        # an empty summary has no compression, so its source is left out as well
         parts = np.where(wholes > 0, parts, 0)
         parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
     values = _divide(parts, wholes)
@@ -58,28 +60,30 @@ def novelty(
 def novelty_scores(
     predictions: Sequence[str], sources: Sequence[str], language: str = "en", count: Count = "types"
 ) -> dict[str, list[float]]:
-    """Measures of each summary against its source: measure -> one value a row, NaN where the row has none.
+    """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
 
-    - `novel1` to `novel4`: share of the summary's n-grams that the source lacks, in points, 0 to 100. A summary shorter
-      than n has none. N-grams run across sentences, on both sides.
-    - `repeated1` to `repeated4`: share of the summary's n-grams that it has had before, in points.
-    - `copy_rate`: share of the summary's words inside a fragment of the source, in points: coverage of
-      Grusky et al. 2018. `copy_density` is their density: mean length, in words, of the fragment that a
-      word belongs to, 0 for a word in none.
-    - `copy_position`: mean relative position of the source sentences that the copied words come from, in points: the
+    - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
+      shorter than n has none. N-grams run across sentences on both sides.
+    - `repeated1` to `repeated4`: share of the summary's n-grams that occurred in it before, in points.
+    - `copy_rate`: share of the summary's words inside a fragment of the source, in points; the coverage of
+      Grusky et al. 2018. `copy_density` is their density: the mean length, in words, of the fragment that a word
+      belongs to, 0 for a word in none.
+    - `copy_position`: mean relative position of the source sentences that the copied words come from, in points; the
       middle of sentence i of k is at 100 (i + 1/2) / k. A fragment with several occurrences counts at each in equal
       parts.
-    - `compression`: words of the source for one of the summary (their compression).
-    - `length`: words of the summary.
+    - `compression`: number of words of the source per word of the summary (their compression).
+    - `length`: number of words of the summary.
 
-    Words are lowercased, not stemmed.
+    Words are lowercased but not stemmed.
 
     Args:
+        predictions, sources: one summary and one document a row.
         language: as for `rouge_scores`.
-        count: novel n-grams are counted once each ("types"), or as often as they occur ("tokens").
+        count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
 
     Raises:
-        ValueError: as many predictions as sources are needed, at least one, sources that hold words, a known `count`.
+        ValueError: different numbers of predictions and sources, none at all, a source without words, or an unknown
+            `count`.
     """
     parts, wholes = _parts_and_wholes(predictions, sources, language, count)
     return dict(zip(MEASURES, _divide(parts, wholes).T.tolist(), strict=True))
@@ -88,16 +92,18 @@ def novelty_scores(
 def copy_positions(
     predictions: Sequence[str], sources: Sequence[str], language: str = "en", bins: int = 10
 ) -> list[float]:
-    """Where in the sources copied words come from: share of each of `bins` equal parts of a source, in points.
+    """Where in the sources copied words come from: the share of each of `bins` equal parts of a source, in points.
 
-    The copied words of a sentence i of k are spread evenly from i / k to (i + 1) / k, those of several occurrences over
-    each in equal parts; words of all rows count alike. All parts are 0 where nothing is copied.
+    Words copied from sentence i of k are spread evenly from i / k to (i + 1) / k, and those with several occurrences in
+    equal parts over each; the words of all rows count alike. All shares are 0 if nothing is copied.
+
+    See `novelty_scores` for the other arguments.
 
     Raises:
         ValueError: as `novelty_scores`, or `bins` is less than 1.
     """
     if bins < 1:
-        raise ValueError(f"copy_positions needs at least 1 bin, not {bins}")
+        raise ValueError(f"`bins` is {bins}, but must be at least 1")
     borders = np.arange(bins + 1) / bins
     counts = np.zeros(bins)
     for row in _alignments(predictions, sources, language):
@@ -113,7 +119,7 @@ def copy_positions(
 def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str):
     """Each row's alignment, with a progress bar."""
     if len(predictions) != len(sources):
-        raise ValueError(f"{len(predictions)} predictions and {len(sources)} sources: each needs its counterpart")
+        raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
     if not len(sources):
         raise ValueError("nothing to measure: there are no predictions and no sources")
     pairs = zip(predictions, sources, strict=True)
@@ -121,7 +127,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
         row = align(prediction, source, language)
         if not row.source_words:
             raise ValueError(
-                no_words(f"nothing to compare with: source {number} (counted from 0) holds no word", language)
+                no_words(f"nothing to compare with: source {number} (counted from 0) has no words", language)
             )
         yield row
 
@@ -131,7 +137,7 @@ def _parts_and_wholes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every measure as a fraction: numerators and denominators, (rows, measures) each."""
     if count not in get_args(Count):
-        raise ValueError(unknown_choice("count", count, get_args(Count)))
+        raise ValueError(unknown_choice("`count`", count, get_args(Count)))
     rows = [_fractions(row, count) for row in _alignments(predictions, sources, language)]
     table = np.array(rows, dtype=np.float64)
     return table[..., 0], table[..., 1]
@@ -170,5 +176,5 @@ _SCALES = np.array([1.0 if measure in _PLAIN else 100.0 for measure in MEASURES]
 
 
 def _divide(parts: np.ndarray, wholes: np.ndarray, scale: np.ndarray | float = _SCALES) -> np.ndarray:
-    """Fractions times their scale, NaN for those of nothing."""
+    """Fractions times their scale, NaN where the denominator is 0."""
     return np.divide(scale * parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)

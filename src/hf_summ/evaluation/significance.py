@@ -1,8 +1,8 @@
 """Bootstrap intervals of mean scores, as ROUGE-1.5.5 prints them, and of the difference between two systems.
 
-What is no mean of scores, such as BLEU and perplexity, is a measure of sums: each example has a row of K statistics,
-and the measure takes their sums over a corpus, (…, K), to its values, (…). A micro-average is the measure
-`s[..., 0] / s[..., 1]` of rows (numerator, denominator), a mean that of rows (score, 1).
+Scores that are not means over examples, such as BLEU and perplexity, are measures of sums: each example has a row of K
+statistics, and the measure maps their sums over a corpus, (…, K), to values, (…). A micro-average is the measure
+`s[..., 0] / s[..., 1]` of rows (numerator, denominator), and a mean is that of rows (score, 1).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,17 +12,17 @@ import numpy as np
 
 Measure = Callable[[np.ndarray], np.ndarray]
 
-# how many examples are drawn at a time: the counts of one chunk stay in a processor's cache
+# number of examples that are drawn at once, so that the counts of a chunk stay in the processor's cache
 _CHUNK = 1 << 16
-# factor and term of drand48
+# multiplier and increment of drand48
 _DRAND48 = (0x5DEECE66D, 0xB)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over `pairs` examples and its bootstrap interval. Of one pair there is none: low and high are the mean.
+    """A mean over `pairs` examples and its bootstrap interval; for a single pair, low and high equal the mean.
 
-    Of a measure of sums `mean` is the corpus's value.
+    For a measure of sums, `mean` is the value of the corpus.
     """
 
     mean: float
@@ -33,29 +33,29 @@ class Interval:
 
     def __str__(self) -> str:
         if self.pairs == 1:
-            return f"{self.mean:.2f} (one pair only: no interval)"
+            return f"{self.mean:.2f} (no interval: only one pair)"
         return f"{self.mean:.2f} ({self.confidence:g}%: {self.low:.2f} to {self.high:.2f})"
 
 
 @dataclass(frozen=True)
 class ScriptInterval(Interval):
-    """An interval as ROUGE-1.5.5 prints it. What it prints as average is `resampled`, the mean over its resamples."""
+    """An interval as ROUGE-1.5.5 prints it; the average that it prints is `resampled`, the mean over its resamples."""
 
     resampled: float = 0.0
 
 
 @dataclass(frozen=True)
 class Comparison(Interval):
-    """Mean difference of two systems on the same examples, its interval, and how often resampling turns it around.
+    """Mean difference of two systems on the same examples, with its interval and p-value.
 
-    p_value is two-sided: twice the share of resamples in which the difference is 0 or of the other sign, at most 1.
+    p_value is two-sided: twice the share of resamples in which the difference is 0 or has the opposite sign, at most 1.
     """
 
     p_value: float = 1.0
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out 0; never so of one pair."""
+        """Whether the interval excludes 0; never for a single pair."""
         return self.pairs > 1 and not self.low <= 0 <= self.high
 
 
@@ -64,15 +64,17 @@ def bootstrap_interval(
 ) -> ScriptInterval:
     """The mean of per-example scores with the interval that ROUGE-1.5.5 prints for them (`-c 95 -r 1000`).
 
-    The resamples are the script's own, drawn by Perl's generator from the seeds 0, 1, 2, …, over examples that are
-    numbered from 1 and sorted by their numbers' letters, as pyrouge has them; so nothing is random here.
+    The resamples are the script's own, drawn by Perl's generator from the seeds 0, 1, 2, …, over examples numbered from
+    1 and sorted by these numbers as strings, as pyrouge does; so the result is deterministic.
 
     Args:
         scores: (N,), in any unit.
+        resamples: number of samples of N scores that are drawn.
+        confidence: percentage of the resamples' means that lie in the interval.
 
     Raises:
-        ValueError: no scores, scores that are not finite or not of one dimension, `resamples` below 1, `confidence`
-            outside of 0 to 100.
+        ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or `confidence`
+            outside 0 to 100.
     """
     values = _check("scores", scores)
     _check_options(resamples, confidence)
@@ -89,20 +91,22 @@ def paired_bootstrap(
     confidence: float = 95.0,
     seed: int = 0,
 ) -> Comparison:
-    """Mean of a - b, example by example, with its interval and p-value: both systems on the same resamples.
+    """The mean of a - b over examples, with its interval and p-value, from the same resamples for both systems.
 
     Source: Koehn (2004), "Statistical significance tests for machine translation evaluation".
 
     Args:
-        scores_a: (N,), one system's.
+        scores_a: (N,), one system's scores.
         scores_b: (N,), another's on the same examples, in the same order.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: random seed of the resamples.
 
     Raises:
-        ValueError: as `bootstrap_interval`; different numbers of scores.
+        ValueError: as `bootstrap_interval`, or different numbers of scores.
     """
     a, b = _check("scores_a", scores_a), _check("scores_b", scores_b)
     if len(a) != len(b):
-        raise ValueError(f"{len(a)} scores_a and {len(b)} scores_b: paired scores are of the same examples")
+        raise ValueError(f"{len(a)} `scores_a` but {len(b)} `scores_b`: paired scores must be of the same examples")
     _check_options(resamples, confidence)
     differences = a - b
     means = _resampled_means(differences, resamples, _random_draws(len(a), seed))
@@ -112,15 +116,17 @@ def paired_bootstrap(
 def bootstrap_interval_of_sums(
     statistics: np.ndarray, measure: Measure, resamples: int = 1000, confidence: float = 95.0, seed: int = 0
 ) -> Interval:
-    """A corpus's value of a measure of sums, with its bootstrap interval.
+    """A measure of sums for a corpus, with its bootstrap interval.
 
     Args:
-        statistics: (N, K), a row for each example, such as `bleu_statistics` gives.
-        measure: (…, K) sums -> (…) values, such as `corpus_bleu` or `perplexity`.
+        statistics: (N, K), one row per example, for example from `bleu_statistics`.
+        measure: maps sums (…, K) to values (…), for example `corpus_bleu` or `perplexity`.
+        resamples, confidence: as for `bootstrap_interval`.
+        seed: random seed of the resamples.
 
     Raises:
-        ValueError: no statistics, statistics that are not finite or not of two dimensions, a measure that has no finite
-            value for the corpus or a resample of it, options as in `bootstrap_interval`.
+        ValueError: no statistics, statistics that are not finite or not two-dimensional, a measure without a finite
+            value for the corpus or a resample of it, or options as in `bootstrap_interval`.
     """
     rows = _check("statistics", statistics, ndim=2)
     _check_options(resamples, confidence)
@@ -138,23 +144,23 @@ def paired_bootstrap_of_sums(
     confidence: float = 95.0,
     seed: int = 0,
 ) -> Comparison:
-    """The measure of a minus that of b, with its interval and p-value: both systems on the same resamples.
+    """The measure of a minus that of b, with its interval and p-value, from the same resamples for both systems.
 
-    With the same seed the resamples are those of `paired_bootstrap`. Source: Koehn (2004), who compares BLEU so.
+    With the same seed, the resamples are those of `paired_bootstrap`. Source: Koehn (2004), who compares BLEU this way.
 
     Args:
-        statistics_a: (N, K), one system's, a row for each example.
+        statistics_a: (N, K), one system's statistics, one row per example.
         statistics_b: (N, K), another's on the same examples, in the same order.
-        measure: as for `bootstrap_interval_of_sums`.
+        measure, resamples, confidence, seed: as for `bootstrap_interval_of_sums`.
 
     Raises:
-        ValueError: as `bootstrap_interval_of_sums`; statistics of different shapes.
+        ValueError: as `bootstrap_interval_of_sums`, or statistics of different shapes.
     """
     a, b = _check("statistics_a", statistics_a, ndim=2), _check("statistics_b", statistics_b, ndim=2)
     if a.shape != b.shape:
         raise ValueError(
-            f"statistics_a have shape {a.shape} and statistics_b {b.shape}: paired statistics are the same ones, of "
-            "the same examples"
+            f"`statistics_a` has shape {a.shape} but `statistics_b` has {b.shape}: paired statistics must be the same "
+            "ones, of the same examples"
         )
     _check_options(resamples, confidence)
     difference = _values(measure, a.sum(0)) - _values(measure, b.sum(0))
@@ -163,7 +169,7 @@ def paired_bootstrap_of_sums(
 
 
 def _compare(difference: float, resampled: np.ndarray, pairs: int, confidence: float) -> Comparison:
-    """From the difference of two systems, and those of their resamples, sorted."""
+    """The comparison from the difference of two systems and the sorted differences of their resamples."""
     low, high = _bounds(resampled, confidence)
     p_value = min(1.0, 2 * float(min((resampled <= 0).mean(), (resampled >= 0).mean()))) if pairs > 1 else 1.0
     return Comparison(difference, low, high, pairs, confidence, p_value)
@@ -173,22 +179,22 @@ def _check(name: str, scores: Sequence[float] | np.ndarray, ndim: int = 1) -> np
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != ndim or not values.size:
         wanted = "one number" if ndim == 1 else "a row of numbers"
-        raise ValueError(f"`{name}` has shape {values.shape}: give {wanted} for each example, at least one")
+        raise ValueError(f"`{name}` has shape {values.shape}, but must have {wanted} for each of at least one example")
     if not np.isfinite(values).all():
         place = tuple(np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"`{name}` holds {values[place]} in row {place[0]}: leave out what has no score")
+        raise ValueError(f"`{name}` contains {values[place]} in row {place[0]}: leave out examples without a score")
     return values
 
 
 def _check_options(resamples: int, confidence: float) -> None:
     if resamples < 1:
-        raise ValueError(f"`resamples` is {resamples}: draw at least 1, 1000 as ROUGE-1.5.5 does")
+        raise ValueError(f"`resamples` is {resamples}, but must be at least 1; ROUGE-1.5.5 draws 1000")
     if not 0 <= confidence <= 100:
-        raise ValueError(f"`confidence` is {confidence}: it is a percentage, 95 by default")
+        raise ValueError(f"`confidence` is {confidence}, but must be a percentage from 0 to 100")
 
 
 def _resampled_means(values: np.ndarray, resamples: int, draw: Callable[[int, int], np.ndarray]) -> np.ndarray:
-    """(R,), sorted: means over as many examples as there are, at the places that `draw(start, stop)` gives."""
+    """(R,), sorted: means over N examples drawn from N, at the positions that `draw(start, stop)` gives."""
     rows = max(1, _CHUNK // len(values))
     means = np.empty(resamples)
     for start in range(0, resamples, rows):
@@ -206,9 +212,9 @@ def _resampled_sums(tables: Sequence[np.ndarray], resamples: int, seed: int) -> 
     for start in range(0, resamples, rows):
         stop = min(start + rows, resamples)
         places = draw(start, stop) + size * np.arange(stop - start)[:, None]
-        # how often each example was drawn, times its statistics: no drawn row is ever copied
+        # how often each example was drawn, times its statistics: no drawn row is copied
         counts = np.bincount(places.ravel(), minlength=places.size).reshape(places.shape).astype(np.float64)
-        # table by table, in the same steps: equal systems have equal sums, to the last digit
+        # table by table in the same steps, so that equal systems have equal sums to the last digit
         for table, of_table in zip(tables, sums, strict=True):
             of_table[start:stop] = counts @ table
     return sums
@@ -218,16 +224,16 @@ def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.asarray(measure(sums), dtype=np.float64)
     if values.shape != sums.shape[:-1]:
-        raise ValueError(f"`measure` takes sums of shape {sums.shape} to {values.shape}, not to {sums.shape[:-1]}")
+        raise ValueError(f"`measure` maps sums of shape {sums.shape} to {values.shape}, but must to {sums.shape[:-1]}")
     if not np.isfinite(values).all():
         value = values[~np.isfinite(values)][0]
         what = "the corpus" if sums.ndim == 1 else f"{int((~np.isfinite(values)).sum())} of {len(sums)} resamples"
-        raise ValueError(f"`measure` is {value} for {what}: too few rows count towards it")
+        raise ValueError(f"`measure` is {value} for {what}: too few rows count toward it")
     return values
 
 
 def _random_draws(size: int, seed: int) -> Callable[[int, int], np.ndarray]:
-    """`size` places out of as many for each resample from `start` to `stop`, which have to come in order."""
+    """`size` positions out of `size` for each resample from `start` to `stop`, which must come in order."""
     generator = np.random.default_rng(seed)
 
     def draw(start: int, stop: int) -> np.ndarray:
@@ -237,9 +243,9 @@ def _random_draws(size: int, seed: int) -> Callable[[int, int], np.ndarray]:
 
 
 def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
-    """The places that Perl's `int(rand(size))` gives, `size` of them after each `srand(start)`, …, `srand(stop - 1)`.
+    """The positions from Perl's `int(rand(size))`, `size` of them after each of `srand(start)`, …, `srand(stop - 1)`.
 
-    Perl draws by drand48, x ← a x + c modulo 2^48, which from any seed is one product and one sum for each place.
+    Perl draws with drand48, x ← a x + c modulo 2^48, which is one product and one sum per position from any seed.
     """
     factors, terms = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint64)
     factor, term = 1, 0
@@ -249,7 +255,7 @@ def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
 
     def draw(start: int, stop: int) -> np.ndarray:
         seeds = np.arange(start, stop, dtype=np.uint64) * np.uint64(2**16) + np.uint64(0x330E)
-        # products wrap at 2^64, which leaves their lower 48 bits as they are
+        # products wrap at 2^64, which leaves their lower 48 bits unchanged
         states = (seeds[:, None] * factors + terms) & np.uint64(2**48 - 1)
         return (states.astype(np.float64) * 2.0**-48 * size).astype(np.int32)
 
@@ -257,7 +263,7 @@ def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
 
 
 def _bounds(means: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Both ends of the interval, read from sorted means at the places the script reads, its one fraction for both."""
+    """Both ends of the interval, interpolated in the sorted means like the script: with one fraction for both."""
     outside = len(means) * ((100 - confidence) / 2) / 100
     lower, upper = int(outside), int(len(means) - outside - 1)
     fraction = len(means) - outside - 1 - upper

@@ -1,4 +1,4 @@
-"""What a corpus is like: the figures that papers give of their data sets."""
+"""Statistics of a corpus, as papers report them of their data sets."""
 
 from collections.abc import Sequence
 
@@ -8,25 +8,27 @@ from hf_summ.evaluation.words import no_words, split_words
 
 
 def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], language: str = "en") -> dict[str, float]:
-    """Size, lengths and vocabularies of a corpus, figures with a fraction to 4 digits.
+    """Size, lengths and vocabularies of a corpus, rounded to 4 digits.
 
-    - `pairs`: how many documents with their summaries.
+    - `pairs`: number of documents with their summaries.
     - `document_words`, `document_sentences`, `summary_words`, `summary_sentences`: means (Table 1 of the GDLF paper).
-    - `document_vocabulary`, `summary_vocabulary`, `vocabulary`: different words of the documents, of the summaries and
-      of both. `source_target_ratio`: words of the documents for one of the summaries (Table 5.1 of the CopyTransformer
-      thesis, whose words are WordPieces).
+    - `document_vocabulary`, `summary_vocabulary`, `vocabulary`: number of distinct words in the documents, in the
+      summaries and in both together.
+    - `source_target_ratio`: number of words of the documents per word of the summaries (Table 5.1 of Aksenov 2020,
+      whose words are WordPieces).
 
-    Words are those that ROUGE compares, lowercased and without punctuation; a sentence holds at least one. Papers that
+    Words are those that ROUGE compares, lowercased and without punctuation; a sentence has at least one. Papers that
     count punctuation marks as words report about 13% more of them in English news.
 
     Args:
+        documents, summaries: one document and its summary per row.
         language: as for `rouge_scores`.
 
     Raises:
-        ValueError: as many documents as summaries are needed, at least one, and words in either.
+        ValueError: different numbers of documents and summaries, none at all, or no words in either.
     """
     if len(documents) != len(summaries):
-        raise ValueError(f"{len(documents)} documents and {len(summaries)} summaries: each needs its counterpart")
+        raise ValueError(f"{len(documents)} documents but {len(summaries)} summaries: each needs its counterpart")
     if not len(documents):
         raise ValueError("nothing to count: there are no documents and no summaries")
     statistics: dict[str, float] = {"pairs": len(documents)}
@@ -35,7 +37,7 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
     for kind, plural, texts in (("document", "documents", documents), ("summary", "summaries", summaries)):
         words[kind], sentences, vocabularies[kind] = _count(texts, plural, language)
         if not words[kind]:
-            raise ValueError(no_words(f"nothing to count: none of the {plural} holds a word", language))
+            raise ValueError(no_words(f"nothing to count: none of the {plural} has any words", language))
         statistics[f"{kind}_words"] = round(words[kind] / len(texts), 4)
         statistics[f"{kind}_sentences"] = round(sentences / len(texts), 4)
     for kind, vocabulary in vocabularies.items():
@@ -46,7 +48,7 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
 
 
 def _count(texts: Sequence[str], name: str, language: str) -> tuple[int, int, set[str]]:
-    """Words and sentences of all texts, and their different words."""
+    """Number of words and sentences of all texts, and their distinct words."""
     words = sentences = 0
     vocabulary: set[str] = set()
     for text in progress_bar(texts, name):

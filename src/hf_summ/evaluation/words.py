@@ -1,4 +1,4 @@
-"""What counts as a word when texts are compared, and what every measure of pairs checks first."""
+"""Words as units of comparison, and checks that precede every measure of pairs."""
 
 import re
 import warnings
@@ -7,48 +7,48 @@ from collections.abc import Iterable, Sequence
 from hf_summ.data.sentences import language_code
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
-# Japanese and Chinese put no spaces between words, so each of their characters counts as one
+# Japanese and Chinese have no spaces between words, so each of their characters counts as a word
 _IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_IDEOGRAPHIC}]|[^\W{_IDEOGRAPHIC}]+")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
-# names and loan words of English news stay below this share of the characters, German and French do not
+# names and loan words of English news stay below this share of the characters, German and French texts exceed it
 _FOREIGN_SHARE = 0.005
 
 
 def split_words(text: str, language: str = "en") -> list[str]:
-    """The lowercased words of `text`, not stemmed, punctuation left out: those that ROUGE compares.
+    """The words of `text` that ROUGE compares: lowercased, without punctuation, not stemmed.
 
     Args:
-        language: ISO 639 code. English words are of a-z and 0-9; other languages are split into words of any script,
-            and into characters where there are no spaces.
+        language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
+            script, and into characters where words are not separated by spaces.
     """
     return (_ENGLISH_WORD if is_english(language) else _WORD).findall(text.lower())
 
 
 def is_english(language: str) -> bool:
-    """Whether an ISO 639 code, with or without a region, is English's."""
+    """Whether an ISO 639 code, with or without a region, means English."""
     return language_code(language) == "en"
 
 
 def check_pairs(predictions: Sequence, references: Sequence) -> None:
-    """Raises ValueError unless there are as many predictions as references, and at least one."""
+    """Raise a ValueError unless there are as many predictions as references, and at least one."""
     if len(predictions) != len(references):
-        raise ValueError(f"{len(predictions)} predictions and {len(references)} references: each needs its counterpart")
+        raise ValueError(f"{len(predictions)} predictions but {len(references)} references: each needs its counterpart")
     if not len(references):
         raise ValueError("nothing to score: there are no predictions and no references")
 
 
 def no_words(finding: str, language: str) -> str:
-    """The message for a `finding` such as `source 3 holds no word`, with what may be the reason."""
+    """The message for a `finding` such as `source 3 has no words`, with a possible reason."""
     hint = "; English is read as a-z and 0-9, so name the language of other scripts" if is_english(language) else ""
     return f"{finding} (language '{language}'){hint}"
 
 
 def warn_of_foreign_letters(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
-    """Warns (UserWarning) where texts that are read as English hold more letters outside of a to z than English does.
+    """Warn (UserWarning) if texts to be read as English have more letters outside a to z than English does.
 
     Args:
-        stacklevel: as of `warnings.warn`; 3 is the caller's caller.
+        stacklevel: as in `warnings.warn`; 3 is the caller's caller.
     """
     if not is_english(language):
         return
@@ -58,7 +58,7 @@ def warn_of_foreign_letters(references: Iterable[str], language: str, stacklevel
         foreign += 0 if text.isascii() else len(_FOREIGN_LETTER.findall(text))
     if foreign > _FOREIGN_SHARE * total:
         warnings.warn(
-            f"the references hold {foreign} letters outside of a to z, at which ROUGE splits words: for another "
-            "language than English, give `language`",
+            f"the references have {foreign} letters outside a to z, at which ROUGE splits words: unless they are "
+            "English, set `language`",
             stacklevel=stacklevel,
         )

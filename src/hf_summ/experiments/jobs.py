@@ -1,6 +1,7 @@
 """Runs that are done once: a folder each, named by a hash of what they are told."""
 
 import codecs
+import json
 import subprocess
 import sys
 import time
@@ -11,8 +12,8 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+from hf_summ.common.files import write_atomically
 from hf_summ.experiments.worker import BUSY, LOCK, RECORD, SETTINGS
-from hf_summ.training.files import write_atomically
 
 # of what a failed run has written, so much is looked through for its reason
 _TAIL = 20_000
@@ -71,7 +72,9 @@ def perform(job: Job) -> None:
     try:
         # never under a run that is going on, and never two at a time
         with FileLock(job.folder / LOCK, timeout=0):
-            write_atomically(job.folder / SETTINGS, yaml.safe_dump(settings, sort_keys=True, allow_unicode=True))
+            # paths and the like as texts
+            plain = json.loads(json.dumps(settings, default=str))
+            write_atomically(job.folder / SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     except Timeout:
         raise JobBusy(job.folder / LOCK) from None
     log = job.folder / "log.txt"

@@ -1,9 +1,9 @@
 """A table as a picture: each row's difference to the baseline, ours with its interval and the published."""
 
-import os
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.files import moved_into_place
 from hf_summ.experiments.report import title_of
 
 _OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
@@ -36,9 +36,8 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
-    part = path.with_name(f".{path.name}.part")
-    figure.savefig(part, format="png", dpi=150)
-    os.replace(part, path)
+    with moved_into_place(path) as part:
+        figure.savefig(part, format="png", dpi=150)
 
 
 def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str) -> None:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hf_summ import __version__
-from hf_summ.experiments.scoring import Scored, compare, verdict
-from hf_summ.experiments.systems import System
-from hf_summ.experiments.tables import Table
+from hf_summ.common.markdown import markdown_table
+from hf_summ.experiments.outcomes import Outcome
+from hf_summ.experiments.scoring import compare, verdict
+from hf_summ.experiments.tables import Row, Table
 
 _TITLES = {
     **{f"rouge{kind}": f"R-{kind}" for kind in ("1", "2", "3", "L", "SU4", "SU*")},
@@ -44,25 +45,20 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
 
 
 def block_of_scores(
-    table: Table,
-    dataset: str,
-    data: str,
-    documents: int | None,
-    systems: Sequence[System],
-    scored: dict[str, dict[str, Scored]],
+    table: Table, dataset: str, data: str, documents: int | None, outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """The rows on one data set.
+    """The rows on one data set, their measures being `Scored`.
 
     Args:
         data: what was read in the data set's place, or its name.
         documents: how many were summarized; None where the data cannot be read.
-        scored: row -> its measures, for those that gave summaries.
     """
-    published = {system.row.row: _published(table, system, dataset) for system in systems}
+    published = {outcome.row.row: _published(table, outcome.row, dataset) for outcome in outcomes}
+    measures = {outcome.row.row: outcome.measures for outcome in outcomes}
     rows = []
-    for system in systems:
-        name = system.row.row
-        ours, base = scored.get(name, {}), scored.get(table.baseline or "", {})
+    for outcome in outcomes:
+        name = outcome.row.row
+        ours, base = outcome.measures, measures.get(table.baseline or "", {})
         cells = {}
         for measure in table.measures:
             cell: dict[str, Any] = ours[measure].interval() if measure in ours else {"value": None}
@@ -74,35 +70,28 @@ def block_of_scores(
                     compare(ours[measure], base[measure]) if measure in ours and measure in base else None,
                 )
             cells[measure] = cell
-        rows.append(
-            {"row": name, "problem": system.problem, "failed": system.failed, **system.facts, "measures": cells}
-        )
+        rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": documents, "rows": rows}
 
 
-def block_of_values(
-    table: Table, dataset: str, data: str, systems: Sequence[System], values: dict[str, dict[str, float]]
-) -> dict[str, Any]:
-    """The rows of a table that compares no systems: row -> measure -> value."""
+def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The rows of a table that compares no systems, their measures being numbers."""
     rows = []
-    for system in systems:
-        published = _published(table, system, dataset)
-        found = values.get(system.row.row, {})
+    for outcome in outcomes:
+        published = _published(table, outcome.row, dataset)
+        found = outcome.measures
         cells = {name: {"value": found.get(name), "published": published.get(name)} for name in table.measures}
-        rows.append(
-            {
-                "row": system.row.row,
-                "problem": system.problem,
-                "failed": system.failed,
-                **system.facts,
-                "measures": cells,
-            }
-        )
+        rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
 
 
-def _published(table: Table, system: System, dataset: str) -> dict[str, float | None]:
-    figures = system.row.published.get(dataset, (None,) * len(table.measures))
+def _row(outcome: Outcome, cells: dict[str, Any]) -> dict[str, Any]:
+    said = {"row": outcome.row.row, "problem": outcome.problem, "failed": outcome.failed}
+    return {**said, **outcome.facts, "measures": cells}
+
+
+def _published(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
+    figures = row.published.get(dataset, (None,) * len(table.measures))
     return dict(zip(table.measures, figures, strict=True))
 
 
@@ -120,7 +109,7 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
-        lines += _scores(report, block)
+        lines.append(_scores(report, block))
         if report["baseline"] is not None:
             # one training a row says nothing of what another seed would change
             lines += [
@@ -129,7 +118,7 @@ def markdown(report: dict[str, Any]) -> str:
                 "documents, of one training each:",
                 "",
             ]
-            lines += _differences(report, block)
+            lines.append(_differences(report, block))
         for title, failed in (("Failed", True), ("Not run", False)):
             said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
             problems = [f"- {row['row']}: {row['problem']}" for row in said]
@@ -163,23 +152,23 @@ def _data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     return line + " Ours may be compared with each other, not with the published." if stands_for else line
 
 
-def _scores(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
     titles = [title_of(measure) for measure in measures]
     counted = any("parameters" in row for row in block["rows"])
     head = ["row", *(["parameters"] if counted else []), *titles, *(f"published {title}" for title in titles)]
-    lines = [_line(head), _line(["---"] * len(head))]
+    rows = []
     for row in block["rows"]:
         cells = [row["measures"][measure] for measure in measures]
         size = [f"{row['parameters'] / 1e6:.2f}M" if "parameters" in row else ""] if counted else []
-        lines.append(_line([row["row"], *size, *map(_value, cells), *(_number(cell["published"]) for cell in cells)]))
-    return lines
+        rows.append([row["row"], *size, *map(_value, cells), *(number(cell["published"]) for cell in cells)])
+    return markdown_table(head, rows)
 
 
-def _differences(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
+def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
     head = ["row", *(part for name in measures for part in (title_of(name), "published", ""))]
-    lines = [_line(head), _line(["---"] * len(head))]
+    rows = []
     for row in block["rows"]:
         if row["row"] == report["baseline"]:
             continue
@@ -188,24 +177,21 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> list[str]:
             cell = row["measures"][measure]
             ours = cell.get("difference")
             shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
-            cells += [shown, _number(cell["published_difference"], "+"), cell["verdict"] or "–"]
-        lines.append(_line([row["row"], *cells]))
-    return lines
+            cells += [shown, number(cell["published_difference"], "+"), cell["verdict"] or "–"]
+        rows.append([row["row"], *cells])
+    return markdown_table(head, rows)
 
 
 def _value(cell: dict[str, Any]) -> str:
     if "low" not in cell:
-        return _number(cell["value"])
+        return number(cell["value"])
     return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
 
 
-def _number(value: float | None, sign: str = "") -> str:
+def number(value: float | None, sign: str = "") -> str:
+    """A figure as a table shows it; a dash for none."""
     if value is None or math.isnan(value):
         return "–"
     # a count, or a figure that was printed without decimals
     is_whole = isinstance(value, int) or abs(value) >= 1000
     return f"{value:{sign},.0f}" if is_whole else f"{value:{sign}.2f}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

@@ -3,20 +3,26 @@
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from datasets import Dataset
 from filelock import FileLock
 from transformers import AutoProcessor
 
+from hf_summ.common.files import write_atomically
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.evaluation.statistics import corpus_statistics
 from hf_summ.experiments.judgements import judge_texts
+from hf_summ.experiments.outcomes import Outcome, why_not_run
 from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
 from hf_summ.experiments.scales import check_scale
 from hf_summ.experiments.scoring import Pieces, score
-from hf_summ.experiments.settings import read_flags, split_files
+from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
+    Plan,
     System,
     Workplace,
     dataset_settings,
@@ -25,11 +31,8 @@ from hf_summ.experiments.systems import (
     rows_to_summarize,
     run_all,
     summaries_without_training,
-    why_not_run,
 )
 from hf_summ.experiments.tables import Row, Table, load_table
-from hf_summ.training.arguments import nearest
-from hf_summ.training.files import write_atomically
 
 
 def say(message: str) -> None:
@@ -67,7 +70,7 @@ def run_table(
     check_scale(scale)
     datasets = _datasets(table, scale, data)
     is_text = table.kind == "language_models"
-    extra = read_flags(flags)
+    extra = flags_of_all_rows(flags)
     reading = extra.get("data_format")
     files = {} if is_text else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
     folder = Path(output_dir)
@@ -115,40 +118,46 @@ def _rows(table: Table, dataset: str) -> list[Row]:
 
 
 def _scores(workplace: Workplace, datasets: Sequence[str]) -> list[dict[str, Any]]:
-    systems = {
-        dataset: [plan(workplace, row, dataset) for row in _rows(workplace.table, dataset)] for dataset in datasets
-    }
-    run_all(workplace, [system for row in systems.values() for system in row])
-    return [_block(workplace, dataset, systems[dataset]) for dataset in datasets]
+    plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
+    outcomes = iter(run_all(workplace, [system for planned in plans for system in planned.systems]))
+    return [_block(workplace, planned, [next(outcomes) for _ in planned.systems]) for planned in plans]
 
 
-def _block(workplace: Workplace, dataset: str, systems: list[System]) -> dict[str, Any]:
+def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict[str, Any]:
     """The rows of one data set, scored."""
-    table, language = workplace.table, workplace.table.language_of(dataset)
-    scored, documents = {}, None
-    data = workplace.data_name(dataset)
-    waiting = [system for system in systems if system.problem is None]
+    table, dataset, documents = workplace.table, planned.dataset, None
+    pairs = list(zip(planned.systems, outcomes, strict=True))
+    waiting = [system for system, outcome in pairs if outcome.problem is None]
     if waiting:
         try:
-            if dataset in workplace.unreachable:
-                raise OSError(workplace.unreachable[dataset])
+            if planned.unreachable is not None:
+                raise OSError(planned.unreachable)
             # what a trained system was told has been found to work
-            told = next((system.settings for system in waiting if system.settings is not None), None)
-            corpus = rows_to_summarize(told or dataset_settings(workplace, dataset))
+            trained = next((system.training for system in waiting if system.training is not None), None)
+            corpus = rows_to_summarize(trained.settings if trained else dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
-            for system in waiting:
-                system.problem = " ".join(str(error).split())
-            return block_of_scores(table, dataset, data, None, systems, {})
-        documents = len(corpus)
-    for system in waiting:
-        workplace.announce(f"scoring {system.name}")
-        try:
-            predictions = system.predictions or summaries_without_training(workplace, system, corpus)
-            pieces = _pieces(system) if table.unit == "wordpieces" else None
-            scored[system.row.row] = score(table, language, corpus, predictions, system.losses, pieces)
-        except (ValueError, ImportError) as error:
-            system.problem = " ".join(str(error).split())
-    return block_of_scores(table, dataset, data, documents, systems, scored)
+            outcomes = [
+                outcome if outcome.problem else replace(outcome, problem=one_line(error)) for outcome in outcomes
+            ]
+        else:
+            documents = len(corpus)
+            outcomes = [_scored(workplace, system, outcome, corpus) for system, outcome in pairs]
+    return block_of_scores(table, dataset, workplace.data_name(dataset), documents, outcomes)
+
+
+def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:
+    """With its measures, or why it has none."""
+    if outcome.problem is not None:
+        return outcome
+    table = workplace.table
+    workplace.announce(f"scoring {system.name}")
+    try:
+        predictions = outcome.predictions or summaries_without_training(table, system, corpus)
+        pieces = _pieces(system) if table.unit == "wordpieces" else None
+        language = table.language_of(system.dataset)
+        return replace(outcome, measures=score(table, language, corpus, predictions, outcome.losses, pieces))
+    except (ValueError, ImportError) as error:
+        return replace(outcome, problem=one_line(error))
 
 
 def _pieces(system: System) -> Pieces | None:
@@ -161,20 +170,22 @@ def _pieces(system: System) -> Pieces | None:
 
 def _statistics(workplace: Workplace, dataset: str) -> dict[str, Any]:
     """The numbers of one corpus."""
-    systems = [System(row, dataset, problem=why_not_run(row)) for row in _rows(workplace.table, dataset)]
-    values = {}
-    for system in systems:
-        if system.problem is not None:
-            continue
-        workplace.announce(f"counting {system.name}")
-        try:
-            corpus = read_corpus(dataset_settings(workplace, dataset))
-            sizes = {f"{split}_pairs": len(rows) for split, rows in corpus.items()}
-            documents, summaries = (
-                [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
-            )
-            language = workplace.table.language_of(dataset)
-            values[system.row.row] = sizes | corpus_statistics(documents, summaries, language)
-        except (ValueError, OSError) as error:
-            system.problem = " ".join(str(error).split())
-    return block_of_values(workplace.table, dataset, workplace.data_name(dataset), systems, values)
+    outcomes = [_counted(workplace, row, dataset) for row in _rows(workplace.table, dataset)]
+    return block_of_values(workplace.table, dataset, workplace.data_name(dataset), outcomes)
+
+
+def _counted(workplace: Workplace, row: Row, dataset: str) -> Outcome:
+    problem = why_not_run(row)
+    if problem is not None:
+        return Outcome(row, problem)
+    workplace.announce(f"counting {row.row} on {dataset}")
+    try:
+        corpus = read_corpus(dataset_settings(workplace, dataset))
+        sizes = {f"{split}_pairs": len(rows) for split, rows in corpus.items()}
+        documents, summaries = (
+            [text for rows in corpus.values() for text in rows[column]] for column in ("document", "summary")
+        )
+        language = workplace.table.language_of(dataset)
+        return Outcome(row, measures=sizes | corpus_statistics(documents, summaries, language))
+    except (ValueError, OSError) as error:
+        return Outcome(row, one_line(error))

@@ -6,8 +6,9 @@ from typing import Any
 
 import yaml
 
+from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.experiments.tables import configs_folder
-from hf_summ.training.arguments import flag_names, nearest
+from hf_summ.training.arguments import settings_of
 
 SCALES = ("tiny", "small", "full")
 
@@ -29,6 +30,11 @@ class Scale:
     vocabulary: Mapping[str, Any] | None = None
     toy_news: Mapping[str, int] | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What replaces a configuration's settings."""
+        return {**self.flags, "config_overrides": self.config_overrides}
+
 
 def check_scale(name: str) -> None:
     """Whether there is a scale of that name.
@@ -37,7 +43,7 @@ def check_scale(name: str) -> None:
         ValueError: there is none.
     """
     if name not in SCALES:
-        raise ValueError(f"scale '{name}' is not known: one of {', '.join(SCALES)}")
+        raise ValueError(unknown_choice("scale", name, SCALES))
 
 
 def load_scale(architecture: str, name: str) -> Scale:
@@ -55,8 +61,7 @@ def load_scale(architecture: str, name: str) -> Scale:
     for key in entry:
         if key not in known:
             raise ValueError(f"{path}: {name} has no key {key!r}{nearest(key, known)}")
-    flags = flag_names()
-    for flag in entry.get("flags", {}):
-        if flag not in flags:
-            raise ValueError(f"{path}: {name}: there is no flag {flag}{nearest(flag, flags)}")
-    return Scale(name, **entry)
+    try:
+        return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
+    except ValueError as error:
+        raise ValueError(f"{path}: {name}: flags: {error}") from None

@@ -122,7 +122,7 @@ def _rouge(
             for row in references
         ]
         options["sentences"] = "lines"
-    scores = rouge155_scores(predictions, references, language=language, metrics=wanted, **options)
+    scores = rouge155_scores(predictions, references, language=language, rouge_types=wanted, **options)
     kind = table.rouge.get("score", "fmeasure")
     return {name: _mean_of(getattr(values, kind)) for name, values in scores.items()}
 

@@ -1,6 +1,5 @@
 """The systems of a table's rows: what they are trained by, and the summaries that they give."""
 
-import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,16 +11,17 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
-from hf_summ.data import load_corpus
+from hf_summ.common.files import moved_into_place
+from hf_summ.common.messages import one_line
+from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
+from hf_summ.experiments.outcomes import Outcome, why_not_run
 from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import (
-    SPLITS,
     base_settings,
     data_fingerprint,
-    data_flags,
     decoding_fingerprint,
     decoding_settings,
     fingerprint,
@@ -33,39 +33,39 @@ from hf_summ.experiments.tables import Row, Table
 from hf_summ.extractive import extract
 
 _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summaries": 0}
-# flags that put other data in the place of a configuration's
-_NAMES_OF_DATA = ("dataset_name", *(f"{split}_file" for split in SPLITS))
 
 
-@dataclass
+@dataclass(frozen=True)
 class System:
-    """A row on a data set: what runs it, and what came of it.
+    """A row on a data set, and what runs it.
 
     Args:
-        problem: why it is not run, or did not reach its end, which `failed` says.
-        predictions: a summary a test document.
-        losses: (N, 2): negative log likelihood and tokens of each reference; None for what is not trained.
-        facts: of the trained model: its run, parameters, updates, epochs and seed.
+        training: the job that trains it; None for rows that are not trained.
+        problem: why it is not run.
     """
 
     row: Row
     dataset: str
     training: Job | None = None
     problem: str | None = None
-    failed: bool = False
-    predictions: list[str] | None = None
-    losses: np.ndarray | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def settings(self) -> dict[str, Any] | None:
-        """What its training is told."""
-        return None if self.training is None else self.training.settings
 
     @property
     def name(self) -> str:
         """The row and its data set."""
         return f"{self.row.row} on {self.dataset}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The systems of a data set's rows.
+
+    Args:
+        unreachable: what was said when the data set could not be had, so that nobody asks for it again.
+    """
+
+    dataset: str
+    systems: tuple[System, ...]
+    unreachable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,6 @@ class Workplace:
         extra: flags of the recipe that every training is given.
         announce: told what is done.
         folders: data set -> folder of those files as the user named it.
-        unreachable: data set -> what was said when it could not be had, so that it is not asked for by every row.
     """
 
     table: Table
@@ -88,79 +87,86 @@ class Workplace:
     extra: Mapping[str, Any]
     announce: Callable[[str], None]
     folders: Mapping[str, str] = field(default_factory=dict)
-    unreachable: dict[str, str] = field(default_factory=dict)
 
     def data_name(self, dataset: str) -> str:
         """What is read in a data set's place, for a report."""
         if dataset in self.folders:
             return self.folders[dataset]
-        named = [str(self.extra[name]) for name in ("test_file", *_NAMES_OF_DATA) if name in self.extra]
-        if named:
-            return named[0]
+        corpus = Corpus.among(self.extra)
+        for name in (corpus.files.get("test"), corpus.dataset_name, *corpus.files.values()):
+            if name is not None:
+                return name
         return "made-up news" if self.scale == "tiny" else dataset
 
 
-def plan(workplace: Workplace, row: Row, dataset: str) -> System:
-    """The system of a row, with the job that trains it, its vocabulary fitted."""
-    system = System(row, dataset, problem=why_not_run(row))
-    if row.is_trained and dataset in workplace.unreachable:
-        system.problem = workplace.unreachable[dataset]
-    elif row.is_trained:
-        try:
-            system.training = _training(workplace, row, dataset)
-        except OSError as error:
-            system.problem = workplace.unreachable[dataset] = " ".join(str(error).split())
-        except (ValueError, ImportError) as error:
-            system.problem = " ".join(str(error).split())
-    return system
+def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
+    """The systems of rows, with the jobs that train them, their vocabularies fitted."""
+    systems, unreachable = [], None
+    for row in rows:
+        training, problem = None, why_not_run(row)
+        if row.is_trained and unreachable is not None:
+            problem = unreachable
+        elif row.is_trained:
+            try:
+                training = _training(workplace, row, dataset)
+            except OSError as error:
+                problem = unreachable = one_line(error)
+            except (ValueError, ImportError) as error:
+                problem = one_line(error)
+        systems.append(System(row, dataset, training, problem))
+    return Plan(dataset, tuple(systems), unreachable)
 
 
-def why_not_run(row: Row) -> str | None:
-    """What a table says of a row that is not run; None for the others."""
-    return row.unavailable if row.literature is None else f"literature: {row.literature}"
-
-
-def run_all(workplace: Workplace, systems: Sequence[System]) -> None:
+def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
     """Trains and decodes, each run once; what other processes are at is waited for at the end.
 
-    Summaries and problems are written into the systems.
+    Returns:
+        What came of each system, in their order; of one that is not trained nothing yet.
     """
-    waiting = [(system, system.training) for system in systems if system.training is not None]
+    outcomes = {place: Outcome(system.row, system.problem) for place, system in enumerate(systems)}
+    waiting = [(place, system.training) for place, system in enumerate(systems) if system.training is not None]
     failures: dict[Path, str] = {}
     while waiting:
         busy = []
-        for number, (system, training) in enumerate(waiting, start=1):
+        for number, (place, training) in enumerate(waiting, start=1):
+            system = systems[place]
             workplace.announce(f"[{number}/{len(waiting)}] {system.name}: {training.folder}")
             try:
                 if training.folder not in failures:
-                    _run(system, training)
+                    outcomes[place] = _run(system.row, training)
             except JobBusy as error:
-                busy.append((system, training))
+                busy.append((place, training))
                 lock = error.lock
             except JobFailed as error:
-                failures[error.folder] = system.problem = " ".join(str(error).split())
+                failures[error.folder] = one_line(error)
+                outcomes[place] = Outcome(system.row, one_line(error), failed=True)
             # what failed for one row would for all that share its training
-            system.problem = failures.get(training.folder, system.problem)
-            system.failed = system.problem is not None
+            if training.folder in failures:
+                outcomes[place] = Outcome(system.row, failures[training.folder], failed=True)
         if len(busy) == len(waiting):
-            workplace.announce(f"another process is at {', '.join(system.name for system, _ in busy)}: waiting for it")
+            names = ", ".join(systems[place].name for place, _ in busy)
+            workplace.announce(f"another process is at {names}: waiting for it")
             with FileLock(lock):
                 pass
         waiting = busy
+    return list(outcomes.values())
 
 
-def _run(system: System, training: Job) -> None:
+def _run(row: Row, training: Job) -> Outcome:
     """Trains and decodes."""
     perform(training)
-    settings = decoding_settings(training.settings, system.row, training.output)
+    settings = decoding_settings(training.settings, row, training.output)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
     perform(decoding)
     with open(decoding.output / "predictions.jsonl", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    system.predictions = [row["prediction"] for row in rows]
-    if all("nll" in row for row in rows):
-        system.losses = np.array([[row["nll"], row["tokens"]] for row in rows], dtype=np.float64)
-    system.facts = _facts(training)
+        lines = [json.loads(line) for line in file]
+    losses = [[line["nll"], line["tokens"]] for line in lines if "nll" in line]
+    return Outcome(
+        row,
+        predictions=[line["prediction"] for line in lines],
+        losses=np.array(losses, dtype=np.float64) if len(losses) == len(lines) else None,
+        facts=_facts(training),
+    )
 
 
 def _facts(training: Job) -> dict[str, Any]:
@@ -181,20 +187,18 @@ def _facts(training: Job) -> dict[str, Any]:
     }
 
 
-def summaries_without_training(workplace: Workplace, system: System, corpus: datasets.Dataset) -> list[str]:
+def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
     """The references, or what an extractive row takes from the documents.
 
     Raises:
         ValueError, ImportError: see `extract`.
     """
-    row = system.row
+    row, dataset = system.row, system.dataset
     references = list(corpus["summary"])
     if row.extractive is None:
         return references
-    language = workplace.table.language_of(system.dataset)
-    return extract(
-        list(corpus["document"]), row.extractive, row.sentences_of(system.dataset), references, language=language
-    )
+    documents, language = list(corpus["document"]), table.language_of(dataset)
+    return extract(documents, row.extractive, row.sentences_of(dataset), references, language=language)
 
 
 def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
@@ -208,20 +212,20 @@ def read_corpus(
     """The splits that a run of these settings reads, the first `limit` rows of each.
 
     Raises:
-        ValueError: see `load_corpus`; a data set that `datasets` cannot read; a split that the corpus does not have.
+        ValueError: see `Corpus.load`; a data set that `datasets` cannot read; a split that the corpus does not have.
         OSError: the data set cannot be reached.
     """
-    told = {key: settings[key] for key in inspect.signature(load_corpus).parameters if key in settings}
-    told = {key: value for key, value in told.items() if not key.endswith("_file") or key[: -len("_file")] in splits}
+    corpus = Corpus.among(settings).only(splits)
+    access = settings.get("cache_dir"), settings.get("token"), settings.get("trust_remote_code", False)
     try:
-        corpus = load_corpus(**told)
+        loaded = corpus.load(*access)
     except (RuntimeError, datasets.exceptions.DatasetsError) as error:
         # such as a data set that is a script
-        raise ValueError(f"{told.get('dataset_name', 'the corpus')} cannot be read: {error}") from error
-    missing = [split for split in splits if split not in corpus]
+        raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error
+    missing = [split for split in splits if split not in loaded]
     if missing:
-        raise ValueError(f"the corpus has no {missing[0]} split, only {', '.join(corpus)}")
-    kept = {split: corpus[split] for split in splits}
+        raise ValueError(f"the corpus has no {missing[0]} split, only {', '.join(loaded)}")
+    kept = {split: loaded[split] for split in splits}
     return datasets.DatasetDict(
         {split: rows if limit is None else rows.select(range(min(limit, len(rows)))) for split, rows in kept.items()}
     )
@@ -236,21 +240,20 @@ def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
     """The settings with the data that are really read: the user's, made-up ones, or the configuration's."""
-    told = data_flags(workplace.extra)
+    told = Corpus.among(workplace.extra)
     if dataset in workplace.data:
-        return with_data(settings, {**told, **workplace.data[dataset]})
-    if any(name in told for name in _NAMES_OF_DATA):
-        return with_data(settings, told)
+        return with_data(settings, {**told.given(), **workplace.data[dataset]})
+    if told.dataset_name is not None or told.files:
+        return with_data(settings, told.given())
     if scale.toy_news is None:
         return settings
     folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            part = folder.with_name(f".{folder.name}.part")
-            make_corpus(part, **scale.toy_news)
-            part.rename(folder)
-    return with_data(settings, {f"{split}_file": str(folder / f"{split}.jsonl") for split in SPLITS})
+            with moved_into_place(folder) as part:
+                make_corpus(part, **scale.toy_news)
+    return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
 def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
@@ -278,7 +281,6 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], subwords: dict[s
             workplace.announce(f"fitting subwords on the training documents: {told}, tags {tags}")
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
-            part = folder.with_name(f".{folder.name}.part")
-            fit_processor(texts, tags=tags, **subwords).save_pretrained(part)
-            part.rename(folder)
+            with moved_into_place(folder) as part:
+                fit_processor(texts, tags=tags, **subwords).save_pretrained(part)
     return folder

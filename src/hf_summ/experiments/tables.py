@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 import hf_summ
+from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
-from hf_summ.training.arguments import DataArguments, GenerationArguments, flag_names, nearest
+from hf_summ.training.arguments import flags_of, settings_of
 
 # what a row can be scored by; novelty's and the others' names are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
@@ -33,6 +34,9 @@ STATISTICS = (
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
+_UNITS = ("words", "wordpieces")
+_ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
+_ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # what makes a row anything but a trained system: a row has at most one of them
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 
@@ -54,6 +58,7 @@ class Row:
         unavailable: why it cannot be run.
         language_model: checkpoint that judges text `text` of the data at `percentile`.
         published: data set -> figures in the order of the table's measures, None where the paper has none.
+        parameters: of its model, in millions, where the paper gives them.
     """
 
     row: str
@@ -71,11 +76,17 @@ class Row:
     text: str = ""
     percentile: float = 0.0
     published: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    parameters: float | None = None
 
     @property
     def is_trained(self) -> bool:
         """Whether a model of this package is trained for it."""
         return not any(getattr(self, name) for name in _UNTRAINED)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its training has beside its file."""
+        return {**self.flags, "config_overrides": self.config_overrides}
 
     def sentences_of(self, dataset: str) -> int:
         """How many sentences an extract of a data set has."""
@@ -137,7 +148,7 @@ def load_table(name: str) -> Table:
     """A table by its name, or from a .yaml file of the user's.
 
     Raises:
-        ValueError: there is no such table or file, it is no YAML, or an entry of it cannot be (file and row are named).
+        ValueError: there is no such table or file, it is not YAML, or an entry of it is wrong (file and row are named).
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
@@ -159,40 +170,40 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
     for key, kind in (("measures", list), ("rows", list), ("notes", list), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
-            raise ValueError(f"{key}: {content[key]!r} is no {'list' if kind is list else 'mapping of data sets'}")
+            raise ValueError(f"{key}: {content[key]!r} is not a {'list' if kind is list else 'mapping of data sets'}")
     content = content | {key: tuple(content[key]) for key in ("measures", "notes") if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
     table = Table(**values)
     known = _MEASURES_OF.get(table.kind)
     if known is None:
-        raise ValueError(f"kind '{table.kind}' is not known: one of {', '.join(_MEASURES_OF)}")
+        raise ValueError(unknown_choice("kind", table.kind, _MEASURES_OF))
     for measure in table.measures:
         if measure not in known:
-            raise ValueError(f"measure '{measure}' is not known{nearest(measure, known)}: one of {', '.join(known)}")
-    if table.unit not in ("words", "wordpieces"):
-        raise ValueError(f"unit '{table.unit}' is not known: words or wordpieces")
+            raise ValueError(unknown_choice("measure", measure, known))
+    if table.unit not in _UNITS:
+        raise ValueError(unknown_choice("unit", table.unit, _UNITS))
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
             raise ValueError(f"row '{row}' stands twice: rows need names of their own")
     if table.baseline is not None and table.baseline not in names:
-        raise ValueError(f"baseline '{table.baseline}' is no row{nearest(table.baseline, names)}")
+        raise ValueError(f"baseline '{table.baseline}' is not a row{nearest(table.baseline, names)}")
     _check_options(table)
     return table
 
 
 def _check_options(table: Table) -> None:
     for option in table.rouge:
-        if option not in ("score", "byte_limit", "word_limit"):
-            raise ValueError(f"rouge: option '{option}' is not known: score, byte_limit or word_limit")
-    if table.rouge.get("score", "fmeasure") not in ("fmeasure", "precision", "recall"):
-        raise ValueError(f"rouge: score '{table.rouge['score']}' is not known: fmeasure, precision or recall")
+        if option not in _ROUGE_OPTIONS:
+            raise ValueError(unknown_choice("rouge: option", option, _ROUGE_OPTIONS))
+    if table.rouge.get("score", "fmeasure") not in _ROUGE_SCORES:
+        raise ValueError(unknown_choice("rouge: score", table.rouge["score"], _ROUGE_SCORES))
 
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
     if not isinstance(entry, dict) or "row" not in entry:
-        raise ValueError(f"rows: {entry!r} is no row: it needs `row:` with its name")
+        raise ValueError(f"rows: {entry!r} is not a row: it needs `row:` with its name")
     name, datasets = entry["row"], table["datasets"]
     try:
         _check_keys(entry, Row, "row")
@@ -202,13 +213,13 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
                 raise ValueError(f"published: say of which of the data sets {', '.join(datasets)}")
             published = {next(iter(datasets)): published}
         if not isinstance(published, dict):
-            raise ValueError(f"published: {published!r} is no list of figures, nor one for each data set")
+            raise ValueError(f"published: {published!r} is not a list of figures, nor one for each data set")
         for dataset, figures in published.items():
             if dataset not in datasets:
-                raise ValueError(f"published: {dataset} is no data set of the table{nearest(dataset, datasets)}")
+                raise ValueError(f"published: {dataset} is not a data set of the table{nearest(dataset, datasets)}")
             wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
             if wrong:
-                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is no number: null stands for none")
+                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is not a number: null stands for none")
             if len(figures) != len(table["measures"]):
                 raise ValueError(
                     f"published: {dataset} has {len(figures)} figures for {len(table['measures'])} measures"
@@ -216,7 +227,9 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
             raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
-        row = Row(**entry | {"published": {dataset: tuple(figures) for dataset, figures in published.items()}})
+        told = {group: _settings(entry, group) for group in ("flags", "decoding")}
+        figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
+        row = Row(**entry | told | {"published": figures_of})
         _check_row(row)
     except ValueError as error:
         raise ValueError(f"row '{name}': {error}") from None
@@ -231,14 +244,19 @@ def _check_row(row: Row) -> None:
     if kinds and kinds[0] != "unavailable" and trained:
         raise ValueError(f"{trained[0]} are of a training, which a row with {kinds[0]} has not")
     if row.extractive is not None and row.extractive not in METHODS:
-        raise ValueError(f"extractive '{row.extractive}' is not known: one of {', '.join(METHODS)}")
+        raise ValueError(unknown_choice("extractive", row.extractive, METHODS))
     if row.language_model is not None and not (row.text and row.percentile):
         raise ValueError("language_model judges a `text` at a `percentile`: give both")
-    decoding = [item.name for kind in (GenerationArguments, DataArguments) for item in dataclasses.fields(kind)]
-    for group, known in (("flags", list(flag_names())), ("decoding", decoding)):
-        for flag in getattr(row, group):
-            if flag not in known:
-                raise ValueError(f"{group}: there is no {flag}{nearest(flag, known)}")
+    for name in row.decoding:
+        if name not in flags_of("decoding"):
+            raise ValueError(f"decoding: {name} is not a flag of decoding{nearest(name, flags_of('decoding'))}")
+
+
+def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:
+    try:
+        return settings_of(entry.get(group, {}))
+    except ValueError as error:
+        raise ValueError(f"{group}: {error}") from None
 
 
 def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterable[str] = ()) -> None:

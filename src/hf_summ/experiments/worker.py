@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hf_summ.training.files import write_atomically
+from hf_summ.common.files import write_atomically
 from hf_summ.training.run import console_main
 
 SETTINGS, RECORD, LOCK = "settings.yaml", "record.json", "lock"

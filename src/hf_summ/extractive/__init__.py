@@ -1,4 +1,4 @@
-"""Summaries made of a document's own sentences, as references for abstractive ones."""
+"""Extractive summaries, as references for abstractive ones."""
 
 from hf_summ.extractive.extraction import METHODS, extract, extract_sentences
 

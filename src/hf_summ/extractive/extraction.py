@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
-from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.words import is_english, no_words, split_words
+from hf_summ.data.sentences import pick_sentences, split_sentences
+from hf_summ.evaluation.words import no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 
@@ -22,21 +22,24 @@ def extract(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
-    splitter: str | None = None,
+    splitter: str = "sentencex",
 ) -> list[str]:
-    """A summary of each document out of its own sentences, in their order, on one line.
+    """Summarize each document by some of its own sentences, in their order, on one line.
 
-    - "lead" and "tail": the first and the last sentences; with each reference's number of sentences as `sentences`, the
-      head and the tail of Aksenov et al. 2020, section 5.2. Given the same splitter, "lead" is `hf_summ.data.lead`.
-    - "oracle": those that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than asked for where
-      more would lower it, and an empty summary where nothing is in common with the reference.
-    - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences that score highest
-      in their document, the first of equals. They need the extra `extractive`, as do English documents.
+    - "lead" and "tail": the first and the last sentences. With each reference's number of sentences as `sentences`,
+      these are the head and the tail of Aksenov et al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training
+      scores beside the model.
+    - "oracle": the sentences that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested
+      if more would lower it, and none if nothing is in common with the reference.
+    - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
+      scores in their document; earlier ones win ties. They need the extra `extractive`, as does the splitter "spacy".
 
     See `extract_sentences` for arguments and errors.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter)
-    return [_cut(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)]
+    return [
+        pick_sentences(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)
+    ]
 
 
 def extract_sentences(
@@ -46,23 +49,23 @@ def extract_sentences(
     references: Sequence[str] | None = None,
     measure: str = "rouge12",
     language: str = "en",
-    splitter: str | None = None,
+    splitter: str = "sentencex",
 ) -> list[list[int]]:
-    """What `extract` would choose: ascending indices into `split_sentences`, a list a document.
+    """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
 
     Args:
+        documents: one text a document.
         method: one of `METHODS`.
-        sentences: how many, for all documents or for each; of a shorter document, all.
-        references: a text a document, for "oracle"; other methods do not read them.
-        measure: what "oracle" raises: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
+        sentences: number of sentences, for all documents or for each; all sentences of a shorter document.
+        references: one text per document, for "oracle"; other methods ignore them.
+        measure: what "oracle" maximizes: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
-        splitter: as for `split_sentences`; None is "spacy" for English and "sentencex" for other languages. The
-            training script's LEAD is by "sentencex".
+        splitter: as for `split_sentences`.
 
     Raises:
-        ValueError: unknown method, measure or splitter; fewer than 1 sentence; numbers of sentences or references that
-            are not one a document; "oracle" without references; a document without words.
-        ImportError: the extra `extractive` is not installed and the method or the splitter needs it.
+        ValueError: an unknown method, measure or splitter; fewer than 1 sentence; a number of sentence counts or
+            references that is not that of the documents; "oracle" without references; a document without words.
+        ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
     """
     return [indices for _, indices in _choose(documents, method, sentences, references, measure, language, splitter)]
 
@@ -74,22 +77,21 @@ def _choose(
     references: Sequence[str] | None,
     measure: str,
     language: str,
-    splitter: str | None,
+    splitter: str,
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     numbers = _check(documents, method, sentences, references, measure)
-    splitter = splitter or ("spacy" if is_english(language) else "sentencex")
     pairs = zip(documents, numbers, strict=True)
     for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
         texts = split_sentences(document, language, splitter)
         parts = [split_words(sentence, language) for sentence in texts]
         if not any(parts):
-            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0) holds no word", language))
+            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0) has no words", language))
         if method == "oracle":
             assert references is not None
             yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
-            # rounded, so that floating point does not order what is equal; "stable" takes the first of equals
+            # rounded, so that floating point does not break ties; "stable" then takes the first
             ranks = np.argsort(-_CENTRALITIES[method](parts).round(9), kind="stable")
             yield texts, sorted(ranks[:number].tolist())
         else:
@@ -104,35 +106,21 @@ def _check(
     references: Sequence[str] | None,
     measure: str,
 ) -> Sequence[int]:
-    """The number of sentences of each document, once the arguments go together."""
+    """Check the arguments, and return the number of sentences for each document."""
     if method not in METHODS:
-        raise ValueError(unknown_choice("extractive method", method, METHODS))
+        raise ValueError(unknown_choice("`method`", method, METHODS))
     numbers = [sentences] * len(documents) if isinstance(sentences, int) else sentences
     if len(numbers) != len(documents):
         raise ValueError(
-            f"{len(numbers)} numbers of sentences for {len(documents)} documents: one each, or one for all"
+            f"{len(numbers)} numbers of `sentences` but {len(documents)} documents: give one each, or one for all"
         )
     if wrong := [number for number in numbers if number < 1]:
-        raise ValueError(f"{method} needs at least 1 sentence, not {wrong[0]}")
+        raise ValueError(f"`sentences` is {wrong[0]}, but must be at least 1")
     if method == "oracle":
         if measure not in MEASURES:
-            raise ValueError(unknown_choice("oracle's measure", measure, MEASURES))
+            raise ValueError(unknown_choice("`measure`", measure, MEASURES))
         if references is None:
-            raise ValueError("oracle chooses by the reference summaries: give `references`, one a document")
+            raise ValueError('`method="oracle"` needs `references`, one per document')
         if len(references) != len(documents):
-            raise ValueError(f"{len(references)} references for {len(documents)} documents: each needs its own")
+            raise ValueError(f"{len(references)} references but {len(documents)} documents: each needs its counterpart")
     return numbers
-
-
-def _cut(document: str, sentences: Sequence[str], indices: Sequence[int]) -> str:
-    """Those of the document's sentences with these ascending indices on one line."""
-    end = 0
-    pieces: list[str] = []
-    wanted = set(indices)
-    for index, sentence in enumerate(sentences):
-        start = document.index(sentence, end)
-        # space only where the document has it: not every script puts spaces between sentences
-        if index in wanted:
-            pieces.append(" " * (start > end) + sentence)
-        end = start + len(sentence)
-    return one_line("".join(pieces))

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
-# ROUGE-n whose F are added: which n
+# the n whose ROUGE-n F are added
 MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
 
 
 def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int, measure: str) -> list[int]:
-    """Indices of at most `number` sentences, in their order: each time the one that raises the measure most.
+    """Indices of at most `number` sentences, in order, adding each time the one that raises the measure most.
 
-    It ends when no further sentence raises the measure, so there may be fewer, and none where nothing is in common. Of
-    equal sentences the first is taken. N-grams run across the chosen sentences, as ROUGE reads a summary.
+    There may be fewer, as this ends when no further sentence raises the measure, and none if nothing is in common. The
+    first sentence wins ties. N-grams run across the chosen sentences, as ROUGE reads a summary.
 
     Args:
         sentences: words of each sentence.
@@ -26,7 +26,7 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
     while len(chosen) < number:
         trials = (sorted([*chosen, index]) for index in range(len(sentences)) if index not in chosen)
         scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), wanted), trial) for trial in trials)
-        # `max` keeps the first of equals
+        # `max` returns the first of equals
         score, trial = max(scored, key=lambda pair: pair[0], default=(0.0, chosen))
         if score <= best:
             break
@@ -35,7 +35,7 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
 
 
 def _score(words: Sequence[str], wanted: dict[int, Counter]) -> float:
-    """Sum of ROUGE-n F, 0 to 1 each, of `words` against the counted n-grams of a reference."""
+    """Sum of ROUGE-n F, each from 0 to 1, of `words` against the n-gram counts of a reference."""
     total = 0.0
     for n, counts in wanted.items():
         found = Counter(ngram for ngram in _ngrams(words, n) if ngram in counts)

@@ -34,8 +34,8 @@ _ARCHITECTURES = (
     ),
 )
 
-# architecture -> modules that PEFT's LoRA adapts when its config names none: attention's queries and values, as for
-# BART, and what predicts a convolution's kernels, which is to it what queries are to attention
+# architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
+# for BART, and the projection that predicts a convolution's kernels, which corresponds to queries
 LORA_TARGET_MODULES: dict[str, list[str]] = {
     "gdlf": ["q_proj", "v_proj", "kernel_projection"],
     "copy_transformer": ["q_proj", "v_proj"],
@@ -53,7 +53,7 @@ for _config, _model, _head, _processor in _ARCHITECTURES:
     AutoModel.register(_config, _model, exist_ok=True)
     AutoModelForSeq2SeqLM.register(_config, _head, exist_ok=True)
     AutoProcessor.register(_config, _processor, exist_ok=True)
-    # a saved checkpoint brings its code along, for those who have not installed the package
+    # a saved checkpoint brings its code along, for users who have not installed the package
     _config.register_for_auto_class()
     _model.register_for_auto_class("AutoModel")
     _head.register_for_auto_class("AutoModelForSeq2SeqLM")

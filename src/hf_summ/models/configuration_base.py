@@ -1,4 +1,4 @@
-"""What the configurations of all architectures share."""
+"""The base of all architectures' configurations."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,9 +17,9 @@ _PIPELINES = {
 class SummarizationConfig(PreTrainedConfig):
     """Base of the architectures' configurations.
 
-    A saved config.json names our pipeline as `custom_pipelines`, so that `pipeline("summarization")` works from the Hub
-    folder alone. Where the package is installed the pipeline is registered already, and transformers would refuse a
-    config that names a custom one without `trust_remote_code`: there the entry is hidden on loading.
+    A saved config.json lists our pipeline under `custom_pipelines`, so that `pipeline("summarization")` works from the
+    Hub folder alone. Where the package is installed, the pipeline is already registered, and transformers would refuse
+    a config with a custom one unless `trust_remote_code` is set; there the entry is hidden on loading.
     """
 
     keys_to_ignore_at_inference = ["past_key_values", "loss_parts"]
@@ -41,25 +41,25 @@ class SummarizationConfig(PreTrainedConfig):
             del self.custom_pipelines
 
     def check(self) -> None:
-        """Raise a ValueError, as a fresh config would, where values that were set since do not go together."""
+        """Raise a ValueError, as a new config would, if values set since its creation are inconsistent."""
         try:
             self.validate()
         except StrictDataclassError as error:
             raise ValueError(str(error.__cause__ or error)) from error
 
     def _check_heads(self) -> None:
-        """Heads divide the width evenly."""
+        """Require the heads to divide the width evenly."""
         if self.d_model < 1 or self.num_heads < 1 or self.d_model % self.num_heads:
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({self.num_heads})")
 
     def _check_choices(self, choices: Mapping[str, Iterable[str]]) -> None:
-        """Names are known ones."""
+        """Require each key to have one of its known values."""
         for key, known in choices.items():
             if getattr(self, key) not in known:
-                raise ValueError(f"`{key}` is {getattr(self, key)!r}; known are {', '.join(known)}")
+                raise ValueError(f"`{key}` is {getattr(self, key)!r}, but must be one of {', '.join(known)}")
 
     def _check_probabilities(self, *keys: str) -> None:
-        """Dropout and smoothing lie from 0 to 1."""
+        """Require dropout and smoothing to be at least 0 and below 1."""
         for key in keys:
             if not 0.0 <= getattr(self, key) < 1.0:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0 and below 1")

@@ -20,7 +20,7 @@ _DECODER_EMBEDDINGS = ("trained", "bert")
 _REDUCTIONS = ("linear", "relu")
 # what models computed whose config.json has no such key
 _BEFORE_IT_WAS_SAID = {"norm": "post", "copy_attention": "separate", "activation_dropout": 0.0}
-# padded checkpoints have some more rows in their embedding than their tokenizer has tokens
+# the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
 _PADDING_ROWS = 127
 
 
@@ -28,48 +28,52 @@ _PADDING_ROWS = 127
 class CopyTransformerConfig(SummarizationConfig):
     """Configuration of a CopyTransformer (Aksenov 2020); the defaults are the final CopyTransformer, without BERT.
 
-    A Transformer whose output copies from the source, its encoder's lowest layers with convolutional self-attention,
-    its encoder and decoder on a pre-trained BERT, its output corrected by a masked language model: each of these is a
-    value here. BERT is not switched on by default, as it takes a checkpoint that only you can name.
+    A Transformer whose output copies from the source, optionally with convolutional self-attention in the lowest
+    encoder layers, with encoder and decoder on top of a pre-trained BERT, or with its output corrected by a masked
+    language model: each variant is a value here. BERT is off by default, because it needs a checkpoint that you name.
 
     Args:
-        vocab_size: subwords of the vocabulary that source and target share.
+        vocab_size: size of the subword vocabulary shared by source and target.
         d_model: width of embeddings and layers.
-        encoder_layers, decoder_layers: number of Transformer layers; `encoder_type="bert"` has none in the encoder.
+        encoder_layers, decoder_layers: number of Transformer layers; the encoder has none with `encoder_type="bert"`.
         num_heads: attention heads of the Transformer layers.
         ffn_dim: inner width of the feed-forward networks.
-        copy: whether the output copies (equation 4.3); false is the plain Transformer.
-        copy_attention: where it copies from: `first_head` of the last decoder layer's attention to the source, as the
-            author's program has it; `mean`, that attention's mean over heads; or `separate`, a single-head attention of
-            its own on top of the decoder (section 6.3).
-        convolutional_attention: `none`, or what the lowest encoder layers' self-attention sees: `1d`, a window of
-            positions (equations 4.4 to 4.6); `2d`, also neighbouring heads (4.7 to 4.9); `2d_circular`, the first and
-            the last head being neighbours.
-        convolutional_layers: number of those layers, from the lowest.
-        window_size, head_window_size: positions and heads that a query sees, itself in the middle; odd.
-        encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on BERT (section 4.2.3).
-        side_layers: how many of the lowest encoder layers form a network beside BERT, whose output is concatenated with
-            BERT's; 0 stacks all of them on BERT (section 4.2.6).
-        bert_reduction: from BERT's width to `d_model` in the encoder: `linear` or `relu`; in the decoder it is linear.
-        decoder_embedding: `trained`, or `bert`: BERT's word embeddings (section 4.2.5).
-        bert_name: checkpoint that a fresh model takes BERT's configuration and weights from; a folder or a Hub name.
-        bert_config: BERT's configuration; with `bert_name` it comes from there.
-        train_bert: whether BERT learns; else it stays as it is.
-        bert_window_size, bert_window_stride: tokens that BERT reads at a time, and from one window to the next
-            (section 4.2.4).
+        copy: whether the output copies (equation 4.3); false gives the plain Transformer.
+        copy_attention: the attention to copy from: `first_head`, the first head of the last decoder layer's attention
+            to the source, as in the author's program; `mean`, the mean over that attention's heads; or `separate`, a
+            single-head attention of its own on top of the decoder (section 6.3).
+        convolutional_attention: `none`, or what self-attention sees in the lowest encoder layers: `1d`, a window of
+            positions (equations 4.4 to 4.6); `2d`, neighboring heads as well (4.7 to 4.9); `2d_circular`, the same with
+            the first and last heads as neighbors.
+        convolutional_layers: number of those layers, counted from the lowest.
+        window_size, head_window_size: number of positions and heads that a query sees, itself in the middle; odd.
+        encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on top of BERT (section
+            4.2.3).
+        side_layers: number of lowest encoder layers that form a network beside BERT, whose output is concatenated with
+            BERT's; 0 stacks all layers on top of BERT (section 4.2.6).
+        bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
+        decoder_embedding: `trained`, or `bert` for BERT's word embeddings (section 4.2.5).
+        bert_name: checkpoint from which a new model takes BERT's configuration and weights; a folder or a Hub name.
+        bert_config: BERT's configuration; taken from `bert_name` if that is given.
+        train_bert: whether BERT is trained; otherwise it is frozen.
+        bert_window_size, bert_window_stride: number of tokens that BERT reads at once, and the number from the start of
+            one window to the next (section 4.2.4).
         masked_lm_name, masked_lm_config: the same for the masked language model of the generator conditioning
-            (section 4.2.7), which goes with `copy=False` alone.
-        lm_training_factor: what the generator's tokens that the language model finds likely are multiplied by in
-            training; 1 switches that off.
-        lm_percentile: percentile of the language model's distribution above which it finds a token likely.
-        lm_top_tokens: number of the generator's likeliest tokens that are looked at.
-        mask_token_id: the masked language model's mask.
-        norm: where layers normalize: `pre`, what sub-layers read, with a LayerNorm on top of a stack, as the author's
-            program does; or `post`, the sums of sub-layers and what they read.
-        dropout: of embeddings, of each sub-layer's output.
-        attention_dropout: of attention weights.
-        activation_dropout: of what the feed-forward networks' ReLU gives.
-        label_smoothing: ε of the loss, from 0 to 1; the author's program has none where it copies, and 0.1 where not.
+            (section 4.2.7), which requires `copy=False`.
+        lm_training_factor: factor applied in training to the probabilities of the tokens that the language model
+            accepts; 1 disables it.
+        lm_percentile: percentile of the language model's distribution above which a token is accepted.
+        lm_top_tokens: number of the generator's most likely tokens that are judged.
+        mask_token_id: id of the masked language model's mask token.
+        norm: `pre` normalizes what a sub-layer reads, with a LayerNorm on top of each stack, as in the author's
+            program; `post` normalizes the sum of a sub-layer's input and output.
+        dropout: dropout of the embeddings and of each sub-layer's output.
+        attention_dropout: dropout of the attention weights.
+        activation_dropout: dropout inside the feed-forward networks, after the ReLU.
+        label_smoothing: ε of the loss, at least 0 and below 1; the author's program uses 0 for a model that copies, and
+            0.1 for one that does not.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
 
     model_type = "copy_transformer"
@@ -142,35 +146,35 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @property
     def uses_bert(self) -> bool:
-        """Whether encoder or decoder is built on BERT."""
+        """Whether the encoder or the decoder is built on BERT."""
         return self.encoder_type in ("bert", "bert_transformer") or self.decoder_embedding == "bert"
 
     @property
     def pretrained_names(self) -> list[str]:
-        """The checkpoints that parts of the model come from."""
+        """Names of the checkpoints from which parts of the model are taken."""
         names = (self.bert_name if self.uses_bert else None, self.masked_lm_name)
         return [name for name in names if name is not None]
 
     @property
     def trains_embedding(self) -> bool:
-        """Whether there is an embedding that is not BERT's."""
+        """Whether the model has an embedding other than BERT's."""
         return self.encoder_reads_words or self.decoder_embedding == "trained"
 
     @property
     def encoder_reads_words(self) -> bool:
-        """Whether the encoder, or the network beside BERT in it, reads words by an embedding of the model's own."""
+        """Whether the encoder, or the network beside BERT in it, has word embeddings other than BERT's."""
         return self.encoder_type == "transformer" or self.side_layers > 0
 
     def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
-        """Take nested configurations from the checkpoints that `bert_name` and `masked_lm_name` name.
+        """Read the nested configurations from the checkpoints named by `bert_name` and `masked_lm_name`.
 
         Args:
-            is_fresh: of a model to be trained: the named ones replace those that are there, and the vocabulary is
-                theirs. Else only what is missing is read: a saved model brings its own.
+            is_fresh: for a new model: the configurations read replace existing ones, and `vocab_size` is taken from
+                them. Otherwise only missing ones are read, because a saved model brings its own.
             hub_settings: `cache_dir`, `token` and the like, for `AutoConfig.from_pretrained`.
 
         Raises:
-            ValueError: a checkpoint cannot be reached, or does not go with the rest.
+            ValueError: a checkpoint cannot be reached, or does not fit the other settings.
         """
         for name_key, config_key, is_used in (
             ("bert_name", "bert_config", self.uses_bert),
@@ -186,14 +190,14 @@ class CopyTransformerConfig(SummarizationConfig):
         self.check()
 
     def validate_widths(self):
-        """Heads divide the width evenly, and there is at least a layer to each side."""
+        """Require the heads to divide the width evenly, and at least one layer on each side."""
         self._check_heads()
         for key in ("encoder_layers", "decoder_layers"):
             if getattr(self, key) < 1:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but at least 1 is needed")
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 1")
 
     def validate_choices(self):
-        """Names are known ones, probabilities lie between 0 and 1."""
+        """Require known choices, and probabilities of at least 0 and below 1."""
         self._check_choices(
             {
                 "copy_attention": _COPY_ATTENTIONS,
@@ -207,48 +211,49 @@ class CopyTransformerConfig(SummarizationConfig):
         self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
 
     def validate_convolution(self):
-        """Windows are odd and fit the heads, and there are layers to use them in."""
+        """Require odd windows that fit the heads, and layers that use them."""
         if self.convolutional_attention == "none":
             return
         for key in ("window_size", "head_window_size"):
             if getattr(self, key) < 1 or getattr(self, key) % 2 == 0:
                 raise ValueError(
-                    f"`{key}` is {getattr(self, key)}, but must be odd and positive: a query in its middle"
+                    f"`{key}` is {getattr(self, key)}, but must be odd and positive, with the query in the middle"
                 )
         if self.convolutional_attention != "1d" and self.head_window_size > self.num_heads:
             raise ValueError(
-                f"`head_window_size` is {self.head_window_size}, but there are only {self.num_heads} heads "
-                "(`num_heads`): take a smaller window, or more heads"
+                f"`head_window_size` is {self.head_window_size}, but must be at most `num_heads` ({self.num_heads}): "
+                "use a smaller window, or more heads"
             )
         if self.encoder_type == "bert":
             raise ValueError(
-                '`encoder_type="bert"` has no layers for `convolutional_attention`: take "bert_transformer", or "none"'
+                '`encoder_type="bert"` has no layers for `convolutional_attention`: set `encoder_type` to '
+                '"bert_transformer", or `convolutional_attention` to "none"'
             )
         if not 1 <= self.convolutional_layers <= self.encoder_layers:
             raise ValueError(
                 f"`convolutional_layers` is {self.convolutional_layers}, but must be from 1 to `encoder_layers` "
-                f'({self.encoder_layers}); for none of them set `convolutional_attention="none"`'
+                f'({self.encoder_layers}); to disable it, set `convolutional_attention="none"`'
             )
 
     def validate_bert(self):
-        """There is a BERT where one is needed, and its windows, layers and vocabulary fit."""
+        """Require a BERT where one is needed, and windows, layers and a vocabulary that fit it."""
         if self.side_layers and self.encoder_type != "bert_transformer":
             raise ValueError(
-                f"`side_layers` is {self.side_layers}, a network beside BERT: it goes with "
+                f"`side_layers` is {self.side_layers}, but a network beside BERT needs "
                 f'`encoder_type="bert_transformer"`, not "{self.encoder_type}"'
             )
         if not 0 <= self.side_layers < self.encoder_layers:
             raise ValueError(
                 f"`side_layers` is {self.side_layers}, but must be from 0 to below `encoder_layers` "
-                f"({self.encoder_layers}): they are the lowest of these"
+                f"({self.encoder_layers}): the side network consists of the lowest of these"
             )
         if not self.uses_bert:
             return
         if self.bert_config is None:
             if self.bert_name is None:
                 raise ValueError(
-                    f'`encoder_type="{self.encoder_type}"` with `decoder_embedding="{self.decoder_embedding}"` needs a '
-                    "BERT: name a checkpoint as `bert_name`, or give its configuration as `bert_config`"
+                    f'`encoder_type="{self.encoder_type}"` with `decoder_embedding="{self.decoder_embedding}"` needs '
+                    "BERT: set `bert_name` to a checkpoint, or `bert_config` to a configuration"
                 )
             return
         if self.encoder_type != "transformer":
@@ -256,28 +261,28 @@ class CopyTransformerConfig(SummarizationConfig):
         self._check_vocabulary("BERT", self.bert_config)
 
     def _check_windows(self) -> None:
-        # BertWindows knows better of architectures that leave out some of them
+        # BertWindows checks again: some architectures cannot use all of their positions
         positions = getattr(self.bert_config, "max_position_embeddings", None)
         if positions is not None and self.bert_window_size > positions:
             raise ValueError(
-                f"`bert_window_size` is {self.bert_window_size}, but BERT has positions for {positions} tokens: take "
-                "at most that"
+                f"`bert_window_size` is {self.bert_window_size}, but must be at most {positions}, the number of tokens "
+                "BERT has positions for"
             )
         if not 1 <= self.bert_window_stride <= self.bert_window_size:
             raise ValueError(
                 f"`bert_window_stride` is {self.bert_window_stride}, but must be from 1 to `bert_window_size` "
-                f"({self.bert_window_size}), or tokens would be left out"
+                f"({self.bert_window_size}); otherwise tokens would be left out"
             )
         if self.bert_config.num_hidden_layers < HIDDEN_STATES:
             raise ValueError(
-                f"BERT has {self.bert_config.num_hidden_layers} layers, but its last {HIDDEN_STATES} hidden states are "
-                "read"
+                f"BERT has {self.bert_config.num_hidden_layers} layers, but must have at least {HIDDEN_STATES}: its "
+                f"last {HIDDEN_STATES} hidden states are read"
             )
 
     def validate_language_model(self):
-        """The generator conditioning does not meet a copying output, and its numbers are possible."""
+        """Require generator conditioning to be in range and to have an output that does not copy."""
         if self.lm_training_factor < 1:
-            raise ValueError(f"`lm_training_factor` is {self.lm_training_factor}, but must be at least 1: it raises")
+            raise ValueError(f"`lm_training_factor` is {self.lm_training_factor}, but must be at least 1")
         if not 0 <= self.lm_percentile < 100:
             raise ValueError(f"`lm_percentile` is {self.lm_percentile}, but must be from 0 to below 100")
         if self.lm_top_tokens < 1:
@@ -285,14 +290,14 @@ class CopyTransformerConfig(SummarizationConfig):
         if self.masked_lm_name is None and self.masked_lm_config is None:
             if self.lm_training_factor != 1:
                 raise ValueError(
-                    f"`lm_training_factor` is {self.lm_training_factor}, but there is no language model: name one as "
+                    f"`lm_training_factor` is {self.lm_training_factor}, which needs a language model: set "
                     "`masked_lm_name`"
                 )
             return
         if self.copy:
             raise ValueError(
-                "generator conditioning (`masked_lm_name`) does not go with `copy=True`: the language model knows "
-                "nothing of the source, and would undo what is copied; set `copy=False`"
+                "`masked_lm_name` and `copy=True` exclude each other: the language model does not see the source and "
+                "would undo the copying; set `copy=False`"
             )
         if self.masked_lm_config is not None:
             self._check_vocabulary("the masked language model", self.masked_lm_config)
@@ -300,23 +305,21 @@ class CopyTransformerConfig(SummarizationConfig):
     def _check_vocabulary(self, whose: str, nested: PreTrainedConfig) -> None:
         if not 0 <= nested.vocab_size - self.vocab_size <= _PADDING_ROWS:
             raise ValueError(
-                f"the vocabulary has {self.vocab_size} tokens (`vocab_size`), but {whose} knows {nested.vocab_size}: "
-                "source and summary must be in its subwords, so take the tokenizer that came with it"
+                f"`vocab_size` is {self.vocab_size}, but {whose} has {nested.vocab_size} tokens: source and summary "
+                "must use its subwords; use the tokenizer that came with it"
             )
 
 
 def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfig:
-    """A configuration of its own, of an architecture whose code is transformers' own."""
+    """A separate configuration object, of an architecture that transformers itself implements."""
     if isinstance(nested, dict):
         settings = {"model_type": "bert", **nested}
         if settings["model_type"] not in CONFIG_MAPPING:
-            raise ValueError(
-                f"`{key}` is of the model type {settings['model_type']!r}, which transformers does not know"
-            )
+            raise ValueError(f"`{key}` has the model type {settings['model_type']!r}, which transformers does not know")
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)
-    # of the precision that the whole model is loaded in, not of the checkpoint's that it came from
+    # the precision is that in which the whole model is loaded, not that of the checkpoint
     config.dtype = None
     return config
 

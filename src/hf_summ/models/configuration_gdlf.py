@@ -18,29 +18,31 @@ class GdlfConfig(SummarizationConfig):
     """Configuration of a GDLF model (Kwon et al. 2021); the defaults are the paper's main model.
 
     Args:
-        vocab_size: subwords of the vocabulary that source and target share.
+        vocab_size: size of the subword vocabulary shared by source and target.
         d_model: width of embeddings, layers and memory cells.
         encoder_layers, decoder_layers: number of layers.
-        encoder_kernel_sizes, decoder_kernel_sizes: positions that a layer's kernels span, one number a layer, from the
-            lowest.
-        num_heads: heads of the dynamic convolutions (each has kernels of its own) and of the cross-attention.
+        encoder_kernel_sizes, decoder_kernel_sizes: number of positions that a layer's kernels span, one value per
+            layer, from the lowest.
+        num_heads: number of heads of the dynamic convolutions (each has its own kernels) and of the cross-attention.
         ffn_dim: inner width of the feed-forward networks.
-        gating: `gate` (the paper's), or one of its Table 6: `none`, `relu`, `gtu`, `glu` (the baseline DynamicConv),
-            `gcnn`, `gate_without_update`.
-        layer_fusion: `fusion` (the paper's), `hierarchical` (Dou et al. 2018), `none`: the decoder attends to the last
-            encoder layer.
+        gating: `gate` (the paper's), or one of the variants in its Table 6: `none`, `relu`, `gtu`, `glu` (the baseline
+            DynamicConv), `gcnn`, `gate_without_update`.
+        layer_fusion: `fusion` (the paper's), `hierarchical` (Dou et al. 2018), or `none`, where the decoder attends to
+            the last encoder layer.
         fusion_dim: inner width of the fusion.
-        tags: what the encoder knows of each word: `pos`, `ner`, `pos+ner`, `none`.
-        tag_vocab_size: number of tags, the one of padding included.
-        norm: where layers normalize: `post`, the sums of sub-layers and what they read (the paper's), or `pre`, what
-            sub-layers read, with a LayerNorm on top of a stack.
-        dropout: of embeddings, of each sub-layer's output.
-        input_dropout: of what enters a layer's gate.
-        attention_dropout: of the cross-attention's weights.
-        kernel_dropout: of the convolutions' normalised kernels.
-        label_smoothing: ε of the loss, from 0 to 1.
-        conv_implementation: `chunked`, or `compiled`: torch.compile's fusion of the same sums, faster in training once
-            it is compiled, which takes a C++ compiler or Triton, and a while for each kernel size.
+        tags: tags that the encoder gets for each word: `pos`, `ner`, `pos+ner` or `none`.
+        tag_vocab_size: number of tags, including the padding tag.
+        norm: `post` normalizes the sum of a sub-layer's input and output (the paper's); `pre` normalizes what a
+            sub-layer reads, with a LayerNorm on top of each stack.
+        dropout: dropout of the embeddings and of each sub-layer's output.
+        input_dropout: dropout of the input of each layer's gate.
+        attention_dropout: dropout of the cross-attention weights.
+        kernel_dropout: dropout of the convolutions' normalized kernels.
+        label_smoothing: ε of the loss, at least 0 and below 1.
+        conv_implementation: `chunked`, or `compiled`: the same sums fused by torch.compile, which trains faster once
+            compiled, but needs a C++ compiler or Triton, and some time for each kernel size.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
 
     model_type = "gdlf"
@@ -79,7 +81,7 @@ class GdlfConfig(SummarizationConfig):
     tie_word_embeddings: bool = True
 
     def validate_kernel_sizes(self):
-        """One odd kernel size a layer."""
+        """Require one odd kernel size per layer."""
         for side in ("encoder", "decoder"):
             sizes, layers = getattr(self, f"{side}_kernel_sizes"), getattr(self, f"{side}_layers")
             if len(sizes) != layers:
@@ -89,14 +91,14 @@ class GdlfConfig(SummarizationConfig):
                 )
             wrong = [size for size in sizes if size < 1 or size % 2 == 0]
             if wrong:
-                raise ValueError(f"`{side}_kernel_sizes` must be odd and positive, got {wrong[0]}")
+                raise ValueError(f"`{side}_kernel_sizes` contains {wrong[0]}, but must be odd and positive")
 
     def validate_widths(self):
-        """Heads divide the width evenly."""
+        """Require the heads to divide the width evenly."""
         self._check_heads()
 
     def validate_choices(self):
-        """Names are known ones, probabilities lie between 0 and 1."""
+        """Require known choices, and probabilities of at least 0 and below 1."""
         self._check_choices(
             {
                 "gating": GATINGS,

@@ -1,13 +1,13 @@
-"""Decoder state that is not keys and values, in a cache that beam search reorders with everything else."""
+"""Decoder state other than keys and values, in a cache that beam search reorders with everything else."""
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
 
 class DecoderStateLayer(CacheLayerMixin):
-    """A layer's named tensors, with the decoder's rows first: a convolution's window, a recurrent state, coverage.
+    """A layer's named tensors, one row per decoder row: a convolution's window, a recurrent state, coverage.
 
-    The decoder reads `states`, writes to it, and calls `advance` with the number of positions it has consumed.
+    The decoder reads and writes `states`, and calls `advance` with the number of positions it has consumed.
     """
 
     is_compileable = False
@@ -26,7 +26,7 @@ class DecoderStateLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def accumulate(self, name: str, value: torch.Tensor) -> torch.Tensor:
-        """Add `value` to the state of that name, and return the sum."""
+        """Add `value` to the state `name`, and return the sum."""
         if name in self.states:
             value = self.states[name] + value
         self.states[name] = value
@@ -62,13 +62,13 @@ class DecoderStateLayer(CacheLayerMixin):
         self.is_initialized = False
 
     def crop(self, *args, **kwargs) -> None:
-        raise NotImplementedError("a recurrent state cannot be rolled back, so assisted decoding is not possible")
+        raise NotImplementedError("this cache cannot be rolled back, so assisted decoding is not supported")
 
 
 class SharedSourceCache(EncoderDecoderCache):
-    """Decoder state for each row, cross-attention keys and values once for each document.
+    """A cache with decoder state per row, and cross-attention keys and values per document.
 
-    All beams of a document read the same source, so its keys and values are neither repeated nor reordered.
+    All beams of a document attend to the same source, so its keys and values are neither repeated nor reordered.
     """
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:

@@ -5,11 +5,11 @@ from transformers import LogitsProcessor
 
 
 class CoveragePenaltyLogitsProcessor(LogitsProcessor):
-    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S), as what it copies from overlaps (thesis, section 6.3).
+    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for copying the same again (Aksenov 2020, section 6.3).
 
-    The coverage of a source position is the sum of the copy distributions so far. Each step takes off what the penalty
-    has grown by, the step's own copy distribution counted in, so that the sum over the steps is the penalty of the
-    whole text. All continuations of a beam lose the same: it tells beams apart, and changes nothing with one.
+    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
+    penalty, including the step's own copy distribution, so that the sum over the steps is the penalty of the whole
+    text. All continuations of a beam lose the same amount, so the penalty ranks beams and has no effect with one.
 
     Args:
         penalty: β.
@@ -20,7 +20,7 @@ class CoveragePenaltyLogitsProcessor(LogitsProcessor):
         self._growth: torch.Tensor | None = None
 
     def observe(self, coverage: torch.Tensor, step: torch.Tensor) -> None:
-        """Take over the coverage (R, S) with, and the copy distribution (R, S) of, the step whose scores come next."""
+        """Record the coverage (R, S) including the step to be scored, and that step's copy distribution (R, S)."""
         self._growth = _overlap(coverage) - _overlap(coverage - step)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Generator conditioning while decoding (thesis, section 4.2.7)."""
+"""Generator conditioning while decoding (Aksenov 2020, section 4.2.7)."""
 
 import torch
 from torch import nn
@@ -8,20 +8,22 @@ from .layers_language_model import accepted_tokens, multiply_probabilities
 
 
 class LanguageModelLogitsProcessor(LogitsProcessor):
-    """Multiplies what a masked LM rejects, of the generator's likeliest tokens, and renormalises.
+    """Scales the probabilities of the generator's most likely tokens by a masked LM's judgement, and renormalizes.
 
-    The LM reads `[draft so far, MASK]`. A token is rejected when it is not above the percentile of the LM's
-    distribution. Scores may be logits or log-probabilities, and log-probabilities come out; tokens that are forbidden
-    stay so, and their probability goes to the others, which is why this comes before processors that forbid.
+    The LM reads `[draft so far, MASK]`. A token is rejected if it is not above the percentile of the LM's distribution.
+    Scores may be logits or log-probabilities; the result is log-probabilities. Forbidden tokens stay forbidden, and
+    their probability goes to the others, so this must come before processors that forbid tokens.
 
     Args:
-        masked_lm: over the generator's vocabulary.
-        top_tokens: N, how many of the generator's likeliest tokens are judged.
-        rejected_factor: α of the thesis.
-        accepted_factor: for accepted tokens, as the training-time variant has it.
+        masked_lm: a masked language model over the generator's vocabulary.
+        mask_token_id, pad_token_id: ids of its mask and padding tokens.
+        top_tokens: N, the number of the generator's most likely tokens that are judged.
+        percentile: percentile above which a token is accepted.
+        rejected_factor: factor for rejected tokens, α in Aksenov 2020.
+        accepted_factor: factor for accepted tokens, as in the training-time variant.
 
     Raises:
-        ValueError: a setting outside its range; it is named as in the generation config.
+        ValueError: a setting is out of range; the message names it as in the generation config.
     """
 
     def __init__(
@@ -35,13 +37,13 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         accepted_factor: float = 1.0,
     ):
         if top_tokens < 1:
-            raise ValueError(f"`lm_top_tokens` is {top_tokens}, but at least 1 token must be judged")
+            raise ValueError(f"`lm_top_tokens` is {top_tokens}, but must be at least 1")
         if not 0 <= percentile < 100:
             raise ValueError(f"`lm_percentile` is {percentile}, but must be from 0 to below 100")
         if not 0 < rejected_factor <= 1:
             raise ValueError(f"`lm_rejected_factor` is {rejected_factor}, but must be above 0 and at most 1")
         if not 1 <= accepted_factor < float("inf"):
-            raise ValueError(f"`lm_accepted_factor` is {accepted_factor}, but must be a number of at least 1")
+            raise ValueError(f"`lm_accepted_factor` is {accepted_factor}, but must be finite and at least 1")
         self.masked_lm = masked_lm
         self.mask_token_id = mask_token_id
         self.pad_token_id = pad_token_id
@@ -58,5 +60,5 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         )
         factors = scores.new_tensor([self.rejected_factor, self.accepted_factor])[accepted.long()]
         conditioned = multiply_probabilities(scores, candidates, factors)
-        # a row in which everything is forbidden has nothing to be normalised by
+        # a row in which everything is forbidden cannot be normalized
         return conditioned.masked_fill(scores.isneginf(), -torch.inf)

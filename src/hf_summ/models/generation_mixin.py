@@ -1,4 +1,4 @@
-"""What the architectures add to transformers' `generate()`."""
+"""The architectures' additions to transformers' `generate()`."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogit
 
 @dataclass
 class _Running:
-    """What transformers does not hand on within a running `generate()`: the tokenizer to what makes the processors,
-    the decoder's coverage to its processor."""
+    """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
+    the processors, and the coverage processor, for the method that sees the decoder's output."""
 
     tokenizer: Any
     coverage_processor: CoveragePenaltyLogitsProcessor | None = None
@@ -27,8 +27,8 @@ _running: ContextVar[_Running | None] = ContextVar("running_generation", default
 class GnmtLengthPenalty(float):
     """The exponent α of the GNMT length penalty, ((5 + n) / 6)^α (Wu et al. 2016, equation 14).
 
-    Beam search divides a hypothesis' score by `length ** length_penalty`; with this number as the exponent that power
-    is the penalty.
+    Beam search divides a hypothesis's score by `length ** length_penalty`; with this number as the exponent, that power
+    is the GNMT penalty.
     """
 
     def __rpow__(self, length):
@@ -36,12 +36,12 @@ class GnmtLengthPenalty(float):
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """Plain `generate()` with these generation-config keys more, and each document's source kept once.
+    """Plain `generate()` with additional generation-config keys, keeping each document's source once.
 
-    - `no_repeat_word_ngram_size`: no n words twice (the papers' trigram blocking counts words).
-    - `min_new_words`: no end before that many words.
-    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α in place of `length_penalty`'s n^p.
-    - `coverage_penalty`: β of the stepwise coverage penalty, for models that copy; with several beams.
+    - `no_repeat_word_ngram_size`: n words never occur twice (the papers' trigram blocking counts words).
+    - `min_new_words`: the text does not end before that many words.
+    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p.
+    - `coverage_penalty`: β of the stepwise coverage penalty, for models that copy; needs several beams.
     """
 
     # read when words are first counted without a `tokenizer`
@@ -50,19 +50,19 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     @property
     def has_copy_attention(self) -> bool:
-        """Whether the model says where it copies from, which a coverage is made of."""
+        """Whether the model outputs copy distributions, from which coverage is computed."""
         return False
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        # the decoder makes its own cache at the first step: its state is not keys and values
+        # the decoder creates its own cache at the first step, as its state is not keys and values
         return False
 
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`.
 
         Args:
-            tokenizer: it, or a processor, marks words for the keys that count them; else it is read from the checkpoint
+            tokenizer: a tokenizer or processor, for the keys that count words; by default the one in the checkpoint
                 that the model was loaded from.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
@@ -75,24 +75,25 @@ class SummarizationGenerationMixin(GenerationMixin):
             _running.reset(outer)
 
     def check_generation_keys(self, generation_config) -> None:
-        """Raise a ValueError for a key of ours whose value is impossible, or that this model cannot follow."""
+        """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
         for key in self.generation_keys:
             value = getattr(generation_config, key, None)
             if value is not None and value < 0:
-                raise ValueError(f"`{key}` is {value}, but must not be negative")
+                raise ValueError(f"`{key}` is {value}, but must be at least 0")
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_copy_attention:
             raise ValueError(
-                f"`coverage_penalty` is {penalty}, but this {self.config.model_type} does not copy, so nothing says "
-                "what it has covered: set it to 0"
+                f"`coverage_penalty` is {penalty}, but this {self.config.model_type} does not copy and has no "
+                "coverage: set it to 0"
             )
         if penalty and getattr(generation_config, "renormalize_logits", False):
             raise ValueError(
-                "`coverage_penalty` lowers all scores of a beam, which `renormalize_logits=True` undoes: leave that out"
+                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the penalty lowers all scores of "
+                "a beam, which renormalizing undoes; set only one"
             )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
-        # only the decoder's rows are repeated: its layers read the number of beams off the shapes
+        # only the decoder's rows are repeated: its layers infer the number of beams from the shapes
         if expand_size == 1:
             return input_ids, model_kwargs
         for name, value in model_kwargs.items():
@@ -113,8 +114,8 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _get_logits_processor(
         self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs
     ):
-        # joined to the caller's own, so that they come before the warpers of sampling: a token that is forbidden after
-        # top-p would leave nothing to choose from
+        # added to the caller's own, so that they precede the warpers of sampling: forbidding a token after top-p could
+        # leave nothing to sample from
         processors = LogitsProcessorList(logits_processor or [])
         processors += self._own_processors(generation_config, input_ids_seq_length, device)
         return super()._get_logits_processor(
@@ -131,9 +132,9 @@ class SummarizationGenerationMixin(GenerationMixin):
         return processors
 
     def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
-        # transformers calls this between a step's forward and its logits processors
+        # transformers calls this between a step's forward pass and its logits processors
         running = _running.get()
-        # a loop that the caller wrote has no `generate()` running
+        # a caller's own decoding loop runs outside `generate()`
         if running is not None and running.coverage_processor is not None:
             running.coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
         return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)

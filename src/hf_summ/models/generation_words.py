@@ -1,4 +1,4 @@
-"""Decoding limits that count words, as the papers do, where transformers' own count subwords."""
+"""Decoding limits that count words, as the papers do, whereas transformers' own count subwords."""
 
 import json
 import zlib
@@ -17,15 +17,16 @@ _LETTER, _DIGIT, _OTHER, _SPACE, _SPECIAL = range(5)
 
 
 class WordTable:
-    """What each token does to the words of a text: whether it opens one, and the hash of its characters.
+    """How each token forms words: whether it starts one, and the hash of its characters.
 
-    A word is what the tokenizer's pre-tokenizer makes one: it opens at a space, and where letters, digits and other
-    characters meet (WordPiece: where its tokens say so). Hashes are polynomials of the characters, so that equal words
-    have equal hashes however they are cut into tokens.
+    Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
+    characters meet (with WordPiece, where its tokens are marked so). Hashes are polynomials of the characters, so that
+    equal words have equal hashes however they are split into tokens.
 
     Args:
         tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
-        vocab_size: the number of scores that the model gives.
+        vocab_size: number of scores that the model gives.
+        device: where the table is kept.
 
     Raises:
         ValueError: the tokenizer does not mark where words begin.
@@ -42,7 +43,7 @@ class WordTable:
             opens.append(kind == _SPECIAL or (marked and kind != _SPACE))
             kinds.append(kind)
             if kind == _SPECIAL:
-                # it is no word: a number that no character has keeps it apart from all of them
+                # a special token is not a word: a code beyond all characters keeps it distinct from them
                 texts.append([0x110000 + index])
             else:
                 texts.append([] if kind == _SPACE else [ord(character) for character in text])
@@ -56,7 +57,7 @@ class WordTable:
         self.group_hashes, self.groups = torch.unique(self.hashes, return_inverse=True)
 
     def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(R, L) token ids -> (R, L), true where a token opens a word; a special token opens one of its own."""
+        """(R, L) token ids -> (R, L), true where a token starts a word; a special token is a word of its own."""
         kinds = self.kinds[tokens]
         opened = self.opens[tokens]
         opened[:, 0] = kinds[:, 0] != _SPACE
@@ -64,12 +65,12 @@ class WordTable:
         return opened
 
     def opens_after(self, last_tokens: torch.Tensor) -> torch.Tensor:
-        """(R,) token ids -> (R, V), true where a token would open a word behind them."""
+        """(R,) token ids -> (R, V), true where a token would start a word after them."""
         return self.opens[None] | self._part(self.kinds[last_tokens][:, None], self.kinds[None])
 
     @staticmethod
     def _part(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
-        # space that is a token of its own is no word, and what comes behind it opens one
+        # a token of space is not a word, and whatever follows it starts one
         return (before != after) & (after != _SPACE)
 
 
@@ -77,10 +78,10 @@ _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
-    """The tokenizer's `WordTable`, made once, as that takes a look at every token.
+    """The tokenizer's `WordTable`, built once because it reads every token.
 
     Raises:
-        ValueError: the tokenizer has another vocabulary than the model, or does not mark where words begin.
+        ValueError: the tokenizer has a vocabulary other than the model's, or does not mark where words begin.
     """
     if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
         raise ValueError(
@@ -114,7 +115,7 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
 
 
 class MinNewWordsLogitsProcessor(LogitsProcessor):
-    """Forbids the end of the text until it has `min_new_words` words; the one that would be its last counts."""
+    """Forbids ending the text before it has `min_new_words` words, counting the one being written."""
 
     def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):
         self.min_new_words = min_new_words
@@ -131,10 +132,10 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
 
 
 class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
-    """Forbids a token after which the last `ngram_size` words stand in the text already.
+    """Forbids tokens that would repeat `ngram_size` words of the text.
 
-    The word that is being written counts as it stands: `the red ca` repeats `the red ca`, not `the red cat`. So no
-    finished text holds the same n words twice (Paulus et al. 2018, for n = 3), however its words are cut into tokens.
+    The word being written counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. So no finished
+    text contains the same n words twice (Paulus et al. 2018, for n = 3), however its words are split into tokens.
     """
 
     def __init__(self, ngram_size: int, table: WordTable, prompt_length: int):
@@ -148,11 +149,11 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
             return scores
         words, lengths, counts = self._words(tokens)
         banned = torch.zeros(scores.shape[0], len(self.table.group_hashes), dtype=torch.bool, device=scores.device)
-        # a token that opens a word: the last n - 1 words are complete, and it is the n-th as it stands
+        # a token that starts a word: the last n - 1 words are complete, and the token itself is the n-th
         rows, wanted, _ = self._continuations(words, lengths, counts, complete=counts)
         self._ban(banned, rows, wanted)
         opening = banned
-        # a token that goes on with the last word: the n - 1 words before that one, and the two parts together
+        # a token that continues the last word: compare the n - 1 words before it, and its two parts together
         banned = torch.zeros_like(banned)
         rows, wanted, wanted_lengths = self._continuations(words, lengths, counts, complete=counts - 1)
         last = counts[rows] - 1
@@ -165,9 +166,9 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         return scores.masked_fill(repeats, -torch.inf)
 
     def _words(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Hash and length of each word, (R, W), zero behind a row's last; and the number of words, (R,)."""
+        """Hash and length of each word, (R, W), zero after a row's last one; and the number of words, (R,)."""
         opened = self.table.words_opened(tokens)
-        # space before the first word adds nothing to it
+        # space before the first word counts as part of it, and adds nothing
         index = (opened.cumsum(-1) - 1).clamp(min=0)
         lengths = self.table.lengths[tokens]
         before = lengths.cumsum(-1) - lengths
@@ -179,7 +180,7 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         return words, torch.zeros_like(lengths).scatter_add(1, index, lengths), opened.sum(-1)
 
     def _continuations(self, words, lengths, counts, complete):
-        """The words that followed, earlier in the text, the n - 1 words before position `complete` (R,).
+        """Find the words that followed earlier occurrences of the n - 1 words before position `complete` (R,).
 
         Returns their rows, hashes and lengths, each (M,).
         """
@@ -218,7 +219,7 @@ def _wrap(number: int) -> int:
 def _polynomial(codes: list[int]) -> int:
     value, power = 0, 1
     for code in codes:
-        # scattered codes: neighbouring code points would make short words collide
+        # codes are scattered first: with neighboring code points, short words would collide
         value += zlib.crc32(code.to_bytes(4, "little")) * power
         power = power * _BASE % 2**64
     return _wrap(value)
@@ -226,9 +227,9 @@ def _polynomial(codes: list[int]) -> int:
 
 @dataclass(frozen=True)
 class _WordMarks:
-    """How a tokenizer's tokens show words: what precedes some tokens, and whether it marks a word's first token.
+    """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
-    With `parts_kinds`, words are also parted where kinds of characters meet; with `is_byte_level`, a token's characters
+    With `parts_kinds`, words are also split where kinds of characters meet; with `is_byte_level`, a token's characters
     stand for bytes.
     """
 
@@ -238,15 +239,15 @@ class _WordMarks:
     is_byte_level: bool = False
 
     def read(self, token: str) -> tuple[str, bool]:
-        """A token's text without its mark, and whether the mark says that it opens a word."""
+        """A token's text without its mark, and whether it starts a word according to the mark."""
         marked = token.startswith(self.prefix)
         return token.removeprefix(self.prefix), marked == self.opens
 
     def kind(self, text: str) -> int:
-        """The kind of its first character."""
+        """The kind of the text's first character."""
         if self.is_byte_level:
             text = bytes(_BYTES.get(character, 63) for character in text).decode("utf-8", "ignore") if text else " "
-            # bytes that are no whole character belong to some other script
+            # bytes that do not make a whole character belong to some other script
             text = text or "a"
         if not text or text.isspace():
             return _SPACE
@@ -256,7 +257,7 @@ class _WordMarks:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The characters that byte-level tokenizers write bytes as (Radford et al. 2019)."""
+    """The characters by which byte-level tokenizers represent bytes (Radford et al. 2019)."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {chr(byte): byte for byte in shown} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
@@ -275,6 +276,6 @@ def _word_marks(tokenizer) -> _WordMarks:
     if kinds & {"Metaspace", "Replace"}:
         return _WordMarks("▁", opens=True, parts_kinds=True)
     raise ValueError(
-        f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words begin, so words cannot be "
+        f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
     )

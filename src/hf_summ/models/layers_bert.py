@@ -1,4 +1,4 @@
-"""Contextual embeddings from BERT for documents of any length (thesis, sections 4.2.3 to 4.2.5)."""
+"""Contextual embeddings from BERT for documents of any length (Aksenov 2020, sections 4.2.3 to 4.2.5)."""
 
 import torch
 from torch import nn
@@ -6,50 +6,54 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from .pretrained_parts import longest_input
 
-# windows that BERT reads at a time: enough to keep it busy, and what else a long document needs stays small
+# windows that BERT reads at once: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
-# last hidden states that are concatenated, as Devlin et al. (2019) recommend
+# number of last hidden states that are concatenated, as Devlin et al. (2019) recommend
 HIDDEN_STATES = 4
 
 
 def word_embeddings_name(bert: PreTrainedModel) -> str:
-    """Dotted name of the word embeddings inside BERT, such as `embeddings.word_embeddings`."""
+    """The dotted name of the word embeddings inside BERT, such as `embeddings.word_embeddings`."""
     embeddings = bert.get_input_embeddings()
     return next(name for name, module in bert.named_modules() if module is embeddings)
 
 
 def window_starts(length: int, window_size: int, stride: int) -> list[int]:
-    """Where a document's windows start: every `stride` tokens, the last one flush right with the document's end."""
+    """Where a document's windows start: every `stride` tokens, with the last one ending where the document ends."""
     last = max(length - window_size, 0)
     return [*range(0, last, stride), last]
 
 
 def _lengths(attention_mask: torch.Tensor) -> list[int]:
-    """Tokens of each document, (B, S) -> B numbers."""
+    """The number of tokens of each document, (B, S) -> B numbers."""
     real = attention_mask != 0
     positions = torch.arange(1, real.shape[1] + 1, device=real.device)
-    # one look at what may be on an accelerator
+    # one synchronization with an accelerator, not two
     lengths, ends = torch.stack((real.sum(dim=1), (real * positions).amax(dim=1))).tolist()
     if lengths != ends:
         raise ValueError(
-            "`attention_mask` has padding before or between tokens, but BERT's windows begin at a row's first place: "
+            "`attention_mask` has padding before or between tokens, but BERT's windows start at the first position: "
             "pad documents on the right"
         )
     return lengths
 
 
 class BertWindows(nn.Module):
-    """BERT's last four hidden states, concatenated; long documents go through it in windows that overlap.
+    """BERT's last four hidden states, concatenated; long documents are read in overlapping windows.
 
-    Windows are slices of the document as it is, without special tokens of their own, and positions restart in each.
-    Where windows overlap, their vectors are averaged. A frozen BERT holds the result and a few windows at a time, so
-    that memory is linear in the length.
+    Windows are plain slices of the document, without special tokens of their own, and positions restart in each. Where
+    windows overlap, their vectors are averaged. With a frozen BERT only the result and a few windows are in memory, so
+    memory is linear in the length.
 
     Args:
         bert: an encoder made by `AutoModel` with at least four layers; its pooler, which nothing reads, is removed.
-        window_size: tokens that BERT reads at once; not more than it has positions for.
-        stride: tokens from one window's start to the next; not more than `window_size`.
-        trainable: otherwise BERT is frozen: no gradients and no dropout, whatever the mode of the model that holds it.
+        window_size: number of tokens that BERT reads at once; at most the number it has positions for.
+        stride: number of tokens from one window's start to the next; at most `window_size`.
+        trainable: whether BERT is trained; otherwise it is frozen, without gradients or dropout whatever the mode of
+            the model that contains it.
+
+    Raises:
+        ValueError: BERT has too few positions for the window.
     """
 
     def __init__(self, bert: PreTrainedModel, window_size: int, stride: int, trainable: bool = False):
@@ -57,10 +61,11 @@ class BertWindows(nn.Module):
         positions = longest_input(bert)
         if positions is not None and window_size > positions:
             raise ValueError(
-                f"`bert_window_size` is {window_size}, but BERT has positions for {positions} tokens: take at most that"
+                f"`bert_window_size` is {window_size}, but must be at most {positions}, the number of tokens BERT has "
+                "positions for"
             )
         if getattr(bert, "pooler", None) is not None:
-            # parameters without gradients would upset distributed training
+            # distributed training fails on parameters that get no gradients
             bert.pooler = None
         self.bert = bert
         self.window_size = window_size
@@ -69,17 +74,17 @@ class BertWindows(nn.Module):
         self.train(bert.training)
 
     def train(self, mode: bool = True):
-        """Set the mode, which is always evaluation when BERT is frozen."""
+        """Set the mode; a frozen BERT stays in evaluation mode."""
         if not self.trainable:
-            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
+            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which leads here
             self.bert.requires_grad_(False)
         return super().train(mode and self.trainable)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
-        """Token ids and their mask, padded on the right, (B, S) each -> (B, S, 4 * BERT's width), zero at padding."""
+        """Token ids and mask, both (B, S) and padded on the right -> (B, S, 4 * BERT's width), zero at padding."""
         documents, width = input_ids.shape
         lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
-        # of documents without a token BERT reads some padding, of which nothing is kept
+        # where no document has a token, BERT reads one position of padding, and nothing of it is kept
         longest = max(*lengths, 1)
         if documents <= _WINDOWS and longest <= self.window_size:
             return self._whole_documents(input_ids, attention_mask, longest)
@@ -96,13 +101,13 @@ class BertWindows(nn.Module):
 
     def _averaged_windows(self, input_ids, lengths):
         width = input_ids.shape[1]
-        # places in the flattened documents, and sizes
+        # positions in the flattened documents, and sizes
         windows = [
             (document * width + start, min(length, self.window_size))
             for document, length in enumerate(lengths)
             for start in window_starts(length, self.window_size, self.stride)
         ]
-        # windows of like size together have little padding
+        # windows of similar size together need little padding
         windows.sort(key=lambda window: window[1])
         total = None
         for first in range(0, len(windows), _WINDOWS):
@@ -114,11 +119,11 @@ class BertWindows(nn.Module):
         return total.unflatten(0, input_ids.shape)
 
     def _add_windows(self, total, input_ids, windows):
-        """Adds the windows' vectors at their places, in place; makes the total, (B * S, 4 * BERT's width), if None."""
+        """Add the windows' vectors to the total (B * S, 4 * BERT's width) in place; create it if it is None."""
         starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
         offsets = torch.arange(max(int(sizes.max()), 1))
         mask = offsets < sizes
-        # beyond a short window's end these stay within its row, and what stands there is masked
+        # past the end of a short window these stay within its row, and what they read is masked
         places = starts + offsets
         real = mask.flatten().nonzero().squeeze(-1)
         device = input_ids.device
@@ -131,8 +136,8 @@ class BertWindows(nn.Module):
         """(N, W) -> (N, W, 4 * BERT's width)"""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.trainable):
             output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
-            # asked for hidden states of its own, a model around BERT hooks BERT's layers once more, and transformers
-            # then records each layer several times over
+            # if the model around BERT records hidden states too, it hooks BERT's layers once more, and transformers
+            # then records each layer several times
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
             return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)
 
@@ -145,12 +150,12 @@ def bert_words(config: PreTrainedConfig) -> nn.Embedding:
 
 
 class BertWordEmbedding(nn.Module):
-    """BERT's word embeddings, reduced to a model's width (section 4.2.5).
+    """BERT's word embeddings, reduced to a model's width (Aksenov 2020, section 4.2.5).
 
     Args:
-        words: BERT's embedding, see `bert_words`, or that of a BERT which is part of the model.
-        width: C, of the model.
-        trainable: otherwise the words are frozen, and the reduction alone learns.
+        words: BERT's word embedding: a new one, see `bert_words`, or that of a BERT that is part of the model.
+        width: the model's width C.
+        trainable: whether the word embeddings are trained; otherwise only the reduction is.
     """
 
     def __init__(self, words: nn.Embedding, width: int, trainable: bool = False):
@@ -161,11 +166,12 @@ class BertWordEmbedding(nn.Module):
         self.train()
 
     def train(self, mode: bool = True):
-        """Set the mode, and keep the words as they are, unless they are to learn."""
+        """Set the mode; embeddings that are not trainable stay frozen and in evaluation mode, like their BERT."""
+        super().train(mode)
         if not self.trainable:
-            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
-            self.words.requires_grad_(False)
-        return super().train(mode)
+            # loading a checkpoint makes all parameters trainable, but ends with `eval()`, which leads here
+            self.words.requires_grad_(False).eval()
+        return self
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         """(R, T) -> (R, T, C)."""

@@ -1,4 +1,4 @@
-"""Copying: where in the source the next subword comes from, and the mixture of copying it and generating one."""
+"""Copying: attention to the source's subwords, and the mixture of copying one and generating one."""
 
 import torch
 from torch import nn
@@ -9,10 +9,10 @@ from transformers.cache_utils import EncoderDecoderCache
 def copy_log_probs(
     logits: torch.Tensor, gate_logits: torch.Tensor, copy_attention: torch.Tensor, source_ids: torch.Tensor
 ) -> torch.Tensor:
-    """log p(w), p(w) = (1 - c) softmax(logits)_w + c Σ_{i: x_i = w} a_i, c = σ(gate) (thesis, equation 4.3).
+    """log p(w), with p(w) = (1 - c) softmax(logits)_w + c Σ_{i: x_i = w} a_i, c = σ(gate) (Aksenov 2020, equation 4.3).
 
-    Copied tokens are floored at the smallest normal number, so that finite logits give finite log-probabilities and
-    gradients, however far the gate is to one side.
+    The probability of copying has the smallest normal number as its floor, so that finite logits give finite
+    log-probabilities and gradients however saturated the gate is.
 
     Args:
         logits: (R, T, V), of generating; R is a multiple of B, and a document's beams are consecutive rows.
@@ -21,17 +21,17 @@ def copy_log_probs(
         source_ids: (B, S), below V.
 
     Returns:
-        (R, T, V), float32, or float64 where the logits are.
+        (R, T, V), float64 if the logits are, otherwise float32.
     """
     (rows, length, vocabulary), documents = logits.shape, source_ids.shape[0]
     dtype = torch.promote_types(logits.dtype, torch.float32)
     gate_logits = gate_logits.to(dtype)[..., None]
     log_probs = logits.log_softmax(-1, dtype=dtype)
     shift = logsigmoid(-gate_logits)
-    # without gradients, which is when speed counts here, all is done in the memory of the result
+    # without gradients, where speed matters most, everything is done in the memory of the result
     log_probs = log_probs + shift if torch.is_grad_enabled() else log_probs.add_(shift)
 
-    # one row a document, seen by its beams and their positions without a copy
+    # one row per document, expanded over its beams and their positions without a copy
     first = first_positions(source_ids, vocabulary)
     is_first = first == torch.arange(first.shape[1], device=first.device)
     first, is_first, source_ids = (
@@ -47,42 +47,42 @@ def copy_log_probs(
 
 
 def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """Where each source token stands for the first time in its document. (B, S) -> (B, S)"""
+    """The position at which each source token first occurs in its document, (B, S) -> (B, S)."""
     positions = torch.arange(source_ids.shape[1], device=source_ids.device).expand_as(source_ids)
-    # by way of the vocabulary, because comparing all pairs of positions is quadratic in a document's length
+    # via the vocabulary, because comparing all pairs of positions is quadratic in a document's length
     places = source_ids.new_empty(source_ids.shape[0], vocab_size)
     places.scatter_reduce_(1, source_ids, positions, "amin", include_self=False)
     return places.gather(1, source_ids)
 
 
 def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
-    """log c Σ_{j: x_j = x_i} a_j at the first position i of each source token, and the floor at the others.
+    """log c Σ_{j: x_j = x_i} a_j at the first position i of each source token, and the floor elsewhere.
 
     Args:
         gate_logits: (..., 1).
         copy_attention: (..., S).
-        first: (..., S), as `first_positions` gives it.
+        first: (..., S), from `first_positions`.
     """
     totals = torch.zeros_like(copy_attention).scatter_add_(-1, first, copy_attention)
-    # adding, unlike clamping, leaves the gradient as it is
+    # adding, unlike clamping, does not change the gradient
     return logsigmoid(gate_logits) + (totals + torch.finfo(totals.dtype).tiny).log()
 
 
 def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """In `dtype`; its gradient comes back within the range of the attention's own precision."""
+    """The attention in `dtype`, with its gradient clamped to the range of its original precision."""
     widened, limit = copy_attention.to(dtype), torch.finfo(copy_attention.dtype).max
     if widened.requires_grad and widened is not copy_attention:
-        # a token whose attention is zero asks for it by up to 1 / tiny: infinite in half precision, then NaN
+        # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
         widened.register_hook(lambda gradient: gradient.clamp(-limit, limit))
     return widened
 
 
 class CopyAttention(nn.Module):
-    """A single-head attention on top of the decoder, whose weights are the copy distribution (thesis, section 6.3).
+    """A single-head attention on top of the decoder, with the copy distribution as its weights (Aksenov 2020, 6.3).
 
     Args:
-        width: of the decoder's output and of the source.
-        layer_index: place in the cross-attention cache.
+        width: width of the decoder's output and of the source.
+        layer_index: index in the cross-attention cache.
     """
 
     def __init__(self, width: int, layer_index: int):
@@ -101,7 +101,7 @@ class CopyAttention(nn.Module):
     ) -> torch.Tensor:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> weights (R, T, S), each row summing to one.
 
-        `attention_mask` (B, 1, 1, S) is true where there is a token.
+        `attention_mask` (B, 1, 1, S) is true at tokens.
         """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
@@ -117,7 +117,7 @@ class CopyAttention(nn.Module):
             return past_key_values.cross_attention_cache.layers[self.layer_index].keys[:, 0]
         keys = self.k_proj(source)
         if past_key_values is not None:
-            # the cache holds heads of keys and values: here one head, and values of no width
+            # the cache holds heads of keys and values: here a single head, and values of width 0
             past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], self.layer_index)
             past_key_values.is_updated[self.layer_index] = True
         return keys

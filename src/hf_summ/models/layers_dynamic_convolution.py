@@ -1,6 +1,6 @@
 """Dynamic convolution (Wu et al. 2018, equation 5): each position has its own kernel, shared by a head's channels.
 
-Three ways to one result: chunks of band matrices, loops that torch.compile fuses, and a single decoding step.
+Three ways to compute it: chunks of band matrices, loops that torch.compile fuses, and a single decoding step.
 """
 
 from functools import cache
@@ -8,11 +8,11 @@ from functools import cache
 import torch
 from torch import nn
 
-# the name of its state in the cache
+# name of its state in the cache
 _WINDOW = "convolution_window"
-# queries in one band product: large enough to keep matrix products busy, small enough that the band stays in cache
+# queries per band product: enough to keep matrix products busy, few enough for the band to stay in the CPU's cache
 CHUNK = 32
-# each kernel size, precision, and batch of one row is compiled for itself
+# a variant is compiled for each kernel size and precision, and for batches of one row
 _VARIANTS = 64
 
 
@@ -23,11 +23,11 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> 
 
     Args:
         inputs: (B, S, C), C divisible by the number of heads H.
-        taps: (B, T, H, K), normalised already; head h serves channels h·C/H to (h+1)·C/H - 1.
-        left: input positions before the output's own: (K - 1) // 2 when centred, K - 1 when causal.
+        taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1.
+        left: number of input positions before the output's own: (K - 1) // 2 when centered, K - 1 when causal.
 
     Returns:
-        (B, T, C)
+        (B, T, C).
     """
     batch, length, heads, kernel = taps.shape
     chunk = max(CHUNK, kernel - 1)
@@ -47,10 +47,10 @@ def dynamic_convolution_step(window: torch.Tensor, taps: torch.Tensor) -> torch.
 
     Args:
         window: (B, K, C).
-        taps: (B, 1, H, K), normalised already.
+        taps: (B, 1, H, K), already normalized.
 
     Returns:
-        (B, 1, C)
+        (B, 1, C).
     """
     batch, kernel, channels = window.shape
     heads = taps.shape[2]
@@ -62,18 +62,18 @@ def _band(taps: torch.Tensor) -> torch.Tensor:
     """(…, Q, K) -> (…, Q, Q + K - 1): row i holds its taps shifted right by i."""
     queries, kernel = taps.shape[-2:]
     width = queries + kernel - 1
-    # with Q zeros behind each row, reading the flat matrix in rows of Q + K - 1 moves each row one further right
+    # with Q zeros after each row, reading the flat matrix in rows of Q + K - 1 shifts each row right by one more
     return nn.functional.pad(taps, (0, queries)).flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
 
 
 def compiled_dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
-    """`dynamic_convolution`, with the same arguments; compiled at the first call for each kernel size."""
+    """`dynamic_convolution` with the same arguments, compiled at the first call for each kernel size."""
     return _CompiledConvolution.apply(inputs, taps, left)
 
 
 class _CompiledConvolution(torch.autograd.Function):
     # autograd through the sum over shifts would keep K copies of the input; both gradients are sums of the same form.
-    # padding happens out here: inside, it would become a condition at every read, which costs half of the speed
+    # padding is done outside the compiled functions: inside, it becomes a condition at every read and halves the speed
 
     @staticmethod
     def forward(context, inputs, taps, left):
@@ -96,17 +96,17 @@ class _CompiledConvolution(torch.autograd.Function):
 
 
 def _pad(states: torch.Tensor, before: int, after: int) -> torch.Tensor:
-    """Zeros around the positions, which are the second dimension."""
+    """Pad the positions, which are the second dimension, with zeros."""
     return nn.functional.pad(states, (0, 0) * (states.dim() - 2) + (before, after))
 
 
 @cache
 def _compiled(function):
-    # lengths differ from batch to batch, and must not compile anew each time
+    # lengths differ from batch to batch and must not trigger a new compilation each time
     compiled = torch.compile(function, dynamic=True)
 
     def call(*tensors: torch.Tensor) -> torch.Tensor:
-        # kernel sizes times precisions are more variants than torch.compile allows a function by default
+        # kernel sizes times precisions are more variants than torch.compile allows per function by default
         with torch._dynamo.config.patch(recompile_limit=_VARIANTS):
             return compiled(*tensors)
 
@@ -144,11 +144,11 @@ class DynamicConvolution(nn.Module):
     """W_out DynamicConv(o) + b_out, with kernels softmax(o W_k) for each position and head (Wu et al. 2018).
 
     Args:
-        width: C, channels.
+        width: C, the number of channels.
         kernel_size: K, odd.
         num_heads: H.
-        causal: whether a position reads only itself and those before it; else its kernel is centred on it.
-        kernel_dropout: share of the normalised kernels' entries dropped in training.
+        causal: whether a position reads only itself and earlier ones; otherwise its kernel is centered on it.
+        kernel_dropout: share of the normalized kernels' entries that are dropped in training.
         implementation: `chunked` or `compiled`.
     """
 
@@ -172,9 +172,9 @@ class DynamicConvolution(nn.Module):
         self.output_projection = nn.Linear(width, width)
 
     def forward(self, inputs: torch.Tensor, states: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
-        """(B, T, C), zero at padding positions -> (B, T, C). `states`: a cache layer's, of a causal convolution."""
+        """(B, T, C), zero at padding -> (B, T, C). `states` are those of a cache layer, for a causal convolution."""
         taps = self.kernel_projection(inputs).unflatten(-1, (self.num_heads, self.kernel_size)).softmax(-1)
-        # the kernel is normalised over all its taps also where it reaches beyond the text
+        # the kernel is normalized over all its taps even where it reaches beyond the text
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
         if states is None:
             return self.output_projection(self.convolve(inputs, taps, self.left))

@@ -1,9 +1,9 @@
-"""GDLF's own parts: the gates of its convolutions, and the fusion of its encoder layers (Kwon et al. 2021)."""
+"""The layers specific to GDLF: gates of its convolutions, and fusion of its encoder layers (Kwon et al. 2021)."""
 
 import torch
 from torch import nn
 
-# the seven rows of GDLF's Table 6, each as its output gate and its memory cell
+# the seven rows of GDLF's Table 6, each as output gate and memory cell
 GATINGS: dict[str, tuple[str, str | None]] = {
     "none": ("none", None),
     "relu": ("relu", None),
@@ -13,12 +13,12 @@ GATINGS: dict[str, tuple[str, str | None]] = {
     "gate_without_update": ("glu", "gate_without_update"),
     "gate": ("glu", "gate"),
 }
-# positions that are fused at a time in inference
+# positions that are fused at once in inference
 _POSITIONS = 128
 
 
 class OutputGate(nn.Module):
-    """What enters the convolution: o = (h W1 + b1) ⊙ σ(h W2 + b2) and its relatives (GDLF, equations 5, 12 to 14)."""
+    """The convolution's input: o = (h W1 + b1) ⊙ σ(h W2 + b2) and its variants (GDLF, equations 5, 12 to 14)."""
 
     def __init__(self, width: int, kind: str):
         super().__init__()
@@ -27,7 +27,7 @@ class OutputGate(nn.Module):
             self.projection = nn.Linear(width, 2 * width)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) -> (B, T, C)"""
+        """(B, T, C) -> (B, T, C)."""
         if self.kind == "none":
             return hidden_states
         if self.kind == "relu":
@@ -44,7 +44,7 @@ class MemoryCell(nn.Module):
 
     - `gate`: f = σ(o W_f + b), u = tanh(o W_u1 + b) ⊙ σ(o W_u2 + b)
     - `gate_without_update`: f as above, u = (1 - f) ⊙ o
-    - `gcnn`: f = σ(h W_f + b), u = (1 - f) ⊙ h, from the layer's input h in place of the gated o
+    - `gcnn`: f = σ(h W_f + b), u = (1 - f) ⊙ h, with the layer's input h in place of the gated o
     """
 
     def __init__(self, width: int, kind: str):
@@ -53,7 +53,7 @@ class MemoryCell(nn.Module):
         self.projection = nn.Linear(width, 3 * width if kind == "gate" else width)
 
     def forward(self, layer_input: torch.Tensor, gated: torch.Tensor, memory: torch.Tensor | None) -> torch.Tensor:
-        """Layer input h and gated input o, both (B, T, C), and the memory of the layer below (None: zeros)."""
+        """Layer input h, gated input o and the memory of the layer below (None for zeros) -> memory, each (B, T, C)."""
         if self.kind == "gate":
             forget, candidate, update = self.projection(gated).chunk(3, dim=-1)
             forget = forget.sigmoid()
@@ -75,11 +75,11 @@ class DeepLayerFusion(nn.Module):
         self.layer_norm = nn.LayerNorm(width)
 
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
-        """The encoder layers' outputs, each (B, S, C) -> (B, S, C)"""
+        """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
         if torch.is_grad_enabled():
             return self._fuse(total)
-        # the inner width is thirty times the model's: without gradients to keep it for, a part at a time is enough
+        # the inner width is thirty times the model's: without gradients, only a part of it need exist at once
         return torch.cat([self._fuse(part) for part in total.split(_POSITIONS, dim=1)], dim=1)
 
     def _fuse(self, total: torch.Tensor) -> torch.Tensor:
@@ -97,15 +97,15 @@ class Aggregation(nn.Module):
         self.layer_norm = nn.LayerNorm(width)
 
     def forward(self, inputs: list[torch.Tensor]) -> torch.Tensor:
-        """Each (B, S, C) -> (B, S, C)"""
+        """Inputs, each (B, S, C) -> (B, S, C)."""
         aggregated = self.outer(self.inner(torch.cat(inputs, dim=-1)).sigmoid())
         return self.layer_norm(aggregated + sum(inputs))
 
 
 class HierarchicalAggregation(nn.Module):
-    """Hierarchical layer aggregation (Dou et al. 2018), GDLF's equation 1: a chain of nodes, two layers to a node.
+    """Hierarchical layer aggregation (Dou et al. 2018), GDLF's equation 1: a chain of nodes, two layers per node.
 
-    Each node also takes the node before; the last one takes a single layer when their number is odd.
+    Each node also reads the output of the node before; the last one reads a single layer if their number is odd.
     """
 
     def __init__(self, width: int, num_layers: int):
@@ -116,7 +116,7 @@ class HierarchicalAggregation(nn.Module):
         )
 
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
-        """The encoder layers' outputs, each (B, S, C) -> (B, S, C)"""
+        """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         aggregated: list[torch.Tensor] = []
         for position, node in enumerate(self.nodes):
             aggregated = [node(aggregated + layers[2 * position : 2 * position + 2])]

@@ -1,4 +1,4 @@
-"""A masked language model as judge of a generator's tokens (thesis, sections 4.2.2 and 4.2.7)."""
+"""A masked language model as judge of a generator's tokens (Aksenov 2020, sections 4.2.2 and 4.2.7)."""
 
 import math
 
@@ -7,8 +7,8 @@ from torch import nn
 
 from .pretrained_parts import longest_input
 
-# a batch of drafts holds so many tokens and so many rows at most: the first bounds the model's states, the second the
-# scores over its vocabulary
+# the most tokens and rows in a batch of drafts: the first bounds the model's states, the second the scores over its
+# vocabulary
 _TOKENS_AT_ONCE = 8192
 _ROWS_AT_ONCE = 128
 
@@ -17,22 +17,22 @@ def percentile_threshold(scores: torch.Tensor, percentile: float) -> torch.Tenso
     """The p-th percentile of the last axis by nearest rank: its k-th smallest value, k = max(1, ⌈p/100 · V⌉).
 
     Args:
-        scores: (…, V); only their order counts, so logits, log-probabilities and probabilities are alike.
+        scores: (…, V); only their order counts, so logits, log-probabilities and probabilities are all fine.
 
     Returns:
-        (…)
+        (…).
     """
     size = scores.shape[-1]
-    # rounded, so that 99.9 / 100 · 30000 is rank 29970 although its product in floats lies above
+    # rounded, so that 99.9 / 100 · 30000 is rank 29970 although the product in floats is slightly larger
     rank = min(max(1, math.ceil(round(percentile * size / 100, 6))), size)
-    # the smallest of the V - k + 1 largest: they are few, which makes this the fastest way to the k-th smallest
+    # the smallest of the V - k + 1 largest: these are few, so this is the fastest way to find the k-th smallest
     return scores.topk(size - rank + 1, sorted=False).values.amin(-1)
 
 
 def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: float) -> torch.Tensor:
-    """Which tokens a language model accepts: those whose probability is above the p-th percentile of its distribution.
+    """Whether a language model accepts each token: if its probability is above the p-th percentile of the distribution.
 
-    Without ties V - k tokens are accepted, k the percentile's rank; tokens equal to the percentile are not.
+    Without ties, V - k tokens are accepted, where k is the percentile's rank. Tokens equal to the percentile are not.
 
     Args:
         scores: (…, V), logits or log-probabilities.
@@ -45,22 +45,22 @@ def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: flo
 
 
 def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """The distribution with some tokens' probabilities multiplied, renormalised.
+    """The distribution after multiplying the probabilities of some tokens and renormalizing.
 
     Args:
         scores: (…, V), logits or log-probabilities.
-        tokens: (…, N) ids, no token twice in a row.
+        tokens: (…, N) ids, distinct within each row.
         factors: (…, N), above 0.
 
     Returns:
         (…, V) log-probabilities.
     """
-    # a constant that is the same for the whole row, such as the logits' own normaliser, cancels
+    # a constant added to a whole row, such as the logits' own normalizer, cancels
     return scores.scatter_add(-1, tokens, factors.log()).log_softmax(-1)
 
 
 def rows_at_once(length: int) -> int:
-    """How many language model inputs of `length` tokens make a batch of bounded memory."""
+    """The number of language model inputs of `length` tokens that make a batch of bounded memory."""
     return min(max(1, _TOKENS_AT_ONCE // length), _ROWS_AT_ONCE)
 
 
@@ -68,13 +68,13 @@ def rows_at_once(length: int) -> int:
 def draft_predictions(
     masked_lm: nn.Module, drafts: torch.Tensor, lengths: torch.Tensor, mask_token_id: int, pad_token_id: int
 ) -> torch.Tensor:
-    """Scores of the token that comes after each draft: the masked LM's at [MASK] in `[draft so far, MASK]`.
+    """Scores of the token that follows each draft: the masked LM's at [MASK] in `[draft so far, MASK]`.
 
-    Padding within a draft is not attended to. Of a draft that has no room in the LM's positions the last part counts.
+    Padding within a draft is not attended to. Only the last part of a draft longer than the LM's positions is read.
 
     Args:
-        drafts: (R, T) ids; `[CLS]` first, if the LM is used to it.
-        lengths: (R,), how many tokens of each row are its draft.
+        drafts: (R, T) ids, starting with `[CLS]` if the LM expects it.
+        lengths: (R,), the number of tokens of each row that are its draft.
 
     Returns:
         (R, V) logits of the LM.
@@ -103,11 +103,11 @@ def accepted_tokens(
     mask_token_id: int,
     pad_token_id: int,
 ) -> torch.Tensor:
-    """Which candidates for the next token of each draft the masked LM accepts, in batches of bounded memory.
+    """Whether the masked LM accepts each candidate for a draft's next token, in batches of bounded memory.
 
     Args:
         drafts: (R, T) ids.
-        lengths: (R,), how many tokens of each row are its draft; batches are tightest when they are sorted.
+        lengths: (R,), the number of tokens of each row that are its draft; sorted lengths waste the least padding.
         candidates: (R, N) ids.
 
     Returns:
@@ -132,15 +132,16 @@ def condition_in_training(
     percentile: float,
     factor: float,
 ) -> torch.Tensor:
-    """Generator conditioning while training: what the masked LM accepts becomes `factor` times as likely, renormalised.
+    """Generator conditioning in training: tokens that the masked LM accepts become `factor` times as likely.
 
-    At each target position the LM reads `[decoder inputs up to there, MASK]`; of the generator's `top_tokens` likeliest
-    tokens those above the LM's percentile are raised. Which they are is a constant: gradients flow through `scores`
-    alone. Positions whose decoder input is padding predict no target, and are normalised without asking the LM.
+    At each target position the LM reads `[decoder inputs up to there, MASK]`, and those of the generator's `top_tokens`
+    most likely tokens that are above the LM's percentile are raised, before renormalizing. The choice of tokens is
+    treated as a constant: gradients flow only through `scores`. Positions whose decoder input is padding predict no
+    target and are normalized without consulting the LM.
 
     Args:
         scores: (R, T, V), logits or log-probabilities of the generator.
-        decoder_input_ids: (R, T), whose first tokens start the decoder.
+        decoder_input_ids: (R, T), starting with the decoder's start token.
 
     Returns:
         (R, T, V) log-probabilities.
@@ -148,7 +149,7 @@ def condition_in_training(
     candidates = scores.detach().topk(min(top_tokens, scores.shape[-1])).indices
     is_asked = decoder_input_ids != pad_token_id
     is_asked[:, 0] = True
-    # by position: batches then hold drafts of like length
+    # by position, so that batches hold drafts of similar length
     positions, rows = is_asked.T.nonzero(as_tuple=True)
     accepted = torch.zeros_like(candidates, dtype=torch.bool)
     accepted[rows, positions] = accepted_tokens(
@@ -165,15 +166,15 @@ def condition_in_training(
 
 
 def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, places: torch.Tensor) -> torch.Tensor:
-    """The LM's logits at one place (R,) of each row of its inputs (R, L): (R, V)."""
+    """The LM's logits (R, V) at one position (R,) of each row of its inputs (R, L)."""
     rows = torch.arange(len(places), device=places.device)
 
     def keep_place(module, args, output):
         output["last_hidden_state"] = output.last_hidden_state[rows, places][:, None]
         return output
 
-    # the head reads each place by itself: at all of them it would cost more than the layers below, and L times the
-    # memory
+    # the head reads each position on its own: at all of them it would cost more time than the layers below it, and L
+    # times the memory
     hook = masked_lm.base_model.register_forward_hook(keep_place)
     try:
         return masked_lm(input_ids=input_ids, attention_mask=attention_mask).logits[:, 0]

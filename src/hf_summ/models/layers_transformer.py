@@ -11,9 +11,9 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
-    """(B, S), 1 where there is a token -> (B, 1, 1, S), true there; None where nothing is padding.
+    """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if there is no padding.
 
-    Broadcast over heads and queries: memory stays linear in the length.
+    The mask is broadcast over heads and queries, so memory stays linear in the length.
     """
     if attention_mask is None or bool(attention_mask.all()):
         return None
@@ -21,9 +21,9 @@ def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | N
 
 
 def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-    """Softmax attention with its weights, as they are before dropout: (…, Q, D) from (…, K, D).
+    """Softmax attention, (…, Q, D) from (…, K, D), and its weights before dropout.
 
-    The mask is added to the scores, or, if it is boolean, says what is seen.
+    The mask is added to the scores; a boolean mask is true at the positions to attend to.
     """
     scores = query @ key.transpose(2, 3) * scaling
     if attention_mask is not None:
@@ -38,9 +38,9 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
 
 
 class SinusoidalPositions(nn.Module):
-    """Sinusoids of geometrically growing wavelength (Vaswani et al. 2017, section 3.5), for positions of any size.
+    """Sinusoids of geometrically growing wavelength (Vaswani et al. 2017, section 3.5), for texts of any length.
 
-    They are computed, not stored: a table would be one more limit on the length, and nothing is gained by it.
+    They are computed, not stored: a table would limit the length and save nothing.
     """
 
     def __init__(self, width: int):
@@ -48,7 +48,7 @@ class SinusoidalPositions(nn.Module):
         self.width = width
 
     def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
-        """For embeddings (…, T, C) that `seen` positions precede: (T, C); even columns hold sines, odd ones cosines."""
+        """Positions (T, C) for embeddings (…, T, C) after `seen` others; even columns are sines, odd ones cosines."""
         positions = torch.arange(seen, seen + embeddings.shape[-2], device=embeddings.device, dtype=torch.float32)
         exponents = torch.arange(0, self.width, 2, device=embeddings.device, dtype=torch.float32) / self.width
         angles = positions[:, None] * torch.exp(-math.log(10000.0) * exponents)
@@ -57,14 +57,15 @@ class SinusoidalPositions(nn.Module):
 
 
 class MultiHeadAttention(nn.Module):
-    """Projections to heads and back, and what lies between.
+    """Projections to heads and back, and the attention between them.
 
     Args:
-        config: the model's, from which transformers' attention functions read the implementation and more.
-        width, num_heads: of the queries, keys and values together.
-        dropout: of the weights.
-        layer_index: place in the cache.
-        needs_weights: whether the weights are returned whatever the attention implementation.
+        config: the model's config, from which transformers' attention functions read the implementation and more.
+        width: width of queries, keys and values, over all heads.
+        num_heads: number of heads.
+        dropout: dropout of the weights.
+        layer_index: index in the cache.
+        needs_weights: whether to return the weights whatever the attention implementation.
     """
 
     is_causal = False
@@ -95,7 +96,7 @@ class MultiHeadAttention(nn.Module):
         return states.unflatten(-1, (self.num_heads, self.head_width)).transpose(1, 2)
 
     def _attend(self, queries, keys, values, attention_mask, **kwargs):
-        """(B, H, Q, D), and keys and values alike -> contexts (B, Q, H, D), and weights (B, H, Q, K) or None."""
+        """Queries (B, H, Q, D), keys and values (B, H, K, D) -> (B, Q, H, D) and weights (B, H, Q, K) or None."""
         attend = eager_attention_forward
         if not self.needs_weights:
             attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
@@ -104,7 +105,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """Attention among a text's own positions: all of them, or with `is_causal` those up to each one."""
+    """Attention among a text's own positions: to all of them or, with `is_causal`, to those up to each one."""
 
     def __init__(self, *args, is_causal: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
@@ -117,7 +118,7 @@ class SelfAttention(MultiHeadAttention):
         past_key_values: EncoderDecoderCache | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None; keys and values of earlier calls come first."""
+        """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None; cached keys and values come first."""
         queries, keys, values = (
             self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
@@ -128,10 +129,10 @@ class SelfAttention(MultiHeadAttention):
 
 
 class CrossAttention(MultiHeadAttention):
-    """Attention to the encoder's output, which is kept once a document.
+    """Attention to the encoder's output, which is kept once per document.
 
-    The decoder's rows may be a multiple of the documents: consecutive rows are then beams (or samples) of one document,
-    and attend as further queries of it.
+    The decoder may have several rows per document: consecutive rows are then beams or samples of one document, and are
+    treated as additional queries.
     """
 
     def forward(
@@ -164,11 +165,11 @@ class CrossAttention(MultiHeadAttention):
 
 
 class FeedForward(nn.Module):
-    """W2 f(x W1 + b1) + b2; with the ReLU as f (Vaswani et al. 2017, equation 2).
+    """W2 f(x W1 + b1) + b2, with ReLU as f (Vaswani et al. 2017, equation 2) or another activation.
 
     Args:
-        activation: f, by its name in transformers' `ACT2FN`.
-        dropout: share of f's outputs that are dropped in training.
+        activation: name of f in transformers' `ACT2FN`.
+        dropout: dropout of f's outputs.
     """
 
     def __init__(self, width: int, inner_width: int, activation: str = "relu", dropout: float = 0.0):
@@ -183,15 +184,15 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activation(self.inner(hidden_states))))
 
 
-# where a layer normalizes: what its sub-layers read, or the sums that they end in
+# what a layer normalizes: the input of each sub-layer, or the sum of its input and output
 NORMS = ("pre", "post")
 
 
 class ResidualLayer(GradientCheckpointingLayer):
-    """A layer whose sub-layers f are added to what they read, with dropout on what is added.
+    """Base of layers whose sub-layers f are added to their input, with dropout on their output.
 
-    `post` is LN(h + f(h)) (Vaswani et al. 2017), `pre` is h + f(LN(h)); a stack of the latter has a LayerNorm on top,
-    see `stack_norm`.
+    `post` computes LN(h + f(h)) (Vaswani et al. 2017), `pre` h + f(LN(h)). A stack of `pre` layers has a LayerNorm on
+    top, see `stack_norm`.
 
     Args:
         config: has `norm` and `dropout`.
@@ -203,17 +204,17 @@ class ResidualLayer(GradientCheckpointingLayer):
         self.dropout = nn.Dropout(config.dropout)
 
     def _read(self, hidden_states: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """What a sub-layer reads."""
+        """The input of a sub-layer."""
         return norm(hidden_states) if self.normalizes_first else hidden_states
 
     def _add(self, hidden_states: torch.Tensor, outputs: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """What comes out behind a sub-layer."""
+        """The sum of a sub-layer's input and output."""
         hidden_states = hidden_states + self.dropout(outputs)
         return hidden_states if self.normalizes_first else norm(hidden_states)
 
 
 def stack_norm(config) -> nn.Module:
-    """What stands on top of a stack of layers: a LayerNorm where they normalize first, as their sum is unnormalized."""
+    """The top of a stack of layers: a LayerNorm if they are `pre`, whose output is unnormalized."""
     return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
 
@@ -222,8 +223,8 @@ class TransformerEncoderLayer(ResidualLayer):
 
     Args:
         config: has `d_model`, `ffn_dim`, and what `ResidualLayer` reads.
-        self_attention: from (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
-        activation, activation_dropout: of the feed-forward network.
+        self_attention: maps (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
+        activation, activation_dropout: activation of the feed-forward network, and dropout after it.
     """
 
     def __init__(self, config, self_attention: nn.Module, activation: str = "relu", activation_dropout: float = 0.0):
@@ -243,13 +244,13 @@ class TransformerEncoderLayer(ResidualLayer):
 
 
 class TransformerDecoderLayer(ResidualLayer):
-    """As the encoder's, but causal, and with attention to the source between self-attention and feed-forward network.
+    """Like the encoder's layer, but causal, and with attention to the source before the feed-forward network.
 
     Args:
         config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout`, and what `ResidualLayer` reads.
-        layer_index: place in the cache.
-        needs_weights: whether the weights of the attention to the source are returned whatever its implementation.
-        activation, activation_dropout: of the feed-forward network.
+        layer_index: index in the cache.
+        needs_weights: whether to return the weights of the attention to the source whatever its implementation.
+        activation, activation_dropout: activation of the feed-forward network, and dropout after it.
     """
 
     def __init__(
@@ -270,10 +271,11 @@ class TransformerDecoderLayer(ResidualLayer):
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden_states, source, causal_mask=None, source_mask=None, past_key_values=None, **kwargs):
-        """(R, T, C) of R = B · beams rows, and the source (B, S, C), to the layer's output.
+        """Compute the layer's output from hidden states (R, T, C), R = B · beams, and the source (B, S, C).
 
         Returns:
-            (R, T, C); and of the attention to the source the context (R, T, C) and the weights (R, H, T, S) or None.
+            The output (R, T, C), and the context (R, T, C) and weights (R, H, T, S) or None of the attention to the
+            source.
         """
         read = self._read(hidden_states, self.self_attention_norm)
         outputs, _ = self.self_attention(read, causal_mask, past_key_values=past_key_values, **kwargs)

@@ -1,11 +1,12 @@
-"""Convolutional self-attention (thesis section 4.2.1): windows of positions and of neighbouring heads."""
+"""Convolutional self-attention (Aksenov 2020, section 4.2.1): windows of positions and of neighboring heads."""
 
 import torch
 from torch import nn
 
-# fewest queries that share one product with the span of keys around them: more waste scores outside the windows, fewer
-# copy more gradients. a chunk has at least window - 1 queries, so that a span ends within the next chunk: for windows
-# of 11 and 13, such chunks of 10 and 12 are as fast as 16 in one dimension and faster in two, and 24 or more are slower
+# minimum number of queries that share one product with the span of keys around them: more waste scores outside the
+# windows, fewer copy more gradients. a chunk has at least window - 1 queries, so that a span ends within the next one:
+# for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two, and
+# 24 or more are slower
 CHUNK = 8
 
 
@@ -23,20 +24,20 @@ def windowed_attention(
 ) -> torch.Tensor:
     """Attention of query i of head h to positions |i - j| ≤ M/2 of heads |h - g| ≤ N/2, under one softmax.
 
-    Windows end at the text's and at the padding's edge. A query with nothing but padding in its window gives zeros.
-    Memory is linear in S. Thesis equations 4.4 to 4.6 (one dimension) and 4.7 to 4.9 (two).
+    Windows end at the edges of the text, before any padding. A query whose window holds only padding gives zeros.
+    Memory is linear in S. See Aksenov 2020, equations 4.4 to 4.6 (one dimension) and 4.7 to 4.9 (two).
 
     Args:
-        queries: (B, H, S, D), as keys and values.
+        queries, keys, values: (B, H, S, D).
         window_size: M + 1 positions, odd.
         head_window_size: N + 1 heads, odd; 1 is one-dimensional.
-        circular: whether the heads' window goes on from the last head to the first, seeing none twice.
-        padding_mask: (B, S), 1 or true for real tokens.
-        dropout: share of the weights dropped in training.
-        scaling: of the scores; D^-½ when None.
+        circular: whether the window of heads wraps around from the last head to the first, seeing none twice.
+        padding_mask: (B, S), 1 or true at tokens.
+        dropout: share of the weights that are dropped in training.
+        scaling: factor of the scores; D^-½ if None.
 
     Returns:
-        (B, H, S, D)
+        (B, H, S, D).
     """
     batch, heads, length, width = queries.shape
     reach = min((window_size - 1) // 2, length - 1)
@@ -65,22 +66,22 @@ def windowed_attention(
 
 
 def _neighbours(heads: int, head_window_size: int, circular: bool) -> tuple[int, int]:
-    """How many heads before and after its own a head sees."""
+    """The number of heads that a head sees before and after itself."""
     reach = (head_window_size - 1) // 2
     if circular and head_window_size > heads:
-        # round the whole circle once
+        # once around the whole circle
         return 0, heads - 1
     return min(reach, heads - 1), min(reach, heads - 1)
 
 
 class _Spans(torch.autograd.Function):
-    # spans overlap: as views of one padded copy they cost no memory of their own, and autograd would scatter their
-    # gradients element by element. heads are outermost, so that a neighbouring head's spans are the same view of the
-    # copy, begun one head further
+    # spans overlap: as views of one padded copy they take no memory of their own, but autograd would scatter their
+    # gradients element by element. heads are outermost, so that a neighboring head's spans are the same view of the
+    # copy, shifted by one head
 
     @staticmethod
     def forward(ctx, states, chunk, reach, before, after, circular):
-        """(B, H, S, D) -> for each head seen (H · B · chunks, chunk + 2 reach, D), reach at most half of chunk"""
+        """(B, H, S, D) -> (H · B · chunks, chunk + 2 reach, D) for each head seen; reach is at most half of chunk."""
         ctx.shape, ctx.window = states.shape, (chunk, reach, before, after, circular)
         batch, heads, length, width = states.shape
         head_rows = batch * -(-length // chunk) * chunk
@@ -112,7 +113,7 @@ class _Spans(torch.autograd.Function):
 
 
 def _texts(ctx, rows: torch.Tensor) -> torch.Tensor:
-    """The (heads, B, S, D) of the padded rows that are text."""
+    """The part of the padded rows that is text, (heads, B, S, D)."""
     chunk, reach, *_ = ctx.window
     batch, heads, length, width = ctx.shape
     padded = rows[reach : reach + rows.shape[0] - chunk].view(-1, batch, -(-length // chunk) * chunk, width)
@@ -120,16 +121,16 @@ def _texts(ctx, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _position_bias(scores: torch.Tensor, length: int, reach: int, padding_mask: torch.Tensor | None) -> torch.Tensor:
-    """(B or 1, chunks, queries, 1, positions seen): 0 for what a query sees."""
+    """(B or 1, chunks, queries, 1, positions seen), 0 where a query sees a position."""
     chunks, chunk, _, span = scores.shape[2:]
     dtype = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
-    # padding is finite: a query that has nothing else in its window then averages padding, whose values are zeros
+    # the bias of padding is finite: a query with nothing else in its window averages padding, whose values are zero
     padding = torch.finfo(dtype).min
     bias = torch.zeros(1, length, dtype=dtype, device=scores.device)
     if padding_mask is not None:
         bias = bias.masked_fill(padding_mask == 0, padding)
     bias = nn.functional.pad(bias, (0, chunks * chunk - length), value=padding)
-    # beyond these are other texts
+    # beyond it are other texts
     bias = nn.functional.pad(bias, (reach, reach), value=-torch.inf)
     outside = bias.new_full((chunk, span), -torch.inf)
     band = outside.tril(-1) + outside.triu(2 * reach + 1)
@@ -137,7 +138,7 @@ def _position_bias(scores: torch.Tensor, length: int, reach: int, padding_mask: 
 
 
 def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
-    """(H, 1, 1, 1, heads seen, 1): 0 for the heads that there are."""
+    """(H, 1, 1, 1, heads seen, 1), 0 for heads that exist."""
     heads, seen = scores.shape[0], scores.shape[4]
     index = torch.arange(heads, device=scores.device)[:, None] + torch.arange(seen, device=scores.device) - before
     bias = torch.zeros(heads, seen, dtype=scores.dtype, device=scores.device)
@@ -145,15 +146,15 @@ def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
 
 
 class ConvolutionalSelfAttention(nn.Module):
-    """Multi-head self-attention within a window of positions and of neighbouring heads (thesis section 4.2.1).
+    """Multi-head self-attention within a window of positions and of neighboring heads (Aksenov 2020, section 4.2.1).
 
     Args:
         width: C, divisible by the number of heads.
         num_heads: H.
         window_size: M + 1 positions that a query sees, odd.
         head_window_size: N + 1 heads that a query sees, odd; 1 is one-dimensional.
-        circular: whether the heads' window goes on from the last head to the first.
-        dropout: share of the attention weights dropped in training.
+        circular: whether the window of heads wraps around from the last head to the first.
+        dropout: share of the attention weights that are dropped in training.
     """
 
     def __init__(
@@ -173,7 +174,7 @@ class ConvolutionalSelfAttention(nn.Module):
     def forward(
         self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs
     ) -> tuple[torch.Tensor, None]:
-        """(B, S, C), and (B, 1, 1, S), true for real tokens -> (B, S, C); there are no weights to return."""
+        """(B, S, C) and a mask (B, 1, 1, S), true at tokens -> (B, S, C) and None in place of weights."""
         padding_mask = None if attention_mask is None else attention_mask[:, 0, 0]
         context = windowed_attention(
             self._heads(self.q_proj(hidden_states)),

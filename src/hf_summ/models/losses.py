@@ -1,4 +1,4 @@
-"""The training loss that all architectures share."""
+"""The training loss shared by all architectures."""
 
 import torch
 
@@ -10,18 +10,18 @@ def smoothed_cross_entropy(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Label-smoothed cross-entropy: per token (1 - ε) NLL + ε · mean over the vocabulary of -log p.
 
-    The sum over target tokens is divided by `num_items_in_batch`, the target tokens of all accumulated batches, or by
-    the tokens of this batch where it is not given; so gradient accumulation does not change the loss.
+    The sum over target tokens is divided by `num_items_in_batch`, the number of target tokens in all accumulated
+    batches, or by that of this batch if it is not given; so gradient accumulation does not change the loss.
 
     Args:
-        logits: (B, T, V), unnormalised or log-probabilities.
+        logits: (B, T, V), unnormalized or log-probabilities.
         labels: (B, T), -100 where nothing is to be predicted.
-        smoothing: ε, from 0 to 1.
+        smoothing: ε, at least 0 and below 1.
         num_items_in_batch: the number to divide by.
 
     Returns:
-        the loss, and the negative log-likelihood without smoothing, normalised alike and detached; scalars, float32 or
-        float64 where the logits are.
+        The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
+        float64 if the logits are, otherwise float32.
     """
     wanted = labels != IGNORED_LABEL
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
@@ -36,7 +36,7 @@ def smoothed_cross_entropy(
 
 
 def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) -> torch.Tensor:
-    """Decoder inputs for teacher forcing: the labels, one position later, behind the start token. (B, T) -> (B, T)"""
+    """Decoder inputs for teacher forcing: the labels shifted right behind the start token, (B, T) -> (B, T)."""
     shifted = labels.new_full(labels.shape, start_token_id)
     shifted[:, 1:] = labels[:, :-1]
     return shifted.masked_fill(shifted == IGNORED_LABEL, pad_token_id)
@@ -44,13 +44,13 @@ def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) ->
 
 def check_labels(labels: torch.Tensor, vocab_size: int) -> None:
     """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this look would wait for it at every step, and its own assertion stops the run anyway
+    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway
     if labels.device.type != "cpu":
         return
     wanted = labels[labels != IGNORED_LABEL]
     outside = wanted[(wanted < 0) | (wanted >= vocab_size)]
     if outside.numel():
         raise ValueError(
-            f"label {outside[0]} is outside the vocabulary of {vocab_size}: another tokenizer made the labels; "
-            "use the processor that was saved with the model, or set `vocab_size` to the tokenizer's"
+            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
+            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
         )

@@ -1,7 +1,8 @@
-"""Cross-entropy of the copy mixture together with the output projection, in chunks of rows.
+"""Cross-entropy of the copy mixture, fused with the output projection, in chunks of rows.
 
-The logits of all target positions would be the largest thing in training. Here they are made for a chunk of positions,
-give its loss and its gradients, and leave their buffer to the next chunk, as in Liger Kernel's fused cross-entropy.
+The logits of all target positions would be the largest tensor in training. Here they are computed for one chunk of
+positions at a time, give its loss and gradients, and leave their buffer to the next chunk, as in Liger Kernel's fused
+cross-entropy.
 """
 
 from typing import NamedTuple
@@ -26,10 +27,10 @@ def copy_cross_entropy(
     num_items_in_batch: torch.Tensor | int | None = None,
     chunk_rows: int = 320,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Label-smoothed cross-entropy of the copy mixture, or of plain generating where `gate_logits` is None.
+    """Label-smoothed cross-entropy of the copy mixture, or of generation alone if `gate_logits` is None.
 
-    Equals `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Gradients, where wanted, are computed
-    together with the loss, and cannot be differentiated again. Positions without a label cost nothing.
+    Equals `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Gradients, where needed, are computed
+    together with the loss and cannot be differentiated again. Positions without a label cost nothing.
 
     Args:
         hidden: (B, T, C), the decoder's output.
@@ -39,16 +40,16 @@ def copy_cross_entropy(
         copy_attention: (B, T, S), each row a distribution over the source, zero at padding.
         source_ids: (B, S), below V.
         labels: (B, T), below V; -100 where nothing is to be predicted.
-        smoothing: ε, from 0 to 1.
-        num_items_in_batch: the number to divide by; the labels of this batch where it is not given.
-        chunk_rows: positions whose logits exist at a time.
+        smoothing: ε, at least 0 and below 1.
+        num_items_in_batch: the number to divide by; the number of labels in this batch if not given.
+        chunk_rows: number of positions whose logits exist at once.
 
     Returns:
-        the loss, and the negative log-likelihood without smoothing, normalised alike and detached; scalars, float32 or
-        float64 where the inputs are.
+        The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
+        float64 if the inputs are, otherwise float32.
     """
     if gate_logits is None:
-        # nothing to copy from, and never copied
+        # an empty source that is never copied
         source_ids = labels[:, :0]
         gate_logits, copy_attention = hidden.new_full(labels.shape, -torch.inf), hidden.new_empty(*labels.shape, 0)
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
@@ -61,12 +62,12 @@ def copy_cross_entropy(
 
 
 class _Settings(NamedTuple):
-    # of the matrix products; all else is at least float32
+    # precision of the matrix products; everything else is at least float32
     dtype: torch.dtype
     smoothing: float
     num_items_in_batch: torch.Tensor | int | None
     chunk_rows: int
-    # inside an autograd function it always reads as off
+    # recorded outside, as gradients always appear disabled inside an autograd function
     grad_enabled: bool
 
 
@@ -97,7 +98,7 @@ class _CopyCrossEntropy(torch.autograd.Function):
         scale = gradient / context.items
         scaled = _Inputs(*(None if saved is None else saved * scale for saved in context.saved_tensors))
         if scaled.copy_attention is not None:
-            # a label whose attention is zero asks for it by up to 1 / tiny: infinite in half precision, then NaN
+            # the gradient of an attention of zero is up to 1 / tiny: infinite in half precision, then NaN
             limit = torch.finfo(context.dtypes[-1]).max
             scaled.copy_attention.clamp_(-limit, limit)
         cast = (
@@ -107,7 +108,7 @@ class _CopyCrossEntropy(torch.autograd.Function):
 
 
 class _Inputs(NamedTuple):
-    """What may want a gradient; or these gradients, None where none is wanted."""
+    """The inputs that may need a gradient; or their gradients, None where none is needed."""
 
     hidden: torch.Tensor | None
     weight: torch.Tensor | None
@@ -116,18 +117,18 @@ class _Inputs(NamedTuple):
     copy_attention: torch.Tensor | None
 
     def rows(self) -> "_Inputs":
-        """The same, documents and target positions as one dimension."""
+        """The same with documents and target positions as one dimension."""
         names = ("hidden", "gate_logits", "copy_attention")
         flat = {name: getattr(self, name) for name in names}
         return self._replace(**{name: tensor.flatten(0, 1) for name, tensor in flat.items() if tensor is not None})
 
 
 class _Sums:
-    """Sums over rows: the negative log-likelihood, the mean over the vocabulary of -log p, the gradients of both."""
+    """Sums over rows: the negative log-likelihood, the mean of -log p over the vocabulary, and their gradients."""
 
     def __init__(self, inputs, wanted, source_ids, settings, largest_chunk):
         dtype = torch.promote_types(settings.dtype, torch.float32)
-        # at least float32 also where an input is not: chunks add up in them, and backward scales before it casts
+        # at least float32 even if an input is not: chunks are summed in them, and backward scales before it casts
         self.gradients = _Inputs(
             *(
                 tensor.new_zeros(tensor.shape, dtype=dtype) if needed else None
@@ -141,13 +142,13 @@ class _Sums:
         self.target_length = inputs.hidden.shape[1]
         self.source_ids, self.first = source_ids, first_positions(source_ids, self.weight.shape[0])
         self.is_first = self.first == torch.arange(self.first.shape[1], device=self.first.device)
-        # the products' own precision needs a buffer beside the one in which all else is done
+        # the products' precision may need a second buffer beside the one for everything else
         self.buffer = self.weight.new_empty(largest_chunk, self.weight.shape[0], dtype=dtype)
         self.products = self.buffer if dtype == settings.dtype else self.buffer.to(settings.dtype)
         self.nll, self.uniform = self.buffer.new_zeros(2).unbind()
 
     def add(self, rows: torch.Tensor, labels: torch.Tensor) -> None:
-        """Add these rows, at most as many as the largest chunk has."""
+        """Add these rows, at most as many as the largest chunk."""
         labels, documents, vocabulary = labels[:, None], rows // self.target_length, self.weight.shape[0]
         source_ids, first, is_first = (ids[documents] for ids in (self.source_ids, self.first, self.is_first))
         states = self.inputs.hidden[rows].to(self.weight.dtype)
@@ -168,7 +169,7 @@ class _Sums:
         if all(gradient is None for gradient in self.gradients):
             return
 
-        # what the target distribution asks of a source token, and how much of it copying answers for
+        # the target probability of each source token, and the share of it that copying accounts for
         targets = is_first.to(scores.dtype) * (self.smoothing / vocabulary)
         targets += is_label.to(scores.dtype) * (1.0 - self.smoothing)
         copied_targets = targets * (copied - mixed).exp_()
@@ -181,7 +182,7 @@ class _Sums:
         if self.gradient_rows.gate_logits is not None:
             self.gradient_rows.gate_logits[rows] = (gate_logits.sigmoid() - copied_share)[:, 0]
         if self.gradient_rows.copy_attention is not None:
-            # not from `copied_targets` divided by the attention, which may be zero
+            # not `copied_targets` divided by the attention, which may be zero
             of_first = targets * (logsigmoid(gate_logits) - mixed).exp_()
             self.gradient_rows.copy_attention[rows] = of_first.gather(1, first).neg_()
 
@@ -194,7 +195,7 @@ class _Sums:
         return scores if self.products is self.buffer else scores.copy_(products)
 
     def _add_gradients(self, rows: torch.Tensor, states: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Those that come through the projection's output."""
+        """Add the gradients that flow through the projection's output."""
         of = self.gradient_rows
         if of.bias is not None:
             of.bias.add_(gradient.sum(0))
@@ -211,8 +212,8 @@ class _Sums:
 
 
 def _softmax_in_place(scores: torch.Tensor) -> torch.Tensor:
-    """The logarithm of what the exponentials of each row add up to. (N, V) -> (N, 1)"""
+    """Replace scores (N, V) by their softmax, and return the logarithm of its denominator (N, 1)."""
     largest = scores.amax(1, keepdim=True)
     torch.softmax(scores, 1, out=scores)
-    # the largest score's probability is the one that is never rounded to zero
+    # the probability of the largest score is never rounded to zero
     return largest - scores.amax(1, keepdim=True).log()

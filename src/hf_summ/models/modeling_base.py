@@ -1,4 +1,4 @@
-"""What the models of all architectures share: their outputs, and the skeleton of encoder, decoder and output layer."""
+"""The base of all architectures' models: outputs, and the skeleton of encoder, decoder and output layer."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from .generation_mixin import SummarizationGenerationMixin
 from .losses import check_labels, shift_right, smoothed_cross_entropy
 
 if TYPE_CHECKING:
-    # transformers finds what travels to the Hub by these import lines: the pipeline goes with every model
+    # transformers follows these import lines to collect the files for the Hub: the pipeline goes with every model
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
@@ -24,10 +24,10 @@ _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", 
 
 @dataclass
 class SummarizationOutput(Seq2SeqLMOutput):
-    """transformers' `Seq2SeqLMOutput`, and the parts of the loss.
+    """transformers' `Seq2SeqLMOutput` with the parts of the loss.
 
     Attributes:
-        loss_parts: name -> float32 scalar, detached, normalised as the loss is; `nll` is the negative log-likelihood
+        loss_parts: name -> float32 scalar, detached, normalized like the loss; `nll` is the negative log-likelihood
             without smoothing.
     """
 
@@ -40,7 +40,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _skip_keys_device_placement = ["past_key_values"]
-    # the decoder's state cannot be rolled back, as assisted decoding would
+    # the decoder's state cannot be rolled back, as assisted decoding would require
     _is_stateful = True
     _supports_sdpa = True
 
@@ -57,7 +57,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     def post_init(self):
         super().post_init()
         if self.can_generate():
-            # else transformers rebuilds it from the model's config on loading, and drops our keys
+            # otherwise transformers rebuilds it from the model's config on loading, and drops our keys
             self.generation_config._from_model_config = False
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
@@ -79,14 +79,14 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
 
 class SummarizationModel(SummarizationPreTrainedModel):
-    """The skeleton of every architecture's encoder and decoder: the source is encoded, and the decoder reads it.
+    """The skeleton of every architecture's model: an encoder reads the source, and a decoder attends to it.
 
-    An architecture's model names this class last among its bases, and makes `shared`, the words' embedding, `encoder`
-    and `decoder`.
+    An architecture's model lists this class as its last base, and creates `shared` (the word embedding), `encoder` and
+    `decoder`.
 
     Attributes:
-        source_inputs: what the encoder reads beside subwords, by the names of the model's inputs.
-        output_class: what the decoder and the encoder put out together.
+        source_inputs: names of the model's inputs that the encoder reads in addition to subwords.
+        output_class: class of the joint output of encoder and decoder.
     """
 
     source_inputs: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class SummarizationModel(SummarizationPreTrainedModel):
         use_cache=None,
         **kwargs,
     ):
-        """Source (B, S), with `source_inputs` alike, and summary so far (R, T) -> last_hidden_state (R, T, C)."""
+        """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C)."""
         source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -129,34 +129,34 @@ class SummarizationModel(SummarizationPreTrainedModel):
             use_cache=use_cache,
             **kwargs,
         )
-        # the decoder's last hidden state and cross-attentions are the model's, all else that both have is told apart
+        # the decoder's last hidden state and cross-attentions are the model's; what both sides have gets a prefix
         encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
         decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
         return filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> BaseModelOutput:
-        """An encoder's output, also where the caller has it as a tuple."""
+        """The encoder's output; callers may pass it as a tuple."""
         if isinstance(encoder_outputs, (tuple, list)):
             return BaseModelOutput(*encoder_outputs)
         return encoder_outputs
 
 
 class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
-    """The skeleton of every architecture's model with its output layer, which is its `lm_head`.
+    """The skeleton of every architecture's model with its output layer, `lm_head`.
 
-    An architecture's `forward` has all its inputs in its signature, where `Trainer` and `generate()` look for them, and
-    hands them to `_forward`; what it scores otherwise it says in `_score`.
+    An architecture's `forward` lists all inputs in its signature, where `Trainer` and `generate()` look for them, and
+    passes them to `_forward`. It overrides `_score` to score differently.
 
     Attributes:
-        scoring_inputs: inputs that are not the model's but `_score`'s.
-        output_class: what comes out.
+        scoring_inputs: names of the inputs that go to `_score` rather than to the model.
+        output_class: class of the output.
     """
 
     scoring_inputs: tuple[str, ...] = ()
     output_class = SummarizationOutput
 
     def _forward(self, labels=None, num_items_in_batch=None, **inputs) -> SummarizationOutput:
-        """Inputs by name to states, and states to scores of the next subword, or to the loss where labels are given.
+        """Compute the scores of the next subword, or the loss if labels are given, from inputs by name.
 
         Raises:
             ValueError: a label is outside the vocabulary.
@@ -172,17 +172,17 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
         return filled(self.output_class, outputs, scored)
 
     def _score(self, outputs, inputs, labels, num_items_in_batch) -> dict[str, Any]:
-        """Fields of the output: `logits`; with labels `loss`, and its parts as `loss_parts`.
+        """Fields of the output: `logits`; with labels also `loss` and `loss_parts`.
 
         Args:
-            outputs: the model's.
-            inputs: what it was given, by name.
+            outputs: the model's output.
+            inputs: the model's inputs, by name.
             labels, num_items_in_batch: as in `forward`.
         """
         return self._loss(self.lm_head(outputs.last_hidden_state), labels, num_items_in_batch)
 
     def _loss(self, logits, labels, num_items_in_batch) -> dict[str, Any]:
-        """Scores (R, T, V), and with labels their smoothed cross-entropy, as fields of the output."""
+        """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
         if labels is None:
             return {"logits": logits}
         loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
@@ -190,6 +190,6 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
 
 
 def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelOutput:
-    """An output of the class; each of its fields from the last part that has it."""
+    """An output of the class, with each field taken from the last part that has it."""
     names = {field.name for field in dataclasses.fields(output_class)}
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})

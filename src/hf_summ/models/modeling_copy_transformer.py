@@ -27,25 +27,26 @@ from .pretrained_parts import read_model
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
-    """What transformers asks of CopyTransformer's models."""
+    """Base of the CopyTransformer models."""
 
     config_class = CopyTransformerConfig
     _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
 
     def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, *args, **kwargs):
-        """transformers' `resize_token_embeddings`; a vocabulary that is BERT's or a language model's is refused."""
+        """transformers' `resize_token_embeddings`, which refuses the vocabulary of BERT or of a language model."""
         config = self.config
         if not config.uses_bert and config.masked_lm_config is None:
             return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, *args, **kwargs)
         if new_num_tokens in (None, config.vocab_size) and pad_to_multiple_of is None:
             return self.get_input_embeddings()
         raise ValueError(
-            f"the vocabulary is BERT's and cannot be resized to {new_num_tokens}: use the tokenizer that came with it"
+            f"the vocabulary is that of a pre-trained model and cannot be resized to {new_num_tokens}: use the "
+            "tokenizer that came with it"
         )
 
 
 def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Module:
-    """An encoder layer's self-attention: the lowest layers' may be convolutional."""
+    """An encoder layer's self-attention, which may be convolutional in the lowest layers."""
     width, heads, dropout = config.d_model, config.num_heads, config.attention_dropout
     kind = config.convolutional_attention
     if kind == "none" or layer_index >= config.convolutional_layers:
@@ -61,10 +62,11 @@ def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Modul
 
 
 class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
-    """The source to one representation a position: of embeddings, of BERT, or of both.
+    """Maps the source to one representation per position, from embeddings, BERT, or both.
 
     Args:
-        embed_tokens: the words' embedding; None where BERT alone reads them.
+        config: the model's configuration.
+        embed_tokens: the word embedding; None if only BERT reads the words.
     """
 
     _can_record_outputs = {
@@ -103,14 +105,14 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
     @merge_with_config_defaults
     @capture_outputs
     def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
-        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), and the ids as source_ids."""
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C) and the ids as source_ids."""
         source_mask = source_padding_mask(attention_mask)
         layers = self.layers
         if not self.has_bert:
             hidden_states = self._embed(input_ids, inputs_embeds)
         else:
             if input_ids is None:
-                raise ValueError("BERT reads subwords: give `input_ids`, as `inputs_embeds` cannot be turned into them")
+                raise ValueError("BERT reads subwords: give `input_ids`, not `inputs_embeds`")
             hidden_states = self.bert(input_ids, attention_mask)
             if self.config.side_layers:
                 side = self._embed(input_ids, inputs_embeds)
@@ -132,11 +134,11 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
 
 
 class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):
-    """A `CopyingDecoder` of trained embeddings, or of BERT's words."""
+    """A `CopyingDecoder` with trained word embeddings, or BERT's."""
 
 
 class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
-    """Encoder and decoder, which share their embedding: the trained one, or BERT's."""
+    """CopyTransformer's encoder and decoder, which share their embedding: the trained one, or BERT's."""
 
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)
@@ -160,7 +162,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         self.post_init()
 
     def _find_ties(self) -> dict[str, str]:
-        """Weight -> the one that it shares."""
+        """Maps the name of each tied weight to that of the weight it shares."""
         ties = {}
         if hasattr(self.encoder, "embed_tokens"):
             ties["encoder.embed_tokens.weight"] = "shared.weight"
@@ -185,7 +187,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             self.decoder.embed_tokens = value
 
     def load_bert(self, **hub_settings) -> None:
-        """Take BERT's weights from the checkpoint that the config's `bert_name` names.
+        """Load BERT's weights from the checkpoint named by the config's `bert_name`.
 
         Raises:
             ValueError: the checkpoint cannot be read, or lacks weights.
@@ -195,7 +197,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             AutoModel, "bert_name", config.bert_name, config.bert_config, unused=("pooler",), **hub_settings
         )
         if self.encoder.has_bert:
-            # it has no pooler, which nothing would train
+            # BertWindows removed its pooler
             self.encoder.bert.bert.load_state_dict(bert.state_dict(), strict=False)
         if config.decoder_embedding == "bert":
             self.decoder.embed_tokens.words.load_state_dict(bert.get_input_embeddings().state_dict())
@@ -222,8 +224,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         if config.masked_lm_config is not None:
             if config.mask_token_id is None or not 0 <= config.mask_token_id < config.vocab_size:
                 raise ValueError(
-                    f"`mask_token_id` is {config.mask_token_id}, no token of the {config.vocab_size}: the language "
-                    "model needs its mask, so take the tokenizer that came with it"
+                    f"`mask_token_id` is {config.mask_token_id}, but must be one of the {config.vocab_size} tokens, as "
+                    "the language model needs its mask: use the tokenizer that came with it"
                 )
             self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
         self.post_init()
@@ -231,19 +233,19 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
-            # loading a checkpoint makes trainable parameters of all; it ends in `eval()`, which leads here
+            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which leads here
             self.masked_lm.requires_grad_(False).eval()
         return self
 
     def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
-        """Take the weights of BERT and of the masked language model from the checkpoints that the config names.
+        """Load the weights of BERT and of the masked language model from the checkpoints named in the config.
 
         Args:
-            missing: names of weights; then only a part that has some of these is loaded.
+            missing: names of weights; if given, only parts with some of these weights are loaded.
             hub_settings: `cache_dir`, `token` and the like, for `from_pretrained`.
 
         Returns:
-            those of `missing` that are still missing.
+            The names in `missing` that are still missing.
 
         Raises:
             ValueError: a checkpoint cannot be read, or lacks weights.
@@ -288,12 +290,13 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
 
     def check_generation_keys(self, generation_config) -> None:
         super().check_generation_keys(generation_config)
-        # refuses what is impossible
+        # building them checks their settings
         self._language_model_processors(generation_config)
 
     def _get_logits_processor(self, generation_config, *args, **kwargs):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        # first, also before transformers' own: it normalises, and what the others forbid is not to go to the rest
+        # first, even before transformers' own: this one normalizes, and probability that the others forbid must not be
+        # passed on to the remaining tokens
         return LogitsProcessorList([*self._language_model_processors(generation_config), *processors])
 
     def _language_model_processors(self, generation_config) -> list[LanguageModelLogitsProcessor]:

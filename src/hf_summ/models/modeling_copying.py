@@ -1,4 +1,4 @@
-"""The skeleton of models that copy from the source: outputs, a Transformer decoder, and the output layer."""
+"""The skeleton of models that copy from the source: outputs, a Transformer decoder and the output layer."""
 
 import math
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ from .modeling_base import (
 
 @dataclass
 class CopyEncoderOutput(BaseModelOutput):
-    """transformers' `BaseModelOutput`, and the source's subwords, which decoding steps do not see otherwise.
+    """transformers' `BaseModelOutput` with the source's subwords, which decoding steps would not see otherwise.
 
     Attributes:
         source_ids: (B, S).
@@ -49,7 +49,7 @@ class CopyEncoderOutput(BaseModelOutput):
 
 @dataclass
 class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
-    """transformers' output of a decoder, and where it copies from; see `CopySummarizationOutput`."""
+    """transformers' decoder output with the copy distributions; see `CopySummarizationOutput`."""
 
     copy_attentions: torch.Tensor | None = None
     coverage: torch.Tensor | None = None
@@ -57,7 +57,7 @@ class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
 
 @dataclass
 class CopyModelOutput(Seq2SeqModelOutput):
-    """transformers' `Seq2SeqModelOutput`, and where it copies from; see `CopySummarizationOutput`.
+    """transformers' `Seq2SeqModelOutput` with the copy distributions; see `CopySummarizationOutput`.
 
     Attributes:
         source_ids: (B, S), the source's subwords.
@@ -70,12 +70,12 @@ class CopyModelOutput(Seq2SeqModelOutput):
 
 @dataclass
 class CopySummarizationOutput(SummarizationOutput):
-    """`SummarizationOutput`, and what was copied; `logits` are normalised log-probabilities where the model copies.
+    """`SummarizationOutput` with the copy distributions; `logits` are normalized log-probabilities if the model copies.
 
     Attributes:
-        copy_attentions: (R, T, S), the copy distribution over the source's positions.
-        copy_gates: (R, T), the probability of copying.
-        coverage: (R, S), the sum of the copy distributions from the summary's first position on.
+        copy_attentions: (R, T, S), the copy distributions over the source's positions.
+        copy_gates: (R, T), the probabilities of copying.
+        coverage: (R, S), the sum of the copy distributions since the summary's first position.
     """
 
     copy_attentions: torch.Tensor | None = None
@@ -84,16 +84,16 @@ class CopySummarizationOutput(SummarizationOutput):
 
 
 class CopyingDecoder(SummarizationPreTrainedModel):
-    """The summary so far to one representation a position, and to where each next subword is copied from.
+    """A Transformer decoder that also gives, for each position, a copy distribution over the source.
 
-    A Transformer's decoder. The copy distribution is that of the last layer's attention to the source, of its first
-    head or the mean over heads, or of an attention of its own on top of the layers (`copy_attention` `first_head`,
-    `mean`, `separate`).
+    With `copy_attention` `separate` that distribution comes from an attention of its own on top of the layers,
+    otherwise from the last layer's attention to the source: its first head (`first_head`), or the mean over its heads
+    (`mean`).
 
     Args:
         config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, and what `TransformerDecoderLayer`
             reads.
-        embed_tokens: from ids (R, T) to (R, T, C).
+        embed_tokens: maps ids (R, T) to (R, T, C).
     """
 
     _can_record_outputs = {
@@ -139,20 +139,20 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        Copying: copy_attentions (R, T, S), and coverage (R, S), their sum from the first position on.
+        If the model copies, also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S).
 
         Raises:
-            ValueError: `past_key_values` is of another model.
+            ValueError: `past_key_values` was made by another model.
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         if use_cache and past_key_values is None:
-            # the last layer keeps what is there beside keys and values: the coverage
+            # the last layer of the cache keeps the coverage, which is not keys and values
             past_key_values = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
         own_cache = None if past_key_values is None else past_key_values.self_attention_cache
         if own_cache is not None and not isinstance(own_cache.layers[-1], DecoderStateLayer):
             raise ValueError(
-                "`past_key_values` is no cache of this model's: leave it out, as the decoder makes its own"
+                "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one"
             )
         hidden_states = self._embed(inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length())
         causal_mask = create_causal_mask(
@@ -191,27 +191,27 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         )
 
     def _embed(self, embeddings: torch.Tensor, seen: int) -> torch.Tensor:
-        """Word embeddings (R, T, C), behind `seen` positions, to the first layer's input."""
-        # also of words that were not trained with the model: narrow ones a decoder does not learn to see beside
-        # unscaled positions
+        """The first layer's input, from word embeddings (R, T, C) that `seen` positions precede."""
+        # pre-trained embeddings are scaled as well: beside unscaled positions, a decoder does not learn to see small
+        # ones
         return self.dropout(math.sqrt(self.config.d_model) * embeddings + self.positions(embeddings, seen))
 
     def _copy_attentions(self, hidden_states, weights, source, source_mask, past_key_values) -> torch.Tensor:
-        """The copy distribution (R, T, S) of the layers' output and the last one's weights (R, H, T, S)."""
+        """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
         if self.config.copy_attention == "separate":
             return self.copy_attention(hidden_states, source, source_mask, past_key_values)
         return weights[:, 0] if self.config.copy_attention == "first_head" else weights.mean(1)
 
 
 class CopyingModel(SummarizationModel):
-    """`SummarizationModel` whose encoder's output holds the source's subwords, to copy from."""
+    """A `SummarizationModel` whose encoder output holds the source's subwords, to copy from."""
 
     output_class = CopyModelOutput
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
-        """An encoder's output, also as a tuple or without the source's subwords, in the form that is asked for."""
+        """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or leave out the subwords."""
         if isinstance(encoder_outputs, (tuple, list)):
-            # subwords are the only integers of the encoder's own tuple, whose other entries depend on what was recorded
+            # which entries a tuple has depends on what was recorded, but only the subwords are integers
             states = [item for item in encoder_outputs if not _is_ids(item)]
             encoder_outputs = CopyEncoderOutput(*states, source_ids=next(filter(_is_ids, encoder_outputs), None))
         if getattr(encoder_outputs, "source_ids", None) is not None:
@@ -225,9 +225,9 @@ class CopyingModel(SummarizationModel):
 
 
 class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
-    """A copying model's output: a softmax over the vocabulary, mixed with copying where the config says `copy`.
+    """A copying model with its output: a softmax over the vocabulary, mixed with copying if the config's `copy` is set.
 
-    An architecture's own makes `model`, `lm_head`, and, where it copies, `copy_gate`, the logit of copying.
+    Subclasses create `model`, `lm_head` and, if the model copies, `copy_gate`, which gives the logit of copying.
     """
 
     scoring_inputs = ("skip_logits",)
@@ -254,22 +254,23 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         skip_logits=None,
         **kwargs,
     ):
-        """Source and summary so far to scores of the next subword, and to the loss where labels are given.
+        """Compute the scores of the next subword and, if labels are given, the loss.
 
         Args:
             input_ids, attention_mask: (B, S).
             decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
-            encoder_outputs: the encoder's, to go on from.
+            encoder_outputs: the encoder's output, to reuse it.
             labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: target tokens that the loss is divided by; else those of `labels`.
-            skip_logits: compute the loss without ever holding all logits, which are then None; by default in training.
+            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
+            skip_logits: whether to compute the loss without holding all logits in memory, which are then None; by
+                default true in training.
 
         Returns:
-            CopySummarizationOutput: logits (R, T, V), log-probabilities where the model copies; loss and loss_parts
-            when labels are given; copy_attentions, copy_gates and coverage where it copies.
+            CopySummarizationOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts if
+            labels are given; copy_attentions, copy_gates and coverage if the model copies.
 
         Raises:
-            ValueError: a label is outside the vocabulary; the source's subwords, to copy from, are missing.
+            ValueError: a label is outside the vocabulary, or the source's subwords, to copy from, are missing.
         """
         return self._forward(
             input_ids=input_ids,
@@ -291,7 +292,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         gates = None
         if self.config.copy:
             if outputs.source_ids is None:
-                raise ValueError("copying needs the source's subwords: give `input_ids`, also beside `encoder_outputs`")
+                raise ValueError("copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`")
             gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
@@ -313,11 +314,11 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
 
     def _can_skip_logits(self) -> bool:
-        # an adapter on the output layer computes more than its weight says
+        # with an adapter on the output layer, its weight and bias are not all that it computes
         return type(self.lm_head) is nn.Linear
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
-        """Scores (R, T, V): log-probabilities where the model copies."""
+        """Scores (R, T, V): log-probabilities if the model copies."""
         logits = self.lm_head(outputs.last_hidden_state)
         if gates is None:
             return logits
@@ -325,9 +326,9 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
 
 def _coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """The copy distributions (R, T, S) added up over the positions that are not padding, (R, S)."""
+    """The sum (R, S) of the copy distributions (R, T, S) over the positions that are not padding."""
     copied = copy_attentions.detach()
-    # a sum of many steps needs more digits than a half precision has
+    # half precision has too few digits for a sum over many steps
     copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
     if attention_mask is not None:
         copied = copied * attention_mask[:, -copied.shape[1] :, None]

@@ -25,7 +25,7 @@ from .modeling_base import SummarizationForConditionalGeneration, SummarizationM
 
 
 class GdlfConvolution(nn.Module):
-    """Gate, dynamic convolution and memory cell: a layer's first sub-layer (equations 5 to 10)."""
+    """A layer's first sub-layer: gate, dynamic convolution and memory cell (equations 5 to 10)."""
 
     def __init__(self, config: GdlfConfig, kernel_size: int, causal: bool):
         super().__init__()
@@ -43,7 +43,7 @@ class GdlfConvolution(nn.Module):
         self.memory_cell = MemoryCell(config.d_model, memory_cell) if memory_cell else None
 
     def forward(self, hidden_states, memory=None, padding_mask=None, states=None):
-        """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the new memory or None."""
+        """Hidden states and memory, both (B, T, C) -> the sub-layer's output, and the updated memory or None."""
         gated = self.gate(self.input_dropout(hidden_states))
         if padding_mask is not None:
             gated = gated * padding_mask
@@ -65,7 +65,7 @@ class GdlfEncoderLayer(ResidualLayer):
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden_states, memory=None, padding_mask=None):
-        """Hidden states and memory, both (B, S, C) -> the same, of this layer."""
+        """Hidden states and memory, both (B, S, C) -> the same after this layer."""
         read = self._read(hidden_states, self.convolution_norm)
         outputs, memory = self.convolution(read, memory, padding_mask)
         hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
@@ -74,7 +74,7 @@ class GdlfEncoderLayer(ResidualLayer):
 
 
 class GdlfDecoderLayer(ResidualLayer):
-    """As the encoder's, but causal, and with attention to the source between convolution and feed-forward network."""
+    """Like the encoder's layer, but causal, and with attention to the source before the feed-forward network."""
 
     def __init__(self, config: GdlfConfig, layer_index: int):
         super().__init__(config)
@@ -91,7 +91,7 @@ class GdlfDecoderLayer(ResidualLayer):
     def forward(
         self, hidden_states, memory, source, source_mask=None, padding_mask=None, past_key_values=None, **kwargs
     ):
-        """Hidden states and memory, both (R, T, C), of R = B · beams rows; source (B, S, C) -> the first two, anew."""
+        """Hidden states and memory, both (R, T, C), R = B · beams; source (B, S, C) -> the first two, updated."""
         states = None
         if past_key_values is not None:
             states = past_key_values.self_attention_cache.layers[self.layer_index].states
@@ -108,14 +108,14 @@ class GdlfDecoderLayer(ResidualLayer):
 
 
 class GdlfPreTrainedModel(SummarizationPreTrainedModel):
-    """What transformers asks of GDLF's models."""
+    """Base of the GDLF models."""
 
     config_class = GdlfConfig
     _no_split_modules = ["GdlfEncoderLayer", "GdlfDecoderLayer"]
 
 
 class GdlfEncoder(GdlfPreTrainedModel):
-    """Words and their tags to one representation a position, fused from all layers."""
+    """Maps words and their tags to one representation per position, fused from all layers."""
 
     _can_record_outputs = {"hidden_states": GdlfEncoderLayer}
 
@@ -139,7 +139,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
-    # hidden_states[-1] is the last layer's output, which the fused one does not replace
+    # hidden_states[-1] stays the last layer's output, which the fused one must not replace
     @merge_with_config_defaults
     @capture_outputs(tie_last_hidden_states=False)
     def forward(self, input_ids=None, attention_mask=None, tag_ids=None, inputs_embeds=None, **kwargs):
@@ -162,15 +162,15 @@ class GdlfEncoder(GdlfPreTrainedModel):
             return math.sqrt(self.config.d_model) * words + positions
         if tag_ids is None:
             raise ValueError(
-                f"this model was built with `tags={self.config.tags}` and needs `tag_ids` beside `input_ids`: use its "
-                "processor (`AutoProcessor`), or build it with `tags=none`"
+                f'a model with `tags="{self.config.tags}"` needs `tag_ids` in addition to `input_ids`: use its '
+                'processor (`AutoProcessor`), or build the model with `tags="none"`'
             )
         tagged = torch.cat((words, self.embed_tags(tag_ids)), dim=-1)
         return self.tag_norm(self.tag_projection(tagged)) + positions
 
 
 class GdlfDecoder(GdlfPreTrainedModel):
-    """The summary so far to one representation a position, attending to the fused source."""
+    """Maps the summary so far to one representation per position, attending to the fused source."""
 
     _can_record_outputs = {
         "hidden_states": GdlfDecoderLayer,
@@ -231,7 +231,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
 
 
 class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
-    """Encoder and decoder, which share their embedding."""
+    """GDLF's encoder and decoder, which share their embedding."""
 
     source_inputs = ("tag_ids",)
     _tied_weights_keys = {
@@ -249,7 +249,7 @@ class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
 
 
 class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditionalGeneration):
-    """GDLF with its output layer, which shares the embedding's matrix."""
+    """GDLF with its output layer, which shares the embedding matrix."""
 
     _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
 
@@ -276,17 +276,17 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
         num_items_in_batch=None,
         **kwargs,
     ):
-        """Source and summary so far to scores of the next subword, and to the loss where labels are given.
+        """Compute the scores of the next subword and, if labels are given, the loss.
 
         Args:
             input_ids, attention_mask, tag_ids: (B, S); tag_ids only for a model with tags.
             decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
-            encoder_outputs: the encoder's, to go on from.
+            encoder_outputs: the encoder's output, to reuse it.
             labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: target tokens that the loss is divided by; else those of `labels`.
+            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
 
         Returns:
-            SummarizationOutput: logits (R, T, V); loss and loss_parts when labels are given.
+            SummarizationOutput: logits (R, T, V); loss and loss_parts if labels are given.
 
         Raises:
             ValueError: a label is outside the vocabulary, or `tag_ids` are missing.

@@ -4,7 +4,7 @@ import inspect
 import types
 
 from huggingface_hub.utils import tqdm
-from transformers import Pipeline
+from transformers import BatchEncoding, Pipeline
 from transformers.utils import logging
 
 from .text_cleaning import readable
@@ -24,7 +24,7 @@ class SummarizationPipeline(Pipeline):
     - anything else goes to `generate`.
 
     Returns:
-        `[{"summary_text": …}]`, one a text and a returned sequence; for a generator, an iterator over them.
+        A list of `{"summary_text"}`, one a text and a returned sequence; for a generator, an iterator over them.
     """
 
     # a checkpoint without a processor has its tokenizer instead
@@ -75,15 +75,14 @@ class SummarizationPipeline(Pipeline):
     def preprocess(self, document, truncation=True):
         if not isinstance(document, str):
             raise TypeError(f"a document must be a string, but got {type(document).__name__}: {document!r:.80}")
-        document = self._prefix() + readable(document)
         limit = self._source_limit()
-        length = self._source_length(document)
+        inputs, length = self._read(self._prefix() + document, limit)
         if limit is not None and length > limit:
             message = f"the document has {length} tokens, of which the model reads {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
             logger.warning(f"{message}: the last {length - limit} ({1 - limit / length:.0%}) were cut")
-        return self._reader(document, return_tensors="pt", truncation=True, max_length=limit)
+        return inputs
 
     def _prefix(self) -> str:
         """What a model such as T5 wants before a text, as its config says."""
@@ -91,11 +90,22 @@ class SummarizationPipeline(Pipeline):
         settings = getattr(self.model.config, "task_specific_params", None) or {}
         return prefix or settings.get("summarization", {}).get("prefix") or ""
 
-    def _source_length(self, document: str) -> int:
-        if self.processor is None:
-            return len(self.tokenizer(document, verbose=False)["input_ids"])
-        # a processor ends a text with one token, whatever its tokenizer would add
-        return len(self.tokenizer(document, add_special_tokens=False, verbose=False)["input_ids"]) + 1
+    def _read(self, document: str, limit: int | None):
+        """The model's inputs, cut to `limit` tokens, and how many there were before."""
+        if hasattr(self.processor, "source_features"):
+            inputs = self.processor(document, return_tensors="pt", max_length=limit, return_lengths=True)
+            return inputs, inputs.pop("lengths").item()
+        cuts = limit is not None
+        # what is cut off comes along, so that it is counted without tokenizing twice
+        encoded = self.tokenizer(
+            [readable(document)], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
+        )
+        kept, *overflow = encoded["input_ids"]
+        special = self.tokenizer.num_special_tokens_to_add()
+        # a tokenizer in Python counts what it cuts off, the others give it as further rows
+        length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
+        fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
+        return BatchEncoding(fields, tensor_type="pt"), length
 
     def _source_limit(self) -> int | None:
         limits = [

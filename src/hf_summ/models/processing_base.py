@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from transformers import BatchFeature, ProcessorMixin
+from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
 from .text_cleaning import readable
 from .text_padding import pad_features, source_padding_values
@@ -13,7 +13,7 @@ class SummarizationProcessor(ProcessorMixin):
     """Texts to the model's inputs, and its outputs to texts.
 
     An architecture's own processor names its settings as parameters of `__init__` and adds to `source_features` what
-    its model reads beside subwords.
+    its model reads beside subwords. Every text is cleaned, tokenized and cut here, once.
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
@@ -64,6 +64,7 @@ class SummarizationProcessor(ProcessorMixin):
         padding: bool | str | None = None,
         pad_to_multiple_of: int | None = None,
         return_tensors: str | None = None,
+        return_lengths: bool = False,
         show_progress: bool = False,
     ) -> BatchFeature:
         """Documents, summaries or both to model inputs.
@@ -75,6 +76,7 @@ class SummarizationProcessor(ProcessorMixin):
             max_length, max_target_length: in subwords; by default the processor's own.
             padding: as in `pad`; by default rows are padded when tensors are asked for.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
+            return_lengths: adds `lengths`: of each document, how many ids it has before it is cut.
             show_progress: a bar for what takes long.
 
         Raises:
@@ -84,12 +86,14 @@ class SummarizationProcessor(ProcessorMixin):
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
+        lengths = None
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
             features.update(self.source_features(_texts(text, "text"), length, show_progress))
+            lengths = features.pop("lengths")
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
-            labels = self._subwords(_texts(text_target, "text_target"))
+            labels = self._tokenize(_texts(text_target, "text_target"))["input_ids"]
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
         if padding is None:
@@ -97,19 +101,36 @@ class SummarizationProcessor(ProcessorMixin):
         if padding:
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
+        if return_lengths and lengths is not None:
+            features["lengths"] = lengths
         if single and return_tensors is None:
             features = {name: rows[0] for name, rows in features.items()}
         return BatchFeature(features, tensor_type=return_tensors)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords with the end token."""
-        input_ids = [self._end(row, length) for row in self._subwords(texts)]
-        return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
+        """What the model reads of each text, cut to `length` ids, and `lengths`: how many there were before.
+
+        Here rows of `input_ids` and `attention_mask`.
+
+        Args:
+            texts: the documents.
+            length: None does not cut.
+            show_progress: a bar for what takes long.
+        """
+        return self._source_rows(self._tokenize(texts)["input_ids"], length)
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100."""
+        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100.
+
+        Args:
+            features: one mapping a row, or one mapping of lists.
+            padding: True or `longest`, `max_length` (of the source), False.
+            max_length: the length for `max_length`.
+            pad_to_multiple_of: round lengths up to a multiple of this.
+            return_tensors: `pt`, or None for lists.
+        """
         return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
 
     def align(self, config) -> None:
@@ -124,9 +145,23 @@ class SummarizationProcessor(ProcessorMixin):
         """Token ids to a text; the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
 
-    def _subwords(self, texts: list[str]) -> list[list[int]]:
+    def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
+        """The tokenizer's `input_ids` of whole texts, without special tokens."""
         # a tokenizer warns of texts longer than its own model reads; ours says itself what is cut
-        return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)["input_ids"]
+        return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
+
+    def _source_rows(self, subwords: list[list[int]], length: int | None) -> dict[str, list]:
+        """`input_ids` cut to `length` with their special token, `attention_mask`, and `lengths` before the cut."""
+        input_ids = [self._source_row(row, length) for row in subwords]
+        return {
+            "input_ids": input_ids,
+            "attention_mask": [[1] * len(row) for row in input_ids],
+            "lengths": [len(row) + 1 for row in subwords],
+        }
+
+    def _source_row(self, row: list[int], length: int | None) -> list[int]:
+        """A document's subwords, cut, with its one special token."""
+        return self._end(row, length)
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

@@ -13,6 +13,7 @@ class CopyTransformerProcessor(SummarizationProcessor):
         tokenizer: a fast tokenizer; BERT's where the model is built on BERT.
         max_source_length: subwords that a document is cut to, `[CLS]` included.
         max_target_length: the same for a summary and its end token.
+        chat_template: transformers', which saves it; nothing here reads it.
     """
 
     def __init__(self, tokenizer, max_source_length=512, max_target_length=512, chat_template=None):
@@ -26,14 +27,6 @@ class CopyTransformerProcessor(SummarizationProcessor):
         tokenizer.split_special_tokens = True
         super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
 
-    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """Rows of `input_ids` and `attention_mask`, cut to `length` subwords, `[CLS]` included."""
-        first = self.tokenizer.cls_token_id
-        if first is None:
-            return super().source_features(texts, length, show_progress)
-        input_ids = [[first, *row[: None if length is None else length - 1]] for row in self._subwords(texts)]
-        return {"input_ids": input_ids, "attention_mask": [[1] * len(row) for row in input_ids]}
-
     def align(self, config) -> None:
         """Fit a fresh config to this processor: vocabulary, special tokens, and the mask of its language model.
 
@@ -43,6 +36,12 @@ class CopyTransformerProcessor(SummarizationProcessor):
         super().align(config)
         config.mask_token_id = self.tokenizer.mask_token_id
         config.check()
+
+    def _source_row(self, row: list[int], length: int | None) -> list[int]:
+        first = self.tokenizer.cls_token_id
+        if first is None:
+            return super()._source_row(row, length)
+        return [first, *row[: None if length is None else length - 1]]
 
 
 __all__ = ["CopyTransformerProcessor"]

@@ -29,6 +29,7 @@ class GdlfProcessor(SummarizationProcessor):
         tag_vocabulary: the words' tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: subwords that a document is cut to, its end token included.
         max_target_length: the same for a summary.
+        chat_template: transformers', which saves it; nothing here reads it.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class GdlfProcessor(SummarizationProcessor):
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
         """As the base's, and rows of `tag_ids`."""
-        features = super().source_features(texts, length, show_progress)
         if self.tags == "none":
-            return features
-        offsets = self.tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+            return super().source_features(texts, length, show_progress)
+        encoded = self._tokenize(texts, return_offsets_mapping=True)
+        features = self._source_rows(encoded["input_ids"], length)
         offsets = [
             without_leading_space(text, places[: len(row) - 1])
-            for text, places, row in zip(texts, offsets, features["input_ids"], strict=True)
+            for text, places, row in zip(texts, encoded["offset_mapping"], features["input_ids"], strict=True)
         ]
         read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
         ids = {tag: number for number, tag in enumerate(self.word_tags)}

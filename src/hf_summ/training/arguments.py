@@ -1,18 +1,26 @@
 """What a run can be told: dataclasses of flags, and `CONFIG.yaml [--flag value ...]` read into them."""
 
+import argparse
 import dataclasses
+import functools
 import json
 import types
 import typing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import yaml
 from transformers import HfArgumentParser, Seq2SeqTrainingArguments
+from transformers.hf_argparser import string_to_bool
 from transformers.integrations import is_tensorboard_available
 
-from hf_summ.common.messages import nearest
+from hf_summ.common.flags import flag, names, with_default
+from hf_summ.common.messages import nearest, unknown_choice
+from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.evaluation.rouge import ROUGE_MODES
+from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
 
@@ -20,75 +28,64 @@ from hf_summ.training.scores import FALLING, METRICS, score_names
 class ModelArguments:
     """Which model and processor, from a checkpoint or fresh."""
 
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "Checkpoint to start from: a folder or a Hub repository."}
+    model_name_or_path: str | None = flag(
+        "model", "checkpoint to start from: a folder or a Hub repository", unset="fresh weights"
     )
-    model_type: str | None = field(
-        default=None, metadata={"help": "Architecture of a model with fresh weights, for example gdlf or bart."}
+    model_type: str | None = flag(
+        "model", "architecture of a model with fresh weights, such as gdlf or bart", unset="the checkpoint's"
     )
-    config_name: str | None = field(
-        default=None, metadata={"help": "Folder or repository whose config.json shapes the fresh model."}
+    config_name: str | None = flag(
+        "model", "folder or repository whose config.json shapes the fresh model", unset="the defaults of model_type"
     )
-    tokenizer_name: str | None = field(
-        default=None, metadata={"help": "Processor or tokenizer: a folder or a Hub repository."}
+    tokenizer_name: str | None = flag(
+        "model", "processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
     )
-    config_overrides: list[str] = field(
-        default_factory=list,
-        metadata={"action": "extend", "help": "Config value as key=JSON, dotted keys allowed; repeatable."},
+    config_overrides: dict[str, Any] = flag(
+        "model",
+        "values of the model's configuration as key=JSON, dotted keys allowed; repeatable",
+        default={},
+        unset="none",
+        action=MergeOverrides,
+        nargs="+",
     )
-    cache_dir: str | None = field(default=None, metadata={"help": "Where downloads and prepared data are kept."})
-    model_revision: str = field(default="main", metadata={"help": "Branch, tag or commit of the checkpoint."})
-    token: str | None = field(default=None, metadata={"help": "Hub token for private repositories."})
-    trust_remote_code: bool = field(default=False, metadata={"help": "Run code that comes with a Hub repository."})
-    resize_position_embeddings: bool | None = field(
-        default=None, metadata={"help": "Enlarge learned positions to max_source_length (unset: do, and say so)."}
+    cache_dir: str | None = flag(
+        "reporting decoding", "folder of downloads and prepared data", unset="that of Hugging Face's libraries"
+    )
+    model_revision: str = flag("model", "branch, tag or commit of the checkpoint", default="main")
+    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN or the one logged in with")
+    trust_remote_code: bool = flag("model decoding", "run code that comes with a Hub repository", default=False)
+    resize_position_embeddings: bool | None = flag(
+        "model", "enlarge learned positions to max_source_length", unset="where needed, with a warning"
     )
 
 
 @dataclass
 class DataArguments:
-    """Which corpus, and how it is cut."""
+    """How the corpus is cut and prepared."""
 
-    dataset_name: str | None = field(default=None, metadata={"help": "Data set on the Hub, or a folder."})
-    dataset_config_name: str | None = field(default=None, metadata={"help": "Configuration of that data set."})
-    train_file: str | None = field(default=None, metadata={"help": "json, jsonl, csv (.gz too) or aligned pair."})
-    validation_file: str | None = field(default=None, metadata={"help": "The same, for validation."})
-    test_file: str | None = field(default=None, metadata={"help": "The same, for prediction."})
-    text_column: str | None = field(default=None, metadata={"help": "Column of the documents (unset: guessed)."})
-    summary_column: str | None = field(default=None, metadata={"help": "Column of the summaries (unset: guessed)."})
-    data_format: str | None = field(
-        default=None,
-        metadata={
-            "help": "How a data set was distributed: gigaword, lcsts, multi_news, duc, newsroom or cnn_dm; the files "
-            "may then be folders (unset: by the file's ending)."
-        },
+    max_source_length: int | None = flag(
+        "training decoding", "tokens of a document that are kept", unset="the processor's own, or 1024"
     )
-    min_score: int | None = field(
-        default=None, metadata={"help": "lcsts: leave out pairs that were scored lower, 1 to 5 (unset: 3)."}
+    max_target_length: int | None = flag(
+        "training decoding", "tokens of a summary that are kept in training", unset="the processor's own, or 128"
     )
-    density_bin: str | None = field(
-        default=None, metadata={"help": "newsroom: abstractive, mixed or extractive rows only (unset: all)."}
+    val_max_target_length: int | None = flag(
+        "training decoding",
+        "the same for validation and test, and how long summaries are generated",
+        unset="max_target_length",
     )
-    max_source_length: int | None = field(
-        default=None, metadata={"help": "Source tokens kept (unset: the processor's own, or 1024)."}
-    )
-    max_target_length: int | None = field(
-        default=None, metadata={"help": "Summary tokens kept in training (unset: the processor's own, or 128)."}
-    )
-    val_max_target_length: int | None = field(
-        default=None, metadata={"help": "The same for validation and test, and how long summaries are generated."}
-    )
-    max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first n documents only."})
-    max_eval_samples: int | None = field(default=None, metadata={"help": "Validate on the first n only."})
-    max_predict_samples: int | None = field(default=None, metadata={"help": "Predict the first n only."})
-    source_prefix: str = field(default="", metadata={"help": "Put before each document, as T5 wants it."})
-    ignore_pad_token_for_loss: bool = field(default=True, metadata={"help": "No loss on padding."})
-    pad_to_max_length: bool = field(default=False, metadata={"help": "Pad all batches to the maximum lengths."})
-    preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that prepare data."})
-    overwrite_cache: bool = field(default=False, metadata={"help": "Prepare the data again."})
-    language: str = field(
+    max_train_samples: int | None = flag("training", "train on the first n documents alone", unset="all")
+    max_eval_samples: int | None = flag("training", "validate on the first n documents alone", unset="all")
+    max_predict_samples: int | None = flag("decoding", "predict the first n documents alone", unset="all")
+    source_prefix: str = flag("training decoding", "put before each document, as T5 wants it", default="", unset="none")
+    ignore_pad_token_for_loss: bool = flag("training decoding", "no loss on padding", default=True)
+    pad_to_max_length: bool = flag("training decoding", "pad all batches to the maximum lengths", default=False)
+    preprocessing_num_workers: int | None = flag("reporting decoding", "processes that prepare data", unset="1")
+    overwrite_cache: bool = flag("reporting decoding", "prepare the data again", default=False)
+    language: str = flag(
+        "training decoding",
+        "ISO 639 code of the summaries' language, for the metrics' words and sentences",
         default="en",
-        metadata={"help": "ISO 639 code of the summaries' language, for the metrics' words and sentences."},
     )
 
     def __post_init__(self):
@@ -97,35 +94,42 @@ class DataArguments:
         _check_at_least(2, self, "max_source_length", "max_target_length", "val_max_target_length")
 
 
+def _generation_flag(help: str) -> Any:
+    """A flag of decoding, which training has too: it chooses checkpoints by summaries and saves how they are made."""
+    return flag("training decoding", help, unset="the model's own")
+
+
 @dataclass
 class GenerationArguments:
     """How summaries are decoded; what is given is written into generation_config.json."""
 
-    num_beams: int | None = field(default=None, metadata={"help": "Beams (1: greedy)."})
-    length_penalty: float | None = field(default=None, metadata={"help": "Score / length ** this; above 0: longer."})
-    early_stopping: bool | None = field(default=None, metadata={"help": "Stop at num_beams finished candidates."})
-    no_repeat_ngram_size: int | None = field(default=None, metadata={"help": "No n-gram of tokens occurs twice."})
-    no_repeat_word_ngram_size: int | None = field(default=None, metadata={"help": "No n-gram of words twice."})
-    min_new_tokens: int | None = field(default=None, metadata={"help": "Tokens at least."})
-    min_new_words: int | None = field(default=None, metadata={"help": "Words at least."})
-    max_new_tokens: int | None = field(default=None, metadata={"help": "Tokens at most."})
-    gnmt_length_penalty: float | None = field(default=None, metadata={"help": "Score / ((5 + n) / 6) ** this."})
-    coverage_penalty: float | None = field(
-        default=None, metadata={"help": "Takes this off a beam's score for each source position copied from twice."}
+    num_beams: int | None = _generation_flag("beams; 1 is greedy")
+    length_penalty: float | None = _generation_flag("score / length ** this; above 0 favours longer summaries")
+    early_stopping: bool | None = _generation_flag("stop at num_beams finished candidates")
+    no_repeat_ngram_size: int | None = _generation_flag("no n-gram of so many tokens occurs twice")
+    no_repeat_word_ngram_size: int | None = _generation_flag("no n-gram of so many words occurs twice")
+    min_new_tokens: int | None = _generation_flag("tokens that a summary has at least")
+    min_new_words: int | None = _generation_flag("words that a summary has at least")
+    max_new_tokens: int | None = _generation_flag("tokens that a summary has at most")
+    gnmt_length_penalty: float | None = _generation_flag("score / ((5 + n) / 6) ** this, for n tokens")
+    coverage_penalty: float | None = _generation_flag(
+        "taken off a beam's score for each source position that is copied from again"
     )
-    lm_rejected_factor: float | None = field(
-        default=None, metadata={"help": "What the masked language model finds unlikely is multiplied by this (0 to 1)."}
+    lm_rejected_factor: float | None = _generation_flag(
+        "multiplies the probability of tokens that the masked language model finds unlikely, 0 to 1"
     )
-    lm_accepted_factor: float | None = field(
-        default=None, metadata={"help": "What the masked language model finds likely is multiplied by this (from 1)."}
+    lm_accepted_factor: float | None = _generation_flag(
+        "multiplies the probability of tokens that the masked language model finds likely, from 1"
     )
-    lm_percentile: float | None = field(default=None, metadata={"help": "Percentile above which it likes a token."})
-    lm_top_tokens: int | None = field(default=None, metadata={"help": "How many likeliest tokens it looks at."})
-    repetition_penalty: float | None = field(default=None, metadata={"help": "Above 1: repeated tokens are dear."})
-    do_sample: bool | None = field(default=None, metadata={"help": "Sample instead of searching."})
-    temperature: float | None = field(default=None, metadata={"help": "Sampling temperature."})
-    top_k: int | None = field(default=None, metadata={"help": "Sample among the k likeliest."})
-    top_p: float | None = field(default=None, metadata={"help": "Sample among those that hold this probability."})
+    lm_percentile: float | None = _generation_flag("percentile above which the masked language model accepts a token")
+    lm_top_tokens: int | None = _generation_flag(
+        "so many of the likeliest tokens are shown to the masked language model"
+    )
+    repetition_penalty: float | None = _generation_flag("above 1 makes tokens that occurred less likely")
+    do_sample: bool | None = _generation_flag("sample instead of searching")
+    temperature: float | None = _generation_flag("temperature of sampling")
+    top_k: int | None = _generation_flag("sample among the k likeliest tokens")
+    top_p: float | None = _generation_flag("sample among the likeliest tokens that hold this probability together")
 
     def __post_init__(self):
         _check_at_least(1, self, "num_beams")
@@ -142,57 +146,72 @@ class GenerationArguments:
 class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     """transformers' own flags with defaults that suit summarization, and what is missing there."""
 
-    predict_with_generate: bool = field(default=True, metadata={"help": "Generate summaries and score them."})
-    report_to: list[str] | None = field(
-        default=None, metadata={"help": "Where to log (unset: tensorboard when installed, else nowhere)."}
+    # what transformers' own flags decide, where that is not the training alone
+    KINDS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("bf16", "fp16", "bf16_full_eval", "fp16_full_eval", "use_cpu", "seed"), "training decoding"),
+        **dict.fromkeys(("per_device_eval_batch_size",), "training decoding"),
+        **dict.fromkeys(("do_train", "do_eval", "do_predict", "output_dir", "run_name"), "reporting"),
+        **dict.fromkeys(("logging_steps", "logging_strategy", "log_level", "disable_tqdm"), "reporting"),
+        **dict.fromkeys(("save_total_limit", "dataloader_num_workers"), "reporting"),
+        **dict.fromkeys(("push_to_hub", "hub_model_id", "resume_from_checkpoint"), "reporting single"),
+        "hub_token": "secret",
+    }
+
+    predict_with_generate: bool = flag("training", "generate summaries and score them", default=True)
+    report_to: list[str] | None = flag(
+        "reporting", "where to log", unset="tensorboard where it is installed, else nowhere"
     )
-    restore_callback_states_from_checkpoint: bool = field(
-        default=True, metadata={"help": "Early stopping goes on counting after a resume."}
+    restore_callback_states_from_checkpoint: bool = flag(
+        "training", "early stopping goes on counting after a resume", default=True
     )
-    logging_nan_inf_filter: bool = field(
-        default=False, metadata={"help": "Hide losses that are not finite; off, as such a loss stops the run."}
+    logging_nan_inf_filter: bool = flag(
+        "training", "hide losses that are not finite, where such a loss would stop the run", default=False
     )
-    metrics: list[str] = field(
-        default_factory=lambda: ["rouge"],
-        metadata={"help": "Scores of the generated summaries: rouge, bleu, novelty; one or several."},
+    metrics: list[str] = flag(
+        "training", "scores of the generated summaries: rouge, bleu, novelty; one or several", default=["rouge"]
     )
-    rouge_mode: typing.Literal["rouge_score", "rouge155"] = field(
+    rouge_mode: typing.Literal["rouge_score", "rouge155"] = flag(
+        "training",
+        "ROUGE of Google's rouge-score, or as the Perl script ROUGE-1.5.5 computes it",
         default="rouge_score",
-        metadata={"help": "ROUGE of Google's rouge-score, or as the Perl script ROUGE-1.5.5 computes it."},
     )
-    optimizer: typing.Literal["adam", "adadelta"] | None = field(
-        default=None, metadata={"help": "adam or adadelta (unset: transformers' --optim)."}
+    optimizer: typing.Literal["adam", "adadelta"] | None = flag(
+        "training", "adam or adadelta", unset="transformers' --optim"
     )
-    adadelta_rho: float = field(default=0.95, metadata={"help": "Adadelta's decay."})
-    learning_rates: list[str] = field(
-        default_factory=list,
-        metadata={"action": "extend", "help": "regex=rate: parameters with a rate of their own; the last match wins."},
+    adadelta_rho: float = flag("training", "decay of Adadelta", default=0.95)
+    learning_rates: list[str] = flag(
+        "training",
+        "regex=rate: a rate for the parameters whose names match; the last match counts; repeatable",
+        default=[],
+        unset="one rate for all",
+        action="extend",
     )
-    schedule: typing.Literal["noam", "cosine"] | None = field(
-        default=None, metadata={"help": "noam or cosine (unset: transformers' --lr_scheduler_type)."}
+    schedule: typing.Literal["noam", "cosine"] | None = flag(
+        "training", "noam or cosine", unset="transformers' --lr_scheduler_type"
     )
-    schedule_period: int | None = field(
-        default=None, metadata={"help": "Updates from one cosine restart to the next (unset: all after warm-up)."}
+    schedule_period: int | None = flag(
+        "training", "updates from one restart of the cosine schedule to the next", unset="all after warm-up"
     )
-    minimum_learning_rate: float = field(default=0.0, metadata={"help": "Where the cosine schedule comes down to."})
-    noam_scale: float = field(default=1.0, metadata={"help": "Factor of the Noam schedule; replaces learning_rate."})
-    train_tokens_per_batch: int | None = field(
-        default=None,
-        metadata={
-            "help": "Source + target tokens, padding counted, per device and batch (unset: batches in examples)."
-        },
+    minimum_learning_rate: float = flag("training", "rate that the cosine schedule comes down to", default=0.0)
+    noam_scale: float = flag("training", "factor of the Noam schedule, which replaces learning_rate", default=1.0)
+    train_tokens_per_batch: int | None = flag(
+        "training",
+        "tokens of source and target, padding counted, in a device's batch",
+        unset="batches of per_device_train_batch_size examples",
     )
-    eval_tokens_per_batch: int | None = field(
-        default=None, metadata={"help": "The same for evaluation and prediction."}
+    eval_tokens_per_batch: int | None = flag(
+        "training decoding",
+        "the same for evaluation and prediction",
+        unset="batches of per_device_eval_batch_size examples",
     )
-    early_stopping_patience: int | None = field(
-        default=None, metadata={"help": "Stop after so many evaluations without a better metric_for_best_model."}
+    early_stopping_patience: int | None = flag(
+        "training", "stop after so many evaluations without a better metric_for_best_model", unset="never"
     )
-    early_stopping_threshold: float = field(default=0.0, metadata={"help": "What counts as better."})
-    lead_sentences: int | None = field(
-        default=None, metadata={"help": "Score the first n sentences of each document beside the model."}
+    early_stopping_threshold: float = flag("training", "what a metric has to gain to count as better", default=0.0)
+    lead_sentences: int | None = flag(
+        "reporting", "score the first n sentences of each document beside the model", unset="no such row"
     )
-    show_summaries: int = field(default=0, metadata={"help": "Print n summaries beside their references at the end."})
+    show_summaries: int = flag("reporting", "print n summaries beside their references at the end", default=0)
 
     def __post_init__(self):
         self.has_output_dir = self.output_dir is not None
@@ -210,8 +229,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     def _check_metrics(self):
         for metric in self.metrics:
             if metric not in METRICS:
-                hint = nearest(metric, METRICS) or f"; choose of {', '.join(METRICS)}"
-                raise ValueError(f"--metrics {metric}: there is no such metric{hint}")
+                raise ValueError(unknown_choice("--metrics", metric, METRICS))
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:
@@ -231,7 +249,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         """Raises ValueError for a score that the run does not compute, and for a name that is a slip of the pen."""
         name = self.metric_for_best_model.removeprefix("eval_")
         told = f"--metric_for_best_model {self.metric_for_best_model}"
-        ways = [(metric, mode) for metric in METRICS for mode in ("rouge_score", "rouge155")]
+        ways = [(metric, mode) for metric in METRICS for mode in ROUGE_MODES]
         known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
         computing = [way for way in ways if name in score_names(*way)]
         if not computing:
@@ -254,19 +272,32 @@ class RunArguments:
     """All that one run was told."""
 
     model: ModelArguments
+    corpus: Corpus
     data: DataArguments
     generation: GenerationArguments
     training: SummarizationTrainingArguments
 
 
-class _Parser(HfArgumentParser):
-    """HfArgumentParser that raises instead of printing the usage of three hundred flags."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
+# all that can be told, in the order of `RunArguments`
+GROUPS = (ModelArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
 
 
-def parse_arguments(argv: list[str]) -> RunArguments:
+@functools.cache
+def flag_kinds() -> Mapping[str, frozenset[str]]:
+    """Every flag with the kinds of what it decides, of `hf_summ.common.flags.KINDS`."""
+    theirs = {name: frozenset(kinds.split()) for name, kinds in SummarizationTrainingArguments.KINDS.items()}
+    fields = [field for group in GROUPS for field in dataclasses.fields(group) if field.init]
+    return {
+        field.name: field.metadata.get("kinds") or theirs.get(field.name, frozenset({"training"})) for field in fields
+    }
+
+
+def flags_of(*kinds: str) -> frozenset[str]:
+    """The names of the flags that are of one of the kinds."""
+    return frozenset(name for name, found in flag_kinds().items() if found & set(kinds))
+
+
+def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """Reads `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or flags alone; flags win over the file.
 
     Flags that name corpus files put aside a data set that the file names, and the other way round.
@@ -274,48 +305,138 @@ def parse_arguments(argv: list[str]) -> RunArguments:
     Raises:
         ValueError: a file that cannot be read, a key or flag that does not exist (the nearest is named), a wrong value.
     """
-    parser = _Parser(
-        (ModelArguments, DataArguments, GenerationArguments, SummarizationTrainingArguments),
-        prog="run_summarization.py",
-        usage="%(prog)s CONFIG.yaml [--flag value ...]",
-        allow_abbrev=False,
-    )
-    flags = [_switched_off(token) for token in argv]
-    from_file: list[str] = []
-    if flags and not flags[0].startswith("-"):
-        path = flags.pop(0)
-        from_file = _file_tokens(path, _without_replaced_data(read_config_file(path), flags))
-        try:
-            parser.parse_known_args(from_file)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-    *parsed, unknown = parser.parse_args_into_dataclasses(
-        from_file + flags, return_remaining_strings=True, look_for_args_file=False
-    )
-    if unknown:
-        raise ValueError(_unknown_flags(unknown))
-    return RunArguments(*parsed)
+    if not argv or argv[0].startswith("-"):
+        return make_arguments(parse_flags(argv))
+    from_file, flags = read_settings(argv[0]), parse_flags(argv[1:])
+    return make_arguments(merged(_without_replaced_data(from_file, flags), flags))
 
 
-def _without_replaced_data(content: dict[str, Any], flags: list[str]) -> dict[str, Any]:
-    """A file's entries without those of its data, columns and format included, where flags name other data."""
-    given = {flag.removeprefix("--").partition("=")[0].replace("-", "_") for flag in flags}
-    files, hub = {"train_file", "validation_file", "test_file"}, {"dataset_name", "dataset_config_name"}
-    reading = {"text_column", "summary_column", "data_format", "min_score", "density_bin"}
-    replaced: set[str] = set()
-    if given & files and content.keys() & hub:
-        replaced = hub | reading
-    elif "dataset_name" in given:
-        replaced = files | hub | reading
-    return {key: value for key, value in content.items() if key not in replaced}
-
-
-def read_config_file(path: str) -> dict[str, Any]:
-    """A YAML or JSON mapping of flags.
+def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
+    """The arguments of a run by its settings, see `read_settings`; those that are None are not given.
 
     Raises:
-        ValueError: no such file, another ending, not readable as YAML or JSON, or not a mapping.
+        ValueError: settings that do not go together.
     """
+    given = {name: value for name, value in settings.items() if value is not None}
+    groups = [group(**{name: given[name] for name in names(group) if name in given}) for group in GROUPS]
+    return RunArguments(*typing.cast(list[Any], groups))
+
+
+def read_settings(path: str) -> dict[str, Any]:
+    """A YAML or JSON file of flags as settings: each flag that it names with the value that the command line gives it.
+
+    Raises:
+        ValueError: no such file, another ending, not readable as YAML or JSON, not a mapping, a key that is not a
+            flag, or a wrong value.
+    """
+    content = _read_mapping(path)
+    try:
+        return settings_of(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a mapping as a file has it; null, which takes a setting away, stays None.
+
+    Raises:
+        ValueError: a key that is not a flag (the nearest is named), or a wrong value.
+    """
+    settings: dict[str, Any] = {}
+    tokens: list[str] = []
+    for name, value in content.items():
+        if name not in flag_kinds():
+            raise ValueError(f"there is no key {name!r}{nearest(str(name), flag_kinds())}")
+        if value is None or value == []:
+            settings[name] = None
+        elif name == "config_overrides" and isinstance(value, dict):
+            settings[name] = dict(value)
+        else:
+            tokens += _tokens(name, value)
+    return settings | parse_flags(tokens)
+
+
+def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
+    """Settings of a command line: those flags alone that are given, converted and checked one by one.
+
+    `null` takes away a flag that need not have a value.
+
+    Raises:
+        ValueError: a flag that does not exist (the nearest is named), a value without a flag, or a wrong one.
+    """
+    found, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
+    if unknown:
+        raise ValueError(_unknown_flags(unknown))
+    return vars(found)
+
+
+def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings over settings, the later over the earlier; those of flags that can be repeated are added to."""
+    settings: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            before = settings.get(name)
+            if before and value is not None and name == "config_overrides":
+                value = {**before, **value}
+            elif before and value is not None and name in _extended():
+                value = [*before, *value]
+            settings[name] = value
+    return settings
+
+
+class _Parser(HfArgumentParser):
+    """HfArgumentParser that gives back given flags alone, and raises instead of printing three hundred flags' usage."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+    def add_argument(self, *names: str, kinds: Collection[str] = (), **settings: Any) -> argparse.Action:
+        """Adds a flag whose default stands in its help alone; the dataclasses have it."""
+        default = settings.get("default")
+        if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
+            settings["help"] = with_default(settings.get("help", ""), default)
+        if settings.get("type") is string_to_bool:
+            # transformers wants a value of those that are neither on nor off by default
+            settings |= {"nargs": "?", "const": True}
+        if settings.get("action") is MergeOverrides:
+            del settings["type"]
+        elif default is None and settings.get("nargs") != "+" and "type" in settings:
+            settings["type"] = _or_null(settings["type"])
+        return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
+
+
+@functools.cache
+def _parser() -> _Parser:
+    usage = "%(prog)s CONFIG.yaml [--flag value ...]"
+    return _Parser(GROUPS, prog="run_summarization.py", usage=usage, allow_abbrev=False)
+
+
+def _or_null(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    @functools.wraps(kind, updated=())
+    def read(text: str) -> Any:
+        return None if text == "null" else kind(text)
+
+    return read
+
+
+@functools.cache
+def _extended() -> frozenset[str]:
+    fields = [field for group in GROUPS for field in dataclasses.fields(group)]
+    return frozenset(field.name for field in fields if field.metadata.get("action") == "extend")
+
+
+def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """A file's settings without those of its data, columns and format included, where flags name other data."""
+    files = {file_flag(split) for split in SPLITS}
+    replaced: set[str] = set()
+    if "dataset_name" in flags:
+        replaced = set(names(Corpus))
+    elif flags.keys() & files and "dataset_name" in settings:
+        replaced = set(names(Corpus)) - files
+    return {name: value for name, value in settings.items() if name not in replaced}
+
+
+def _read_mapping(path: str) -> dict[str, Any]:
     file = Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
         raise ValueError(f"{path}: the first argument is a .yaml or .json file; flags start with --")
@@ -331,41 +452,16 @@ def read_config_file(path: str) -> dict[str, Any]:
     return content
 
 
-def flag_names() -> dict[str, type]:
-    """Every flag with its type."""
-    groups = (ModelArguments, DataArguments, GenerationArguments, SummarizationTrainingArguments)
-    return {
-        name: kind
-        for group in groups
-        for name, kind in typing.get_type_hints(group).items()
-        if name in group.__dataclass_fields__ and group.__dataclass_fields__[name].init
-    }
-
-
-def _file_tokens(path: str, content: dict[str, Any]) -> list[str]:
-    """The file's entries as command line tokens, so that one parser converts and checks both."""
-    kinds = flag_names()
-    tokens = []
-    for key, value in content.items():
-        if key not in kinds:
-            raise ValueError(f"{path}: there is no key {key!r}{nearest(str(key), kinds)}")
-        if value is None:
-            continue
-        if key == "config_overrides" and isinstance(value, dict):
-            value = [f"{name}={json.dumps(item)}" for name, item in value.items()]
-        elif key == "learning_rates" and isinstance(value, dict):
-            value = [f"{name}={item}" for name, item in value.items()]
-        elif isinstance(value, dict):
-            value = json.dumps(value)
-        elif isinstance(value, bool) and not _is_boolean(kinds[key]):
-            # YAML reads a bare `no` as false, transformers spells "never" as no
-            value = "yes" if value else "no"
-        if isinstance(value, list):
-            if value:
-                tokens += [f"--{key}", *map(str, value)]
-        else:
-            tokens.append(f"--{key}={value}")
-    return tokens
+def _tokens(name: str, value: Any) -> list[str]:
+    """A file's entry as the command line has it, so that one parser converts and checks both."""
+    if name in _extended() and isinstance(value, dict):
+        value = [f"{key}={item}" for key, item in value.items()]
+    elif isinstance(value, dict):
+        value = json.dumps(value)
+    elif isinstance(value, bool) and not _is_boolean(name):
+        # YAML reads a bare `no` as false, transformers spells "never" as no
+        value = "yes" if value else "no"
+    return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
 
 
 def _check_at_least(least: int, arguments: Any, *names: str) -> None:
@@ -378,17 +474,21 @@ def _check_at_least(least: int, arguments: Any, *names: str) -> None:
 def _switched_off(token: str) -> str:
     """`--no_X` as `--X=false` for every boolean; the parser knows it for those only that are on by default."""
     name = token.replace("-", "_").removeprefix("__no_")
-    return f"--{name}=false" if token.startswith("--no") and _is_boolean(flag_names().get(name)) else token
+    return f"--{name}=false" if token.startswith("--no") and _is_boolean(name) else token
 
 
-def _is_boolean(kind: Any) -> bool:
+@functools.cache
+def _is_boolean(name: str) -> bool:
+    kind = next((typing.get_type_hints(group)[name] for group in GROUPS if name in names(group)), None)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     return kind is bool or (is_union and bool in typing.get_args(kind))
 
 
 def _unknown_flags(unknown: list[str]) -> str:
-    names = [token for token in unknown if token.startswith("--")]
-    if not names:
-        return f"{' '.join(unknown)}: belongs to no flag; the file with the settings comes first"
-    name = names[0].split("=")[0].lstrip("-").replace("-", "_")
-    return f"there is no flag --{name}{nearest(name, flag_names(), prefix='--')}"
+    flags = [token for token in unknown if token.startswith("--")]
+    if not flags:
+        is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
+        hint = "; the file with the settings comes first" if is_file else ""
+        return f"{' '.join(unknown)}: belongs to no flag{hint}"
+    name = flags[0].split("=")[0].lstrip("-").replace("-", "_")
+    return f"there is no flag --{name}{nearest(name, flag_kinds(), prefix='--')}"

@@ -24,7 +24,7 @@ from hf_summ.common.messages import nearest
 from hf_summ.models.processing_base import align_config
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
-from hf_summ.training.overrides import apply_overrides, parse_overrides, refusal
+from hf_summ.training.overrides import apply_overrides, refusal
 
 logger = logging.getLogger(__name__)
 
@@ -107,8 +107,10 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     else:
         config = AutoConfig.for_model(arguments.model_type)
     if not config.is_encoder_decoder:
-        raise ValueError(f"{config.model_type} is no encoder-decoder; this recipe trains seq2seq models such as bart")
-    overrides = parse_overrides(arguments.config_overrides)
+        raise ValueError(
+            f"{config.model_type} is not an encoder-decoder; this recipe trains seq2seq models such as bart"
+        )
+    overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
         overrides = _overrides_of_a_checkpoint(config, overrides)
     return apply_overrides(config, overrides)

@@ -1,20 +1,21 @@
 """Config values from the command line: `key=JSON`, with dotted keys into nested configs and lists."""
 
+import argparse
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
 from hf_summ.common.messages import nearest, one_line
 
-# written by to_dict, but none of the caller's business
-_BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
+# in a configuration's dictionary, but no choice of the caller's
+BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """`["key=JSON", ...]` as a mapping; what is no JSON is taken as a string, and of equal keys the last one wins.
+    """`["key=JSON", ...]` as a mapping; what is not JSON is taken as a string, and of equal keys the last one wins.
 
     Raises:
         ValueError: an item without `=` or without a key, or JSON that breaks off.
@@ -32,6 +33,23 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
             value = text
         overrides[key.strip()] = value
     return overrides
+
+
+class MergeOverrides(argparse.Action):
+    """Items `key=JSON` of a flag that may be repeated, as one mapping."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        """Puts the items over those that came before."""
+        before = getattr(namespace, self.dest, {})
+        setattr(namespace, self.dest, {**before, **parse_overrides(cast(list[str], values))})
+
+
+def override_item(key: str, value: Any) -> str:
+    """The item `key=JSON` that `parse_overrides` reads back as the value; a string is bare where it may be."""
+    is_word = isinstance(value, str) and not value.startswith(("[", "{", '"'))
+    if is_word and parse_overrides([f"{key}={value}"])[key] == value:
+        return f"{key}={value}"
+    return f"{key}={json.dumps(value, separators=(',', ':'))}"
 
 
 def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
@@ -66,7 +84,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
     for part in [*parents, last]:
         node_name = ".".join(done)
         if isinstance(node, dict):
-            names = [name for name in node if done or name not in _BOOKKEEPING]
+            names = [name for name in node if done or name not in BOOKKEEPING]
             if not done:
                 part = config.attribute_map.get(part, part)
             if part not in names:
@@ -78,7 +96,7 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
             if not part.isdigit() or int(part) >= len(node):
                 raise ValueError(
                     f"--config_overrides {key}: {node_name} is a list of {len(node)}; "
-                    f"{part!r} is no index from 0 to {len(node) - 1}"
+                    f"{part!r} is not an index from 0 to {len(node) - 1}"
                 )
             index = int(part)
         else:

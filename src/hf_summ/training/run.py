@@ -15,7 +15,7 @@ import transformers
 from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.common.messages import one_line
-from hf_summ.data import SummarizationCollator, load_corpus
+from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
@@ -54,21 +54,29 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     return metrics
 
 
-def console_main() -> int:
-    """`main` for a command line: what the user can mend is told in one line."""
+def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
+    """`main` for a command line: what the user can mend is told in one line, which begins with `prefix`.
+
+    Returns:
+        0 when it went well, 2 when something given to it cannot work, 1 when that showed later, 130 after Ctrl-C.
+    """
+    training = None
     try:
-        arguments = parse_arguments(sys.argv[1:])
+        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
         parts = set_up(arguments)
-    except (ValueError, OSError, ImportError) as error:
-        _tell(error)
-        return 2
-    try:
+        training = arguments.training
         run(arguments, parts)
-    except (ValueError, ImportError, FloatingPointError) as error:
-        if not _is_ours(error):
+    except KeyboardInterrupt:
+        if training is not None and training.do_train and training.process_index == 0:
+            # below the progress bar
+            print(f"\n{prefix}{_way_on(training)}", file=sys.stderr)
+        return 130
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        is_running = training is not None
+        if is_running and (isinstance(error, OSError) or not _is_ours(error)):
             raise
-        _tell(error)
-        return 1
+        print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
+        return 1 if is_running else 2
     end_processes()
     return 0
 
@@ -88,7 +96,8 @@ def set_up(arguments: RunArguments) -> Parts:
     checkpoint = _checkpoint_to_resume(training) if training.do_train else None
     scorer = _scorer(arguments)
     with training.main_process_first(desc="loading the corpus"):
-        corpus = _needed_splits(_load_corpus(arguments), arguments)
+        access = arguments.model.cache_dir, arguments.model.token, arguments.model.trust_remote_code
+        corpus = _needed_splits(arguments.corpus.load(*access), arguments)
     set_seed(training.seed)
     model, processor, lengths = build(arguments)
     check_patterns(model, rates)
@@ -143,8 +152,12 @@ def end_processes() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _tell(error: Exception) -> None:
-    print(f"error: {one_line(error)}", file=sys.stderr)
+def _way_on(training: SummarizationTrainingArguments) -> str:
+    """What becomes of a run that is interrupted."""
+    checkpoint = last_complete_checkpoint(training.output_dir)
+    if checkpoint is None:
+        return "interrupted before the first checkpoint: the same command starts anew"
+    return f"interrupted: the same command goes on from {checkpoint}"
 
 
 def _is_ours(error: Exception) -> bool:
@@ -159,25 +172,6 @@ def _set_up_logging(arguments: RunArguments) -> None:
     logging.getLogger("hf_summ").setLevel(logging.INFO if arguments.training.should_log else logging.ERROR)
     datasets.utils.logging.set_verbosity(level)
     transformers.utils.logging.set_verbosity(level)
-
-
-def _load_corpus(arguments: RunArguments) -> datasets.DatasetDict:
-    data, model = arguments.data, arguments.model
-    return load_corpus(
-        dataset_name=data.dataset_name,
-        dataset_config_name=data.dataset_config_name,
-        train_file=data.train_file,
-        validation_file=data.validation_file,
-        test_file=data.test_file,
-        text_column=data.text_column,
-        summary_column=data.summary_column,
-        cache_dir=model.cache_dir,
-        token=model.token,
-        trust_remote_code=model.trust_remote_code,
-        data_format=data.data_format,
-        min_score=data.min_score,
-        density_bin=data.density_bin,
-    )
 
 
 def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> datasets.DatasetDict:
@@ -303,8 +297,8 @@ def _publish(trainer: SummarizationTrainer, arguments: RunArguments) -> None:
     card = {"tasks": "summarization", "tags": ["summarization", "hf_summ"], "language": arguments.data.language}
     if arguments.model.model_name_or_path is not None:
         card["finetuned_from"] = arguments.model.model_name_or_path
-    if arguments.data.dataset_name is not None:
-        card |= {"dataset_tags": arguments.data.dataset_name, "dataset": arguments.data.dataset_name}
+    if arguments.corpus.dataset_name is not None:
+        card |= {"dataset_tags": arguments.corpus.dataset_name, "dataset": arguments.corpus.dataset_name}
     if arguments.training.push_to_hub:
         trainer.push_to_hub(**card)
     else:

@@ -9,8 +9,8 @@ from hf_summ.evaluation.bleu import MEASURES as BLEU_MEASURES
 from hf_summ.evaluation.bleu import tokenizer_for
 from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
 from hf_summ.evaluation.novelty import NGRAMS
-from hf_summ.evaluation.rouge import METRICS as ROUGE
-from hf_summ.evaluation.rouge155 import METRICS_155 as ROUGE_155
+from hf_summ.evaluation.rouge import ROUGE_TYPES
+from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.evaluation.words import split_words
 
 logger = logging.getLogger(__name__)
@@ -24,7 +24,7 @@ _NOVELTY_COLUMNS = (*(f"novel{n}" for n in NGRAMS), "copy_rate", "length")
 
 def score_names(metric: str, rouge_mode: str) -> tuple[str, ...]:
     """The scores that one of `METRICS` computes."""
-    rouge = ROUGE_155 if rouge_mode == "rouge155" else ROUGE
+    rouge = ROUGE155_TYPES if rouge_mode == "rouge155" else ROUGE_TYPES
     return {"rouge": rouge, "bleu": BLEU_MEASURES, "novelty": NOVELTY_MEASURES}[metric]
 
 
@@ -50,7 +50,7 @@ class Scorer:
         # all texts are gathered in each process already, so evaluate has nothing to exchange by files
         settings: dict[str, Any] = {"keep_in_memory": True, "cache_dir": cache_dir}
         makers = {
-            "rouge": lambda: Rouge(mode=rouge_mode, language=language, **settings),
+            "rouge": lambda: Rouge(rouge_mode=rouge_mode, language=language, **settings),
             "bleu": lambda: Bleu(tokenize=tokenizer_for(language), **settings),
             "novelty": lambda: Novelty(language=language, **settings),
         }

@@ -1,0 +1,46 @@
+"""Sphinx: MyST pages in Furo's dress, the API from the docstrings, flags from what declares them. Needs no network."""
+
+import os
+import sys
+from pathlib import Path
+
+# nothing here is on the Hub, and nothing that is imported may ask it
+os.environ["HF_HUB_OFFLINE"] = "1"
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+from hf_summ import __version__
+
+project = "hf_summ"
+author = "The hf_summ contributors"
+release = version = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "flag_tables", "public_names"]
+exclude_patterns = ["extensions"]
+html_theme = "furo"
+html_title = "hf_summ"
+html_static_path = ["static"]
+html_css_files = ["hf_summ.css"]
+html_show_sphinx = False
+html_show_copyright = False
+html_copy_source = False
+
+# `#heading` of any page can be linked to, and `make docs` fails where there is none
+myst_heading_anchors = 3
+
+# names in docstrings stand in single backticks: a link where there is something to link to, else code
+default_role = "py:obj"
+highlight_language = "text"
+nitpicky = True
+nitpick_ignore_regex = [
+    # code, values and parameters are in backticks too
+    ("py:obj", "(?s:.*)"),
+    # what other libraries document cannot be looked up without a network; ours has to be there
+    ("py:(class|exc|data)", r"(?!hf_summ\.).*"),
+]
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
+autodoc_typehints_format = "short"
+# a parameter a line where a signature does not fit into one
+python_maximum_signature_line_length = 88
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False

@@ -1,0 +1,64 @@
+"""Command line flags declared once, as fields of dataclasses with their help and what they affect."""
+
+import argparse
+import copy
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+# what a flag affects; it may have several kinds
+KINDS: Mapping[str, str] = {
+    "data": "which texts are read, and how",
+    "model": "how the model is built",
+    "training": "which weights training gives",
+    "decoding": "which summaries a trained model gives",
+    "reporting": "where a run writes, what it reports and how fast it is: neither weights nor summaries",
+    "single": "something specific to a single run, which others cannot share",
+    "secret": "the user's identity, which must not be written down",
+}
+
+
+def flag(kinds: str, help: str, default: Any = None, unset: str | None = None, **settings: Any) -> Any:
+    """A dataclass field that is a command line flag.
+
+    Its metadata are `kinds`, `help` (which ends with the default) and `settings`.
+
+    Args:
+        kinds: one or more of `KINDS`, separated by spaces.
+        help: what the flag is, without its default.
+        default: the default value; a list or a mapping is copied for each object.
+        unset: the default in words, if the value is None or does not explain itself.
+        settings: other settings for `ArgumentParser.add_argument`.
+
+    Raises:
+        ValueError: no kind or an unknown one, or a default of None without `unset`.
+    """
+    if not kinds.split() or not set(kinds.split()) <= KINDS.keys():
+        raise ValueError(f"`kinds` of the flag '{help}' is '{kinds}', but must be one or more of {', '.join(KINDS)}")
+    if default is None and unset is None:
+        raise ValueError(f"the flag '{help}' has no default: describe with `unset` what happens without it")
+    metadata = {"kinds": frozenset(kinds.split()), "help": with_default(help, unset or default), **settings}
+    if isinstance(default, list | dict):
+        return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def with_default(help: str, default: Any) -> str:
+    """A flag's help followed by its default."""
+    shown = " ".join(map(str, default)) if isinstance(default, list | tuple) else default
+    return f"{help} (default: {shown})"
+
+
+def add_flags(parser: argparse.ArgumentParser, declared: Any) -> None:
+    """Add the flags of a dataclass whose values are strings and numbers."""
+    hints = typing.get_type_hints(declared)
+    for field in dataclasses.fields(declared):
+        (kind,) = (member for member in typing.get_args(hints[field.name]) if member is not types.NoneType)
+        parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=field.metadata["help"])
+
+
+def names(declared: Any) -> tuple[str, ...]:
+    """The names of a dataclass's flags."""
+    return tuple(field.name for field in dataclasses.fields(declared))

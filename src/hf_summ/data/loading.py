@@ -1,0 +1,266 @@
+"""Loading the rows of a corpus: how they are checked first, and how they become a data set."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import datasets
+
+from hf_summ.data.columns import (
+    LIST_COLUMNS,
+    choose_columns,
+    feature_of,
+    kind_of_column,
+    kind_of_value,
+    says_something,
+    single_texts,
+    storable,
+    text_or_texts,
+)
+from hf_summ.data.corpora import SPLITS, Corpus, Reading
+from hf_summ.data.raw_formats import DataFormat, format_of
+from hf_summ.data.rows import ROW_FILES, kind_of_file
+
+logger = logging.getLogger(__name__)
+
+# number of lines that a warning about omitted rows lists
+_LINES_NAMED = 5
+
+
+def load_files(corpus: Corpus, cache_dir: str | None) -> datasets.DatasetDict:
+    """Load the rows of a corpus in files, all of which are checked before the first is converted.
+
+    Raises:
+        ValueError: as `Corpus.load`.
+    """
+    surveys = {split: survey(corpus, split) for split in corpus.files}
+    return datasets.DatasetDict({split: _convert(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
+
+
+def load_from_hub(
+    corpus: Corpus, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
+) -> datasets.DatasetDict:
+    """Load the rows of a data set on the Hub.
+
+    Raises:
+        ValueError, OSError: as `Corpus.load`.
+    """
+    name = str(corpus.dataset_name)
+    trust = {"trust_remote_code": True} if trust_remote_code else {}
+    loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
+    splits = [split for split in SPLITS if split in loaded]
+    if not splits:
+        raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")
+    parts = {}
+    for split in splits:
+        part, where = loaded[split], f"{name}, {split}"
+        if corpus.option() is not None:
+            part = _in_bin(part, where, corpus)
+        parts[split] = _name_columns(part, where, corpus)
+    return datasets.DatasetDict(parts)
+
+
+@dataclass
+class Survey:
+    """The result of checking all rows of a file.
+
+    Args:
+        name: the file as the user named it.
+        reading: how it is read and which rows are used.
+        paths: the file, the two of a pair, or all that make up the split.
+        document, summary: names of their columns in the file.
+        lists: whether these columns contain lists of texts.
+        kinds: the kinds of value in every column.
+        rows: number of rows.
+        blank: number of rows with a blank document or summary.
+        blank_places: places of the first of these.
+    """
+
+    name: str
+    reading: Reading
+    paths: tuple[Path, ...]
+    document: str = ""
+    summary: str = ""
+    lists: dict[str, bool] = field(default_factory=dict)
+    kinds: dict[str, set[str]] = field(default_factory=dict)
+    rows: int = 0
+    blank: int = 0
+    blank_places: list[str] = field(default_factory=list)
+
+    def look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
+        """Count a row.
+
+        Raises:
+            ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
+        """
+        self.rows += 1
+        is_whole = True
+        where = f"{self.name}, {place}"
+        for column in (self.document, self.summary):
+            value = text_or_texts(row, column, where)
+            if column == self.document and how.separate is not None and isinstance(value, str):
+                value = how.separate(value)
+            is_list = isinstance(value, list)
+            if value is not None and self.lists.setdefault(column, is_list) != is_list:
+                holds, hint = ("list", "join its parts into one text") if is_list else ("str", "make it a list of one")
+                raise ValueError(
+                    f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
+                )
+            is_whole = is_whole and says_something(value)
+        if not is_whole:
+            self.blank += 1
+            if len(self.blank_places) < _LINES_NAMED:
+                self.blank_places.append(place)
+        for name, value in row.items():
+            self.kinds.setdefault(name, set()).add(kind_of_value(value))
+
+
+def survey(corpus: Corpus, split: str) -> Survey:
+    """Check all rows of a split's file, so that a problem is reported with its line before any work starts.
+
+    Raises:
+        ValueError: as `Corpus.load`.
+    """
+    name, how, option = corpus.files[split], corpus.format, corpus.option()
+    surveyed = Survey(name, corpus, corpus.paths(split))
+    # other kinds of file have no column names of their own to choose from
+    has_names = len(surveyed.paths) == 1 and kind_of_file(surveyed.paths[0]) in ROW_FILES
+    columns = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
+    left_out = 0
+    for place, row in how.read(surveyed.paths, True):
+        where = f"{name}, {place}"
+        if not how.keeps(row, option, where):
+            left_out += 1
+            continue
+        if not surveyed.rows:
+            surveyed.document, surveyed.summary = choose_columns(list(row), *columns, where)
+        surveyed.look_at(place, row, how)
+    if not surveyed.rows and left_out:
+        raise ValueError(f"{name}: {_none_passes(left_out, corpus)}")
+    if not surveyed.rows:
+        raise ValueError(f"{name} has no rows: it must contain at least one document and its summary")
+    if surveyed.blank == surveyed.rows:
+        raise ValueError(f"{name}: all {surveyed.rows} rows have a blank document or summary")
+    if left_out:
+        logger.info(f"{name}: {surveyed.rows} of {surveyed.rows + left_out} rows are used, those {_passing(corpus)}")
+    return surveyed
+
+
+def _passing(reading: Reading) -> str:
+    option = reading.option()
+    return f"with a score of {option} or more" if reading.data_format == "lcsts" else f"in the density bin {option}"
+
+
+def _none_passes(rows: int, reading: Reading) -> str:
+    is_scored = reading.data_format == "lcsts"
+    hint = "lower `min_score`" if is_scored else "choose another `density_bin`, or none"
+    return f"none of the {rows} rows is one {_passing(reading)}: {hint}"
+
+
+def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Dataset:
+    if surveyed.blank:
+        places = ", ".join(surveyed.blank_places) + (", ..." if surveyed.blank > _LINES_NAMED else "")
+        logger.warning(
+            f"{surveyed.name}: {surveyed.blank} of {surveyed.rows} rows have a blank document or summary and are left "
+            f"out ({places})"
+        )
+    chosen = {"document": surveyed.document, "summary": surveyed.summary}
+    lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
+    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
+    taken = {*chosen, *renamed.values()}
+    columns = {name: name for name in surveyed.kinds if name not in taken} | renamed
+    kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
+    # a split in which all values of such a column are null has no kind of its own
+    kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
+    order = [*chosen, *(name for name in kinds if name not in chosen)]
+    return datasets.Dataset.from_generator(
+        _rows,
+        features=datasets.Features({name: feature_of(kinds[name]) for name in order}),
+        cache_dir=cache_dir,
+        split=datasets.NamedSplit(split),
+        gen_kwargs={
+            # size and time are part of the cache's key, so that a changed file is converted again
+            "files": tuple(
+                (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in surveyed.paths
+            ),
+            "columns": tuple(sorted(columns.items())),
+            "lists": lists,
+            "json_columns": tuple(sorted(name for name, kind in kinds.items() if kind == "json")),
+            "data_format": surveyed.reading.data_format,
+            "option": surveyed.reading.option(),
+        },
+    )
+
+
+def _rows(
+    files: tuple, columns: tuple, lists: tuple, json_columns: tuple, data_format: str | None, option: Any
+) -> Iterator[dict[str, Any]]:
+    """The rows of a surveyed file with renamed columns, without blank rows and those that do not pass the option."""
+    how = format_of(data_format)
+    for place, row in how.read(tuple(Path(path) for path, _, _ in files), False):
+        if not how.keeps(row, option, place):
+            continue
+        row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
+        if lists:
+            row |= single_texts(row, lists, how.separate)
+        if says_something(row["document"]) and says_something(row["summary"]):
+            yield row
+
+
+def _in_bin(dataset: datasets.Dataset, where: str, reading: Reading) -> datasets.Dataset:
+    density_bin = reading.density_bin
+    if "density_bin" not in dataset.column_names:
+        raise ValueError(
+            f"{where}: no column 'density_bin', which `density_bin` '{density_bin}' needs; the columns are "
+            f"{', '.join(dataset.column_names)}"
+        )
+    kept = [
+        index
+        for index, value in enumerate(dataset["density_bin"][:])
+        if reading.format.keeps({"density_bin": value}, density_bin, f"{where}, row {index + 1}")
+    ]
+    if not kept:
+        raise ValueError(f"{where}: {_none_passes(len(dataset), reading)}")
+    return dataset.select(kept)
+
+
+def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> datasets.Dataset:
+    columns, how = (reading.text_column, reading.summary_column), reading.format
+    chosen = dict(zip(LIST_COLUMNS, choose_columns(dataset.column_names, *columns, where), strict=True))
+    lists = []
+    for column, name in chosen.items():
+        feature = dataset.features[name]
+        # the feature of a list of texts contains that of a text
+        is_text, is_list = _is_text(feature), _is_text(getattr(feature, "feature", None))
+        if not is_text and not is_list:
+            raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
+        if is_list or (column == "document" and how.separate is not None):
+            lists.append(column)
+    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
+    taken = {*chosen, *renamed.values()}
+    in_the_way = [name for name in dataset.column_names if name in taken and name not in renamed]
+    changed = {old: new for old, new in renamed.items() if old != new}
+    named = dataset.remove_columns(in_the_way).rename_columns(changed)
+    if lists:
+        named = named.map(
+            single_texts, fn_kwargs={"columns": lists, "separate": how.separate}, desc="joining lists of texts"
+        )
+    whole = named.filter(_is_whole, input_columns=["document", "summary"], desc="leaving out blank rows")
+    if len(whole) < len(dataset):
+        logger.warning(
+            f"{where}: {len(dataset) - len(whole)} of {len(dataset)} rows have a blank document or summary and are "
+            "left out"
+        )
+    if not len(whole):
+        raise ValueError(f"{where}: all {len(dataset)} rows have a blank document or summary")
+    return whole
+
+
+def _is_text(feature: Any) -> bool:
+    return getattr(feature, "dtype", None) in ("string", "large_string")
+
+
+def _is_whole(document: str | None, summary: str | None) -> bool:
+    return says_something(document) and says_something(summary)

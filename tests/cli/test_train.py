@@ -1,0 +1,91 @@
+"""`hf-summ train`: the recipe as a command."""
+
+import dataclasses
+import json
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.training.arguments import RunArguments, flag_kinds
+from hf_summ.training.checkpoints import last_complete_checkpoint
+from tests.cli.conftest import start
+from tests.training import tiny
+
+
+@pytest.fixture
+def settings(tmp_path, tiny_tokenizer, monkeypatch) -> Callable[..., str]:
+    """Writes the YAML of a short run into the folder that the test works in."""
+    tiny.processor(tiny_tokenizer).save_pretrained(tmp_path / "processor")
+    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
+    monkeypatch.chdir(tmp_path)
+    paths = {"output_dir": "out", "cache_dir": "cache", "tokenizer_name": "processor"}
+    return lambda **changes: tiny.write_settings(tmp_path, **files | paths | changes)
+
+
+def test_flags_win_over_the_file(settings, run):
+    run("train", settings(), "--max_steps", "2", "--do_predict")
+    assert len(tiny.history("out", "loss")) == 2
+    assert json.loads(Path("out/predict_results.json").read_text())["predict_samples"] == 7
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--max_stepps", "3"], "there is no flag --max_stepps; did you mean --max_steps?"),
+        (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
+    ],
+)
+def test_wrong_settings_are_told_in_one_line(settings, refusal, flags, message):
+    assert refusal("train", settings(), *flags) == message
+
+
+def test_mistake_inside_another_library_keeps_its_traceback(settings, capsys):
+    assert main(["train", settings(optimizer=None), "--optim", "galore_adamw"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--help"])
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    groups = [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"]
+    assert groups == [field.name for field in dataclasses.fields(RunArguments)]
+    words = " ".join(text.split())
+    assert "--val_max_target_length N the same for validation and test" in words
+    assert "--rouge_mode {rouge_score,rouge155} ROUGE of Google's rouge-score" in words
+    assert "--noam_scale X factor of the Noam schedule, which replaces learning_rate (default: 1.0)" in words
+    ours, theirs = text.split("transformers' own:")
+    explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
+    named = set(re.split(r"[,:\s]+", theirs))
+    assert not explained & named
+    assert set(flag_kinds()) <= explained | named
+
+
+def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
+    path = settings(max_steps=100_000, save_strategy="steps", save_steps=2)
+    process = start("train", path, cwd=tmp_path)
+    while last_complete_checkpoint("out") is None:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    checkpoint = last_complete_checkpoint("out")
+    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command goes on from {checkpoint}"
+
+
+def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
+    process = start("train", settings(max_steps=100_000), cwd=tmp_path, PYTHONUNBUFFERED="1")
+    # the first loss is logged when training is on its way
+    assert any("'loss'" in line for line in process.stdout)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts anew"

@@ -1,0 +1,78 @@
+"""The papers' rows in configs/README.md."""
+
+import shlex
+
+import pytest
+
+from hf_summ.experiments import rows
+from hf_summ.experiments.rows import fill, flag_items, model_config, override_items, rows_of
+from hf_summ.experiments.tables import Row, configs_folder, load_table
+from hf_summ.training.arguments import parse_flags
+from tests.experiments.made_up import TRANSFORMER, write_table
+
+README = configs_folder() / "README.md"
+
+
+def cells(text):
+    """Those of a Markdown table, without its rule."""
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    return head, lines
+
+
+def test_readme_has_the_rows_of_the_tables():
+    text = README.read_text(encoding="utf-8")
+    assert text.count("<!-- rows of ") == text.count("<!-- end of rows -->") == 2
+    assert fill(text) == text, "run `python -m hf_summ.experiments.rows`"
+
+
+def test_only_what_stands_between_the_markers_is_written():
+    before, after = "One.\n\n<!-- rows of gdlf: from tables -->\n", "<!-- end of rows -->\n\nTwo.\n"
+    text = fill(f"{before}| old |\n{after}")
+    assert text == f"{before}{rows_of('gdlf')}\n{after}"
+    assert fill("No markers.\n") == "No markers.\n"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("DC", config_overrides={**TRANSFORMER, "encoder_kernel_sizes": [3, 7], "dropout": 0.25, "use_cache": True}),
+        Row("DC", flags={"max_steps": 3}, decoding={"num_beams": 2, "length_penalty": 0.9, "early_stopping": False}),
+        Row("DC", config_overrides={"gating": "glu"}, decoding_overrides={"tags": "1"}),
+    ],
+)
+def test_items_of_a_row_are_read_back_as_what_they_were(row):
+    tokens = [f"--config_overrides={item}" for item in override_items(row)]
+    tokens += [token for item in flag_items(row) for token in shlex.split(item)]
+    overrides = {**row.config_overrides, **row.decoding_overrides}
+    told = {"config_overrides": overrides} if overrides else {}
+    assert parse_flags(tokens) == {**told, **row.flags, **row.decoding}
+
+
+def test_rows_have_figures_where_their_tables_are_alike(tmp_path, monkeypatch):
+    """Trained rows alone, in the order of the tables' numbers, on the data sets that they have."""
+    two = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
+    trained = {"row": "DC", "config_overrides": {"gating": "glu"}, "flags": {"max_steps": 3}}
+    others = [{"row": "LEAD", "extractive": "lead"}, {"row": "new", "config": "nowhere/xsum.yaml"}]
+    made = {
+        "made_10": {"rows": [{**trained, "published": [30, 20.5]}], "paper": "Somebody 2020, Figure 10"},
+        "made_2": {"rows": [*others, {"row": "GDLF", "published": None}]},
+        "many_1": {"rows": [{**trained, "parameters": 19.2, "published": {"xsum": [1, 2]}}], "datasets": two},
+    }
+    made["made_2"]["rows"][-1].pop("published")
+    paths = {name: write_table(tmp_path, name, **changes) for name, changes in made.items()}
+    monkeypatch.setattr(rows, "table_names", lambda: sorted(paths))
+    monkeypatch.setattr(rows, "load_table", lambda name: load_table(paths[name]))
+    assert cells(rows_of("made")) == (
+        ["table", "row", "files", "`config_overrides`", "other flags", "R-1 / R-L"],
+        [
+            ["1", "GDLF", "`xsum`", "–", "–", "–"],
+            ["Figure 10", "DC", "`xsum`", "`gating=glu`", "`--max_steps 3`", "30 / 20.50"],
+        ],
+    )
+    head, (line,) = cells(rows_of("many"))
+    assert head == ["table", "row", "files", "`config_overrides`", "other flags", "paper", "ours"]
+    assert line[2:-1] == ["`xsum`", "`gating=glu`", "`--max_steps 3`", "19.2M"]
+
+
+def test_parameters_are_counted_with_the_papers_tags():
+    assert model_config("gdlf/xsum.yaml", Row("GDLF")).tag_vocab_size == 180

@@ -1,0 +1,142 @@
+"""README and docs/: what they tell to run runs, what they name exists, and the pages build."""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.models import GdlfProcessor
+from hf_summ.training.arguments import RunArguments
+from tests.conftest import SENTENCES
+from tests.evaluation.tiny_language_models import save_language_model
+from tests.models.architectures import GDLF
+from tests.training.tiny import bart
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "configs" / "README.md", *sorted(DOCS.glob("*.md"))]
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
+# those that a page compares, and what stands in for them
+LANGUAGE_MODELS = {
+    "google-bert/bert-base-uncased": "masked",
+    "openai-community/gpt2": "causal",
+    "xlnet/xlnet-base-cased": "permutation",
+}
+# the other Hub repositories that pages name, and what stands in for them
+CHECKPOINTS = {"facebook/bart-base": "bart", "facebook/bart-large-cnn": "bart", "org/gdlf-xsum": "gdlf"}
+# flags of other programs than ours
+FOREIGN_FLAGS = {"rounds"}
+
+
+def test_blocks_run(tmp_path, local_hub, tiny_tokenizer):
+    publish(local_hub, tmp_path / "models", tiny_tokenizer)
+    furnish(tmp_path / "repository", tmp_path / "models" / "gdlf")
+    pages = [str(page) for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))]
+    run(
+        [sys.executable, str(ROOT / "tests" / "run_pages.py"), *pages],
+        tmp_path / "repository",
+        local_hub.environment(tmp_path / "home"),
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_flags_exist(page, capsys):
+    groups = typing.get_type_hints(RunArguments).values()
+    known = {field.name for group in groups for field in dataclasses.fields(group)} | FOREIGN_FLAGS
+    for command in set(re.findall(r"hf-summ ([a-z][a-z-]*)", TEXTS[page])):
+        with pytest.raises(SystemExit) as end:
+            main([command, "--help"])
+        assert end.value.code == 0
+        known.update(re.findall(r"--(\w+)", capsys.readouterr().out))
+    known.update([f"no_{name}" for name in known])
+    assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", TEXTS[page])) <= known
+
+
+@pytest.mark.parametrize("page", PAGES[:3], ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_linked_to_exist(page):
+    # what docs/ links to is looked up when it is built
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", TEXTS[page])
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_pages_build(tmp_path):
+    run([sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(DOCS), str(tmp_path / "pages")], ROOT)
+    assert "--train_tokens_per_batch" in (tmp_path / "pages" / "training.html").read_text(encoding="utf-8")
+
+
+class Documented:
+    """Takes a `width`."""
+
+    def __init__(self, width: int):
+        self.width = width
+
+    def grow(self, by: int) -> None:
+        """Wider."""
+
+    def shrink(self, by: int) -> None: ...
+
+    def _hidden(self, by: int) -> None: ...
+
+
+def as_novelty(predictions: list[str], sources: list[str], language: str, colour: str) -> None:
+    """As `novelty_scores`."""
+
+
+@pytest.mark.parametrize(
+    ("thing", "problems"),
+    [
+        (Documented, ["x.grow: the docstring does not name by", "x.shrink has no docstring"]),
+        (as_novelty, ["x: the docstring does not name colour"]),
+        (lambda: None, ["x has no docstring"]),
+        (("lead", "tail"), []),
+    ],
+)
+def test_undocumented_parameters_are_found(thing, problems):
+    spec = importlib.util.spec_from_file_location("public_names", DOCS / "extensions" / "public_names.py")
+    public_names = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(public_names)
+    assert list(public_names.undocumented("x", thing)) == problems
+
+
+def publish(hub, folder: Path, tokenizer) -> None:
+    """The Hub repositories that the pages name, all of them tiny."""
+    GDLF.model(vocab_size=len(tokenizer), tags="none").float().save_pretrained(folder / "gdlf")
+    GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
+    bart(tokenizer).save_pretrained(folder / "bart")
+    tokenizer.save_pretrained(folder / "bart")
+    for name, kind in CHECKPOINTS.items():
+        hub.publish(name, folder / kind)
+    for name, kind in LANGUAGE_MODELS.items():
+        sizes = {"num_hidden_layers": 4, "max_position_embeddings": 512}
+        hub.publish(name, Path(save_language_model(kind, folder / kind, **sizes)))
+
+
+def furnish(folder: Path, model: Path) -> None:
+    """A folder as a reader of the pages has it: the repository's files, a corpus, texts, what the quickstart left."""
+    rows = [json.dumps({"document": sentence, "summary": sentence[:20]}) for sentence in SENTENCES]
+    for corpus in (folder / "corpus", folder / "build" / "quickstart" / "data"):
+        corpus.mkdir(parents=True)
+        for split in ("train", "validation", "test"):
+            (corpus / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    (folder / "build" / "quickstart" / "model").symlink_to(model)
+    (folder / "configs").symlink_to(ROOT / "configs")
+    for name in re.findall(r"\b[\w-]+\.txt\b", " ".join(TEXTS.values())):
+        (folder / name).write_text("\n".join(SENTENCES), encoding="utf-8")
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str] | None = None) -> str:
+    """Standard output of a command that has to succeed."""
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, **(environment or {})}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stderr}"
+    return done.stdout
