@@ -8,8 +8,7 @@ from PIL import Image
 from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report
-from tests.experiments.made_up import table
-from tests.experiments.test_report import equal_scores
+from tests.experiments.made_up import equal_scores, table
 
 TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
 
@@ -56,6 +55,16 @@ def test_plot_shows_what_was_scored(tmp_path):
         with Image.open(path) as image:
             pictures.append(image.convert("L").tobytes())
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_plot_names_data_that_are_not_the_published_ones(tmp_path):
+    pictures = []
+    for data in ("xsum", "folder/of_mine"):
+        report = report_of(tmp_path, BOTH, "DC", datasets={"xsum": TWO["xsum"]})
+        report["datasets"][0]["data"] = data
+        write_plot(report, tmp_path / "plot.png")
+        pictures.append((tmp_path / "plot.png").read_bytes())
+    assert pictures[0] != pictures[1]
 
 
 def test_score_is_not_drawn_among_differences_when_the_baseline_failed(tmp_path):
