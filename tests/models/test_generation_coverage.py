@@ -11,13 +11,25 @@ from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, 
 VOCABULARY, LONGEST = 5, 4
 
 
-def toy():
-    """A model over five tokens, which copies from few places of its source, and a source for it."""
-    model = COPY_TRANSFORMER.model(vocab_size=VOCABULARY)
+# what coverage is the sum of
+ATTENTIONS = {
+    "copying, attention of its own": {"copy_attention": "separate"},
+    "copying, first head": {"copy_attention": "first_head"},
+    "not copying": {"copy": False},
+}
+
+
+def toy(**overrides):
+    """A model over five tokens, which attends to few places of its source, and a source for it."""
+    model = COPY_TRANSFORMER.model(vocab_size=VOCABULARY, **overrides)
     # the end is not among what can be copied
     inputs = {"input_ids": torch.tensor([[3, 4, 1, 3, 4]]), "attention_mask": torch.ones(1, 5, dtype=torch.long)}
     with torch.no_grad():
-        model.model.decoder.copy_attention.q_proj.weight.mul_(8.0)
+        decoder = model.model.decoder
+        attention = (
+            decoder.copy_attention if "copy_attention" in decoder._modules else decoder.layers[-1].cross_attention
+        )
+        attention.q_proj.weight.mul_(8.0)
         # else the best text would be the empty one
         model.lm_head.bias[model.config.eos_token_id] -= 3.0
     return model, inputs
@@ -32,17 +44,19 @@ def best_text(model, inputs, beta, alpha):
                 continue
             decoder_input_ids = torch.tensor([[1, *tokens]])
             outputs = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1])
-            log_p = outputs.logits.gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
+            # of a model that copies these are log-probabilities, which this leaves as they are
+            log_p = outputs.logits.log_softmax(-1).gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
             coverage = outputs.copy_attentions.sum(1)[0].tolist()
             penalty = sum(max(value, 1.0) for value in coverage) - len(coverage)
             scored.append(((log_p - beta * penalty) / ((5 + length) / 6) ** alpha, tokens))
     return max(scored)
 
 
+@pytest.mark.parametrize("overrides", ATTENTIONS.values(), ids=ATTENTIONS)
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
-def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache):
-    model, inputs = toy()
+def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):
+    model, inputs = toy(**overrides)
     with torch.no_grad():
         score, tokens = best_text(model, inputs, beta, alpha)
     outputs = model.generate(
@@ -98,17 +112,22 @@ def test_penalty_of_a_step_by_hand():
     torch.testing.assert_close(scores, torch.tensor([[-2.0, -3.0]]))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "overrides"), [(GDLF, {}), (COPY_TRANSFORMER, {"copy": False})], ids=["gdlf", "copy=False"]
-)
-def test_penalty_without_copy_attention_is_refused(architecture, overrides):
-    model = architecture.model(**overrides)
-    with pytest.raises(ValueError, match=f"`coverage_penalty` is 5.0, but this {architecture.name} does not copy"):
-        model.generate(**architecture.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
+def test_penalty_without_coverage_is_refused():
+    with pytest.raises(ValueError, match=r"`coverage_penalty` is 5.0, but a gdlf has no attention .*: set it to 0"):
+        GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
+
+
+def test_attention_that_is_not_copied_from_covers_while_decoding_alone():
+    model, inputs = COPY_TRANSFORMER.model(copy=False), COPY_TRANSFORMER.inputs()
+    outputs = model(**inputs, labels=COPY_TRANSFORMER.labels(), output_attentions=True)
+    torch.testing.assert_close(outputs.copy_attentions, outputs.cross_attentions[-1][:, 0])
+    assert outputs.copy_gates is None
+    trained = model.train()(**inputs, labels=COPY_TRANSFORMER.labels())
+    assert trained.copy_attentions is trained.coverage is None
 
 
 def test_coverage_is_a_sum_in_full_precision():
-    for copy_attention in ("separate", "last"):
+    for copy_attention in ("separate", "mean"):
         model = COPY_TRANSFORMER.model(copy_attention=copy_attention).bfloat16()
         outputs = model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.full((3, 50), 5), use_cache=True)
         assert outputs.coverage.dtype == torch.float32

@@ -45,10 +45,10 @@ def test_encoder_layer_returns_the_weights_of_its_attention(config):
 @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
 def test_decoder_layer_returns_context_and_weights_of_its_attention_to_the_source(config, implementation):
     config._attn_implementation = implementation
-    layer = TransformerDecoderLayer(config, 0, needs_weights=True).eval()
+    layer = TransformerDecoderLayer(config, 0).eval()
     # two beams of each of two documents
     states, source = torch.randn(4, 3, 12), torch.randn(2, 5, 12)
-    output, context, weights = layer(states, source)
+    output, context, weights = layer(states, source, needs_weights=True)
     attended = sub_layer(config, layer.self_attention_norm, states, lambda read: layer.self_attention(read, None)[0])
     read = layer.cross_attention_norm(attended) if config.norm == "pre" else attended
     for row in range(4):

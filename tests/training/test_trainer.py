@@ -173,7 +173,7 @@ def test_resuming_at_the_end_makes_no_update(make, tmp_path):
 
 
 def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tmp_path):
-    def run(patience, checkpoint=None):
+    def run(patience, checkpoint=None, **settings):
         trainer = make(
             compute_metrics=lambda predictions: {"rouge2": 1.0},
             early_stopping_patience=patience,
@@ -182,6 +182,7 @@ def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tm
             eval_steps=2,
             save_steps=2,
             max_steps=20,
+            **settings,
         )
         trainer.model.generation_config.max_new_tokens = 2
         trainer.train(resume_from_checkpoint=checkpoint and str(tmp_path / checkpoint))
@@ -190,6 +191,8 @@ def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tm
     assert run(patience=2) == 6
     assert run(patience=3, checkpoint="checkpoint-4") == 8
     assert run(patience=2, checkpoint="checkpoint-6") == 6
+    # the evaluations at 2 and 4 are within the warm-up
+    assert run(patience=2, warmup_steps=5) == 8
 
 
 def test_evaluation_counts_every_token_once(make, rows, processor):

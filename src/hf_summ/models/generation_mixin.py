@@ -41,17 +41,15 @@ class SummarizationGenerationMixin(GenerationMixin):
     - `no_repeat_word_ngram_size`: n words never occur twice (the papers' trigram blocking counts words).
     - `min_new_words`: the text does not end before that many words.
     - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p.
-    - `coverage_penalty`: β of the stepwise coverage penalty, for models that copy; needs several beams.
+    - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
+      coverage is computed from; needs several beams.
     """
 
+    # whether the model's outputs say what of the source the summary covers
+    has_coverage = False
     # read when words are first counted without a `tokenizer`
     _own_tokenizer = None
     generation_keys = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "coverage_penalty")
-
-    @property
-    def has_copy_attention(self) -> bool:
-        """Whether the model outputs copy distributions, from which coverage is computed."""
-        return False
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -81,10 +79,10 @@ class SummarizationGenerationMixin(GenerationMixin):
             if value is not None and value < 0:
                 raise ValueError(f"`{key}` is {value}, but must be at least 0")
         penalty = getattr(generation_config, "coverage_penalty", None)
-        if penalty and not self.has_copy_attention:
+        if penalty and not self.has_coverage:
             raise ValueError(
-                f"`coverage_penalty` is {penalty}, but this {self.config.model_type} does not copy and has no "
-                "coverage: set it to 0"
+                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} has no attention that copies "
+                "or covers the source: set it to 0"
             )
         if penalty and getattr(generation_config, "renormalize_logits", False):
             raise ValueError(

@@ -65,7 +65,6 @@ class MultiHeadAttention(nn.Module):
         num_heads: number of heads.
         dropout: dropout of the weights.
         layer_index: index in the cache.
-        needs_weights: whether to return the weights whatever the attention implementation.
     """
 
     is_causal = False
@@ -77,7 +76,6 @@ class MultiHeadAttention(nn.Module):
         num_heads: int,
         dropout: float,
         layer_index: int | None = None,
-        needs_weights: bool = False,
     ):
         super().__init__()
         self.config = config
@@ -86,7 +84,6 @@ class MultiHeadAttention(nn.Module):
         self.scaling = self.head_width**-0.5
         self.dropout = dropout
         self.layer_index = layer_index
-        self.needs_weights = needs_weights
         self.q_proj = nn.Linear(width, width)
         self.k_proj = nn.Linear(width, width)
         self.v_proj = nn.Linear(width, width)
@@ -95,10 +92,10 @@ class MultiHeadAttention(nn.Module):
     def _heads(self, states: torch.Tensor) -> torch.Tensor:
         return states.unflatten(-1, (self.num_heads, self.head_width)).transpose(1, 2)
 
-    def _attend(self, queries, keys, values, attention_mask, **kwargs):
+    def _attend(self, queries, keys, values, attention_mask, needs_weights=False, **kwargs):
         """Queries (B, H, Q, D), keys and values (B, H, K, D) -> (B, Q, H, D) and weights (B, H, Q, K) or None."""
         attend = eager_attention_forward
-        if not self.needs_weights:
+        if not needs_weights:
             attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, eager_attention_forward)
         dropout = self.dropout if self.training else 0.0
         return attend(self, queries, keys, values, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
@@ -141,14 +138,18 @@ class CrossAttention(MultiHeadAttention):
         source: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        needs_weights: bool = False,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None."""
+        """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None.
+
+        With `needs_weights` the weights are returned whatever the attention implementation.
+        """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
         keys, values = self._source_keys_and_values(source, past_key_values)
-        context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
+        context, weights = self._attend(queries, keys, values, attention_mask, needs_weights, **kwargs)
         if weights is not None:
             weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context.reshape(rows, length, width)), weights
@@ -249,7 +250,6 @@ class TransformerDecoderLayer(ResidualLayer):
     Args:
         config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout`, and what `ResidualLayer` reads.
         layer_index: index in the cache.
-        needs_weights: whether to return the weights of the attention to the source whatever its implementation.
         activation, activation_dropout: activation of the feed-forward network, and dropout after it.
     """
 
@@ -257,7 +257,6 @@ class TransformerDecoderLayer(ResidualLayer):
         self,
         config,
         layer_index: int,
-        needs_weights: bool = False,
         activation: str = "relu",
         activation_dropout: float = 0.0,
     ):
@@ -265,12 +264,21 @@ class TransformerDecoderLayer(ResidualLayer):
         settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
         self.self_attention = SelfAttention(*settings, is_causal=True)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
-        self.cross_attention = CrossAttention(*settings, needs_weights=needs_weights)
+        self.cross_attention = CrossAttention(*settings)
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
-    def forward(self, hidden_states, source, causal_mask=None, source_mask=None, past_key_values=None, **kwargs):
+    def forward(
+        self,
+        hidden_states,
+        source,
+        causal_mask=None,
+        source_mask=None,
+        past_key_values=None,
+        needs_weights=False,
+        **kwargs,
+    ):
         """Compute the layer's output from hidden states (R, T, C), R = B · beams, and the source (B, S, C).
 
         Returns:
@@ -282,7 +290,12 @@ class TransformerDecoderLayer(ResidualLayer):
         hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
         read = self._read(hidden_states, self.cross_attention_norm)
         context, weights = self.cross_attention(
-            read, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
+            read,
+            source,
+            attention_mask=source_mask,
+            past_key_values=past_key_values,
+            needs_weights=needs_weights,
+            **kwargs,
         )
         hidden_states = self._add(hidden_states, context, self.cross_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))

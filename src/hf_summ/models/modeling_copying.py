@@ -73,7 +73,8 @@ class CopySummarizationOutput(SummarizationOutput):
     """`SummarizationOutput` with the copy distributions; `logits` are normalized log-probabilities if the model copies.
 
     Attributes:
-        copy_attentions: (R, T, S), the copy distributions over the source's positions.
+        copy_attentions: (R, T, S), the copy distributions over the source's positions. For a model that does not copy,
+            the weights of the first head of the last layer's attention to the source; None in training.
         copy_gates: (R, T), the probabilities of copying.
         coverage: (R, S), the sum of the copy distributions since the summary's first position.
     """
@@ -107,15 +108,8 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         self.embed_tokens = embed_tokens
         self.positions = SinusoidalPositions(config.d_model)
         self.dropout = nn.Dropout(config.dropout)
-        last = config.decoder_layers - 1
-        copies_from_last = config.copy and config.copy_attention != "separate"
         self.layers = nn.ModuleList(
-            TransformerDecoderLayer(
-                config,
-                index,
-                needs_weights=copies_from_last and index == last,
-                activation_dropout=config.activation_dropout,
-            )
+            TransformerDecoderLayer(config, index, activation_dropout=config.activation_dropout)
             for index in range(config.decoder_layers)
         )
         self.layer_norm = stack_norm(config)
@@ -139,7 +133,8 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        If the model copies, also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S).
+        Also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S); not in training if the
+        model does not copy.
 
         Raises:
             ValueError: `past_key_values` was made by another model.
@@ -162,6 +157,9 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             past_key_values=own_cache,
         )
         source_mask = source_padding_mask(encoder_attention_mask)
+        # the coverage of a model that does not copy is only asked for while decoding
+        has_coverage = self.config.copy or not self.training
+        of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
         weights = None
         for layer in self.layers:
             hidden_states, _, weights = layer(
@@ -170,11 +168,12 @@ class CopyingDecoder(SummarizationPreTrainedModel):
                 causal_mask=causal_mask,
                 source_mask=source_mask,
                 past_key_values=past_key_values,
+                needs_weights=of_last_layer and layer is self.layers[-1],
                 **kwargs,
             )
         hidden_states = self.layer_norm(hidden_states)
         copy_attentions = coverage = None
-        if self.config.copy:
+        if has_coverage:
             copy_attentions = self._copy_attentions(
                 hidden_states, weights, encoder_hidden_states, source_mask, past_key_values
             )
@@ -198,9 +197,10 @@ class CopyingDecoder(SummarizationPreTrainedModel):
 
     def _copy_attentions(self, hidden_states, weights, source, source_mask, past_key_values) -> torch.Tensor:
         """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
-        if self.config.copy_attention == "separate":
+        config = self.config
+        if config.copy and config.copy_attention == "separate":
             return self.copy_attention(hidden_states, source, source_mask, past_key_values)
-        return weights[:, 0] if self.config.copy_attention == "first_head" else weights.mean(1)
+        return weights.mean(1) if config.copy and config.copy_attention == "mean" else weights[:, 0]
 
 
 class CopyingModel(SummarizationModel):
@@ -232,10 +232,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
     scoring_inputs = ("skip_logits",)
     output_class = CopySummarizationOutput
-
-    @property
-    def has_copy_attention(self) -> bool:
-        return self.config.copy
+    has_coverage = True
 
     @can_return_tuple
     def forward(

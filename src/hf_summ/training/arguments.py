@@ -175,8 +175,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "ROUGE of Google's rouge-score, or as the Perl script ROUGE-1.5.5 computes it",
         default="rouge_score",
     )
-    optimizer: typing.Literal["adam", "adadelta"] | None = flag(
-        "training", "adam or adadelta", unset="transformers' --optim"
+    optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
+        "training",
+        "adam, whose weight decay is part of the gradient; adamw, whose weight decay is decoupled from it, as in "
+        "fairseq's adam; or adadelta",
+        unset="transformers' --optim",
     )
     adadelta_rho: float = flag("training", "decay of Adadelta", default=0.95)
     learning_rates: list[str] = flag(
@@ -205,7 +208,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="batches of per_device_eval_batch_size examples",
     )
     early_stopping_patience: int | None = flag(
-        "training", "stop after so many evaluations without a better metric_for_best_model", unset="never"
+        "training",
+        "stop after so many evaluations since the warm-up without a better metric_for_best_model",
+        unset="never",
     )
     early_stopping_threshold: float = flag("training", "what a metric has to gain to count as better", default=0.0)
     lead_sentences: int | None = flag(

@@ -49,9 +49,10 @@ class NonFiniteLossCallback(TrainerCallback):
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):
-    """transformers' early stopping, which after a resume goes by the patience of this run, not of the one before.
+    """transformers' early stopping, whose patience begins when the warm-up ends.
 
-    A run that had already lost its patience stays stopped.
+    After a resume it goes by the patience of this run, not of the one before; a run that had already lost its patience
+    stays stopped.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -60,3 +61,8 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
         self.early_stopping_patience = args.early_stopping_patience
         self.early_stopping_threshold = args.early_stopping_threshold
         control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience
+
+    def on_evaluate(self, args, state, control, metrics, **kwargs):
+        """Counts an evaluation without a better score; while the rate still rises none is counted."""
+        if state.global_step >= args.get_warmup_steps(state.max_steps):
+            super().on_evaluate(args, state, control, metrics, **kwargs)

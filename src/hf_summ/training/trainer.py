@@ -68,8 +68,9 @@ class SummarizationTrainer(RowwiseTrainer):
         learning_rate = 1.0 if args.schedule == "noam" else args.learning_rate
         rates = parse_learning_rates(args.learning_rates)
         groups = parameter_groups(model, learning_rate, rates, args.weight_decay, self.get_decay_parameter_names(model))
-        if args.optimizer == "adam":
-            self.optimizer = torch.optim.Adam(groups, betas=(args.adam_beta1, args.adam_beta2), eps=args.adam_epsilon)
+        if args.optimizer in ("adam", "adamw"):
+            kind = torch.optim.Adam if args.optimizer == "adam" else torch.optim.AdamW
+            self.optimizer = kind(groups, betas=(args.adam_beta1, args.adam_beta2), eps=args.adam_epsilon)
         elif args.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(groups, rho=args.adadelta_rho, eps=args.adam_epsilon)
         else:
