@@ -86,15 +86,18 @@ def test_same_seed_same_report(run, workplace):
     [
         (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
         (["masked"], "masked cannot be read: Is a directory"),
-        (["a.txt", "latin.txt"], r"latin.txt is not text in UTF-8 \(byte 3\): convert it"),
+        (["a.txt", "latin.txt"], r"latin.txt is not UTF-8 text \(byte 3\): convert it"),
         (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
         (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
         (["a.txt", "--random_text", "blank.txt"], "blank.txt is blank"),
-        (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: give numbers between 0 and 100"),
-        (["a.txt", "--percentiles", "-1"], "--percentiles -1: give numbers between 0 and 100"),
-        (["a.txt", "--percentiles", "nan"], "--percentiles nan: give numbers between 0 and 100"),
-        (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: name a file, in a folder that"),
-        (["a.txt", "--output", "masked"], "--output masked: name a file, in a folder that exists"),
+        (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: must be from 0 to 100"),
+        (["a.txt", "--percentiles", "-1"], "--percentiles -1: must be from 0 to 100"),
+        (["a.txt", "--percentiles", "nan"], "--percentiles nan: must be from 0 to 100"),
+        (
+            ["a.txt", "--output", "nowhere/report.json"],
+            "--output nowhere/report.json: must be a file in an existing folder",
+        ),
+        (["a.txt", "--output", "masked"], "--output masked: must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, argv, message):
@@ -116,7 +119,7 @@ def test_masked_lm_without_its_head_is_named(refusal, workplace):
     BertModel(bert_config()).save_pretrained(workplace / "headless")
     shutil.copy(workplace / "masked" / "tokenizer.json", workplace / "headless")
     said = refusal("compare-lms", "a.txt", "--models", "masked", "headless")
-    assert said.startswith("headless is no masked language model: its weights lack cls.predictions.")
+    assert said.startswith("headless has no weights for cls.predictions.")
 
 
 def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):

@@ -35,7 +35,7 @@ def test_flags_win_over_the_file(settings, run):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--max_stepps", "3"], "there is no flag --max_stepps; did you mean --max_steps?"),
+        (["--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
         (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
     ],
 )
