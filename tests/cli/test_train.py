@@ -1,5 +1,6 @@
 """`hf-summ train`: the recipe as a command."""
 
+import dataclasses
 import json
 import re
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
-from hf_summ.training.arguments import flag_names
+from hf_summ.training.arguments import RunArguments, flag_kinds
 from hf_summ.training.checkpoints import last_complete_checkpoint
 from tests.cli.conftest import start
 from tests.training import tiny
@@ -53,18 +54,17 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
         main(["train", "--help"])
     assert end.value.code == 0
     text = capsys.readouterr().out
-    assert [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"] == [
-        *("model", "data", "generation", "training")
-    ]
+    groups = [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"]
+    assert groups == [field.name for field in dataclasses.fields(RunArguments)]
     words = " ".join(text.split())
     assert "--val_max_target_length N The same for validation and test" in words
-    assert "--rouge_mode {rouge_score,rouge155} ROUGE of Google's rouge-score" in words
-    assert "--noam_scale X Factor of the Noam schedule; replaces learning_rate. (default: 1.0)" in words
+    assert "--rouge_mode {rouge_score,rouge155} Whether ROUGE is that of Google's rouge-score" in words
+    assert "--noam_scale X Factor of the Noam schedule, which replaces learning_rate (default: 1.0)" in words
     ours, theirs = text.split("transformers' own:")
     explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
     named = set(re.split(r"[,:\s]+", theirs))
     assert not explained & named
-    assert set(flag_names()) <= explained | named
+    assert set(flag_kinds()) <= explained | named
 
 
 def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):

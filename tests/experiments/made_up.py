@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
+from hf_summ.experiments.scoring import Scored
 from hf_summ.experiments.systems import Workplace
 from hf_summ.experiments.tables import Table, load_table
 from tests.training import tiny
@@ -53,3 +55,8 @@ def strict_json(path: Path) -> Any:
         raise AssertionError(f"{path} holds {name}")
 
     return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def equal_scores(value):
+    """A measure of which every document has the same, so that its interval is a point."""
+    return Scored(np.column_stack([np.full(9, float(value)), np.ones(9)]), lambda sums: sums[..., 0] / sums[..., 1])

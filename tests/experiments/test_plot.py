@@ -8,8 +8,7 @@ from PIL import Image
 from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report
-from tests.experiments.made_up import table
-from tests.experiments.test_report import equal_scores
+from tests.experiments.made_up import equal_scores, table
 
 TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
 

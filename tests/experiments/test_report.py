@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
 
 from hf_summ import __version__
 from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of
-from hf_summ.experiments.scoring import Scored
-from tests.experiments.made_up import table
+from tests.experiments.made_up import equal_scores, table
 
 FACTS = {"run": "0123456789abcdef", "parameters": 2_345_678, "updates": 900, "epochs": 1.5, "seed": 42}
 
@@ -47,11 +45,6 @@ Not run:
 
 - A note.
 """
-
-
-def equal_scores(value):
-    """A measure of which every document has the same, so that its interval is a point."""
-    return Scored(np.column_stack([np.full(9, float(value)), np.ones(9)]), lambda sums: sums[..., 0] / sums[..., 1])
 
 
 def cells(text):

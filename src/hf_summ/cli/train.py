@@ -57,17 +57,17 @@ def _help() -> str:
     theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments) if field.init}
     listed = set()
     for name, kind in typing.get_type_hints(RunArguments).items():
-        group = parser.add_argument_group(f"{name}: {kind.__doc__.partition(chr(10))[0].rstrip('.')}")
+        title, *_ = kind.__doc__.splitlines()
+        group = parser.add_argument_group(f"{name}: {title.rstrip('.')}")
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
             # fields that are only inherited are transformers' own
             if field.init and (field.name not in theirs or field.name in kind.__annotations__):
                 listed.add(field.name)
-                help = field.metadata["help"].replace("%", "%%")
-                group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=help)
+                group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=field.metadata["help"])
     names = ", ".join(sorted(theirs - listed))
     parser.add_argument_group(
-        "transformers",
+        "transformers' own",
         f"The other flags of Seq2SeqTrainingArguments, explained by `python -m hf_summ.training --help`: {names}",
     )
     return parser.format_help()
