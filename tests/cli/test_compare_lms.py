@@ -103,16 +103,15 @@ def test_same_seed_same_report(run, workplace):
 def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
-    # a model that is not there would be told first
+    # checking the model first would report that it does not exist
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "org/nowhere"])
 def test_model_that_is_not_there(refusal, workplace, model):
     said = refusal("compare-lms", "a.txt", "--models", "causal", model)
-    assert said.startswith(
-        f"language model {model} cannot be loaded; offline, give a folder that holds config.json, model.safetensors"
-    )
+    assert said.startswith(f"language model {model} cannot be loaded (")
+    assert said.endswith("give a folder with config.json, model.safetensors and the tokenizer's files")
 
 
 def test_masked_lm_without_its_head_is_named(refusal, workplace):

@@ -152,7 +152,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--output", "folder.json"), "--output folder.json: must be a .json file"),
         (
             ("--predictions", "list.json", "--output", "./list.json"),
-            "--output list.json would replace list.json, which is read: give the report another name",
+            "--output list.json: would replace the input list.json; give the report another name",
         ),
         (("--predictions", "p.md", *PAIR[2:], "--output", "p.json"), "--output p.json: would replace the input p.md;"),
     ],

@@ -158,7 +158,7 @@ def change(path: Path, **settings) -> None:
     [
         (
             lambda folder: cut(folder / "model.safetensors"),
-            "--model model: model.safetensors cannot be read .* earlier",
+            "--model model: model.safetensors cannot be read .* another checkpoint",
         ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b""), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "--model model: it has no model.safetensors"),

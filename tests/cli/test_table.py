@@ -114,4 +114,7 @@ def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
     assert output == (workplace / "out" / "tables" / "failing_tiny.md").read_text(encoding="utf-8")
     assert "- broken: --learning_rates: 'nowhere' matches no trainable parameter" in output
     assert "| references | 100.00" in output
-    assert errors.splitlines()[-1] == "hf-summ: error: runs failed, and the table says why, of broken"
+    assert (
+        errors.splitlines()[-1]
+        == "hf-summ: error: the runs of some rows failed, for reasons given in the table: broken"
+    )

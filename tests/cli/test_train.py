@@ -78,7 +78,7 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     checkpoint = last_complete_checkpoint("out")
-    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command goes on from {checkpoint}"
+    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command resumes from {checkpoint}"
 
 
 def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
@@ -88,4 +88,4 @@ def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts anew"
+    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts over"

@@ -100,7 +100,7 @@ def test_users_processor_is_taken(place):
     [
         (Row("X", literature="Somebody 2019"), "literature: Somebody 2019"),
         (Row("X", unavailable="no data"), "no data"),
-        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere is not there yet"),
+        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere does not exist yet"),
         (
             Row("X", config_overrides={"gates": "glu"}),
             "--config_overrides gates: there is no key 'gates' of gdlf; did you",
@@ -154,7 +154,7 @@ def test_corpus_is_read_up_to_a_limit_and_missing_splits_are_told(tmp_path):
         "train": 5,
         "test": 4,
     }
-    with pytest.raises(ValueError, match="the corpus has no validation split, only train, test"):
+    with pytest.raises(ValueError, match="the corpus has no validation split, but only train, test"):
         read_corpus(files)
 
 
