@@ -25,7 +25,7 @@ def saved(tmp_path_factory):
 def workplace(saved, tmp_path, monkeypatch):
     """A folder to work in, with the models, two texts and random words."""
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
-    # a byte-order mark is no part of a text
+    # a byte-order mark is not part of a text
     (tmp_path / "a.txt").write_text(f"{SENTENCES[0]}\n", encoding="utf-8-sig")
     (tmp_path / "b.txt").write_text(SENTENCES[1], encoding="utf-8")
     (tmp_path / "random.txt").write_text("river euros asked Monday flood", encoding="utf-8")
@@ -55,7 +55,7 @@ def test_tables_and_report(run, workplace):
 
 
 def cells(row: str) -> list[str]:
-    """What stands in a row of a Markdown table."""
+    """The cells of a row of a Markdown table."""
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 

@@ -134,7 +134,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
 )
 def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
-    # a model that is not there would be told first
+    # checking the model first would report that it does not exist
     assert re.search(message, refusal("summarize", *argv, "--model", "nowhere"))
 
 
@@ -145,7 +145,7 @@ def test_model_that_is_not_there(refusal, files, model):
 
 
 def cut(path: Path) -> None:
-    """As a process leaves a file that was killed while it wrote it."""
+    """Truncate a file as if its writer had been killed."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 

@@ -1,4 +1,4 @@
-"""What is said to people."""
+"""Forms of messages to users."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs through kills, errors and other processes at them."""
+"""Runs that are killed, fail, or are being run by another process."""
 
 import json
 import os
@@ -26,7 +26,7 @@ perform(Job(Path(sys.argv[1]), json.loads(sys.argv[2])))
 
 @pytest.fixture
 def settings(tmp_path, tiny_tokenizer):
-    """Of a training that takes as long as one lets it."""
+    """The settings of a training that takes as long as it is allowed to."""
     tiny.processor(tiny_tokenizer).save_pretrained(tmp_path / "processor")
     changes = {"max_steps": 100_000, "save_strategy": "steps", "save_steps": 3, "schedule_period": 9}
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)

@@ -143,7 +143,7 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(folder, rows
     failed = {row: entry["problem"] for row, entry in rows.items() if entry["failed"]}
     assert list(failed) == ["failing", "failing with beams"]
     (problem,) = set(failed.values())
-    assert problem.startswith("--learning_rates: 'nowhere' matches no parameter that learns")
+    assert problem.startswith("--learning_rates: 'nowhere' matches no trainable parameter")
     (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "record.json").exists()]
     assert log.read_text(encoding="utf-8").count("error: ") == 1
 
@@ -291,7 +291,7 @@ def test_language_models_judge_the_users_texts(tmp_path):
 
 def test_language_models_without_texts_say_what_they_need(tmp_path):
     (block,) = run_table(judgements(tmp_path, "nowhere"), "small", {}, [], str(tmp_path))["datasets"]
-    expected = "texts are needed: --data texts=FOLDER with 1.txt, 2.txt, 3.txt"
+    expected = "no texts: give --data texts=FOLDER with 1.txt, 2.txt, 3.txt"
     assert [row["problem"] for row in block["rows"]] == [expected] * 3 + ["literature: Somebody 2019"]
 
 

@@ -1,4 +1,4 @@
-"""How far rows are shrunk."""
+"""The scales to which rows are shrunk."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""A table's measures against the functions they are taken from."""
+"""A table's measures against the functions that compute them."""
 
 import datasets
 import numpy as np
@@ -153,7 +153,7 @@ def test_measure_without_a_value_for_resamples_has_no_interval():
     ],
 )
 def test_verdict_is_on_the_published_direction(published, low, high, expected):
-    # nothing is said of which direction is better: a lower perplexity that was published holds where ours is lower too
+    # which direction is better does not matter: a lower published perplexity holds if ours is lower too
     assert verdict(published, Comparison((low + high) / 2, low, high, pairs=100)) == expected
 
 

@@ -1,4 +1,4 @@
-"""What runs are told, and which of them are the same."""
+"""The settings of runs, and which runs are equal."""
 
 import os
 import shutil
@@ -270,7 +270,7 @@ def test_file_of_the_same_size_that_changed_is_read_again(training, tmp_path):
 
 
 def test_processors_are_told_apart_by_what_they_hold(training, tmp_path):
-    """Folders of users have any name; fitted ones are called by their fingerprints."""
+    """Users' folders may have any name; those of fitted processors are named by their fingerprints."""
     names = []
     for place, text in (("one", "a"), ("two", "b"), ("three", "a")):
         folder = tmp_path / place / "processor"

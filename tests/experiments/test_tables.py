@@ -1,4 +1,4 @@
-"""What a table's file may say."""
+"""What a table's file may contain."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings from YAML, JSON and flags, and what is said about wrong ones."""
+"""Settings from YAML, JSON and flags, and the errors for wrong ones."""
 
 import dataclasses
 import json

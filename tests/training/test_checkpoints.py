@@ -1,4 +1,4 @@
-"""Which checkpoints are whole, and the mean of several."""
+"""Complete and incomplete checkpoints, and the average of several."""
 
 import json
 import logging

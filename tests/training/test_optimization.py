@@ -1,4 +1,4 @@
-"""Schedules against the formulas as printed, optimisers against what they are told."""
+"""Schedules against the formulas as printed, and optimizers against their settings."""
 
 import math
 

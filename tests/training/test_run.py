@@ -344,10 +344,10 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
 
 
 class IgnoringHub(LocalHub):
-    """A Hub that goes by .gitignore, as the real one does."""
+    """A Hub that respects .gitignore, like the real one."""
 
     def preupload(self, body: bytes, kind: str, name: str) -> Reply:
-        """Which of the files to come are not wanted."""
+        """Which of the announced files are ignored."""
         ignored = json.loads(body).get("gitIgnore", "").splitlines()
         reply = super().preupload(body, kind, name)
         for entry in reply.body["files"]:

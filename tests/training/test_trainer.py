@@ -1,4 +1,4 @@
-"""The trainer: exact losses, its own optimisers, an evaluation that counts every row once."""
+"""The trainer: exact losses, its own optimizers, an evaluation that counts every row once."""
 
 import json
 import math
