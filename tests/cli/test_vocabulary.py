@@ -98,7 +98,7 @@ def test_named_columns(run, tmp_path):
         (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency is -1, but at least 1 is needed"),
         (["rows.jsonl", "--max_source_length", "1"], "--max_source_length is 1, but at least 2 is needed"),
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length is 0, but at least 2 is needed"),
-        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean 'document'"),
+        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv is a file: name a folder"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),

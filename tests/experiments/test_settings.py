@@ -144,9 +144,9 @@ def test_folder_of_a_distribution_stands_for_its_splits(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     files = {f"{split}_file": str(tmp_path) for split in ("train", "validation", "test")}
     assert split_files(tmp_path, "newsroom") == files
-    with pytest.raises(ValueError, match=r"holds no PART_I\.txt and no DATA/PART_I\.txt"):
+    with pytest.raises(ValueError, match=r"has no PART_I\.txt and no DATA/PART_I\.txt"):
         split_files(tmp_path, "lcsts")
-    with pytest.raises(ValueError, match=r"data_format 'newsrom' is not known: .*; did you mean newsroom\?"):
+    with pytest.raises(ValueError, match=r"`data_format` is 'newsrom', but .*; did you mean newsroom\?"):
         split_files(tmp_path, "newsrom")
 
 
@@ -286,7 +286,7 @@ def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
     assert data_fingerprint(there) == {"dataset_name": "news", "text_column": "a"}
     files = split_files(write_data(tmp_path / "news"))
     assert data_fingerprint(files, ("test",)).keys() == {"test"}
-    with pytest.raises(ValueError, match=r"nowhere\.jsonl is not there"):
+    with pytest.raises(ValueError, match=r"nowhere\.jsonl does not exist"):
         data_fingerprint({"test_file": "nowhere.jsonl"})
 
 
