@@ -57,6 +57,16 @@ def test_plot_shows_what_was_scored(tmp_path):
     assert pictures[0] == pictures[1] != pictures[2]
 
 
+def test_plot_names_data_that_are_not_the_published_ones(tmp_path):
+    pictures = []
+    for data in ("xsum", "folder/of_mine"):
+        report = report_of(tmp_path, BOTH, "DC", datasets={"xsum": TWO["xsum"]})
+        report["datasets"][0]["data"] = data
+        write_plot(report, tmp_path / "plot.png")
+        pictures.append((tmp_path / "plot.png").read_bytes())
+    assert pictures[0] != pictures[1]
+
+
 def test_score_is_not_drawn_among_differences_when_the_baseline_failed(tmp_path):
     pictures = []
     for number, scored in enumerate(({"GDLF": BOTH["GDLF"]}, {})):

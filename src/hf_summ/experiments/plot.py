@@ -29,7 +29,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     for line, block in zip(panels, blocks, strict=True):
         for place, (panel, measure) in enumerate(zip(line, measures, strict=True)):
             _draw(panel, report["baseline"], block["rows"], measure)
-            panel.set_title(f"{title_of(measure)}, {block['dataset']}", fontsize=9)
+            panel.set_title(f"{title_of(measure)}, {_data_names(block)}", fontsize=9)
             if place:
                 panel.set_yticklabels([])
     drawn = (panel.get_legend_handles_labels() for panel in panels.flat)
@@ -38,6 +38,12 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
     with moved_into_place(path) as part:
         figure.savefig(part, format="png", dpi=150)
+
+
+def _data_names(block: dict[str, Any]) -> str:
+    """The published data set and, if it is not the same, what ours are of."""
+    dataset, data = block["dataset"], Path(block["data"]).name
+    return dataset if data == dataset else f"{dataset}\n(ours: {data})"
 
 
 def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str) -> None:
@@ -62,4 +68,6 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
         panel.set_xlabel(f"difference from {baseline}", fontsize=8)
     panel.set_yticks(range(len(rows)), [row["row"] for row in reversed(rows)], fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
+    # more would run into each other
+    panel.locator_params(axis="x", nbins=4)
     panel.set_ylim(-0.6, len(rows) - 0.4)
