@@ -41,7 +41,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _data_names(block: dict[str, Any]) -> str:
-    """The published data set and, if it is not the same, what ours are of."""
+    """The published data set and, if it differs, the data of our figures."""
     dataset, data = block["dataset"], Path(block["data"]).name
     return dataset if data == dataset else f"{dataset}\n(ours: {data})"
 
@@ -68,6 +68,6 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
         panel.set_xlabel(f"difference from {baseline}", fontsize=8)
     panel.set_yticks(range(len(rows)), [row["row"] for row in reversed(rows)], fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
-    # more would run into each other
+    # more labels would overlap
     panel.locator_params(axis="x", nbins=4)
     panel.set_ylim(-0.6, len(rows) - 0.4)

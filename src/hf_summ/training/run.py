@@ -73,7 +73,7 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
         return 130
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
         is_running = training is not None
-        # a full disk and another library's mistake, hours into a run, are told with every line
+        # a full disk or another library's error, hours into a run, is reported with its traceback
         if is_running and (isinstance(error, OSError) or not _is_ours(error)):
             raise
         print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
