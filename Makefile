@@ -1,12 +1,12 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
-#   make quickstart   a toy corpus, a small GDLF trained on it, ROUGE beside LEAD-3 (about 5 minutes on 2 cores)
-#   make test         format, lint, types and the test suite
-#   make docs         the documentation, as pages in build/docs
-#   make test-lowest  the suite on the lowest transformers that pyproject.toml admits
-#   make clean        removes what these wrote, environments included
+#   make quickstart   train a small GDLF on a toy corpus and compare its ROUGE with LEAD-3 (about 5 minutes on 2 cores)
+#   make test         check format, lint and types, and run the test suite
+#   make docs         build the documentation in build/docs
+#   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
+#   make clean        remove everything that these wrote, including environments
 
 PYTHON ?= python3
-# one thread a worker: two workers already fill two cores
+# one thread per worker, as two workers already use two cores
 WORKERS ?= 2
 SUITE = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS)
 
@@ -20,8 +20,8 @@ QUICKSTART = build/quickstart
 
 install: $(VENV)/.installed
 
-# torch first and alone, at the version that constraints.txt holds: asked for by a dependency, it may come as a newer
-# build with gigabytes of CUDA packages
+# torch is installed first, at the version in constraints.txt: as a dependency, it might come as a newer build with
+# gigabytes of CUDA packages
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet torch --constraint constraints.txt
@@ -45,7 +45,7 @@ lint: install
 docs: install
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
 
-# huggingface_hub and tokenizers are left free: each transformers asks for its own range of them
+# huggingface_hub and tokenizers are not pinned, as each version of transformers needs its own range of them
 $(LOWEST)/.installed: pyproject.toml constraints.txt
 	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
 	grep -viE '^(transformers|huggingface[_-]hub|tokenizers)==' constraints.txt > $(LOWEST)/constraints.txt

@@ -1,6 +1,7 @@
-"""Trains, evaluates and applies summarization models: `run_summarization.py CONFIG.yaml [--flag value ...]`.
+"""Train, evaluate and apply summarization models: `run_summarization.py CONFIG.yaml [--flag value ...]`.
 
-Every key of the file is a flag, and flags win; `--help` lists them. `accelerate launch` starts several processes.
+Every key of the file is a flag, and flags take precedence; `--help` lists them. `accelerate launch` starts several
+processes.
 """
 
 from hf_summ.training.run import console_main

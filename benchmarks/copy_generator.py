@@ -1,7 +1,7 @@
-"""The copy mixture's training loss and decoding step against the mixture over the full vocabulary.
+"""The copy mixture's training loss and decoding step, compared with the mixture over the full vocabulary.
 
-The loss includes the output projection, label smoothing and all gradients; plain cross-entropy, which cannot copy,
-stands beside it. Run: python benchmarks/copy_generator.py
+The loss includes the output projection, label smoothing and all gradients; plain cross-entropy, which cannot copy, is
+measured too. Run: python benchmarks/copy_generator.py
 """
 
 import argparse
@@ -20,7 +20,7 @@ SMOOTHING = 0.1
 
 
 def full_mixture(logits, gate_logits, copy_attention, source_ids):
-    """Softmax, multiplied, the attention added at the source's tokens, floored, logarithm."""
+    """The full mixture: softmax, product, attention added at the source's tokens, floor, logarithm."""
     copying = gate_logits.sigmoid()[..., None]
     beams = logits.shape[0] // source_ids.shape[0]
     places = source_ids.repeat_interleave(beams, dim=0)[:, None].expand(copy_attention.shape)
@@ -35,7 +35,7 @@ def full_mixture_loss(hidden, weight, bias, gate_logits, copy_attention, source_
 
 
 def plain_loss(hidden, weight, bias, gate_logits, copy_attention, source_ids, labels):
-    """No copying."""
+    """Plain cross-entropy, without copying."""
     logits = nn.functional.linear(hidden, weight, bias)
     return nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), label_smoothing=SMOOTHING)
 
@@ -52,7 +52,7 @@ LOSSES = {
 
 
 def training(width: int, arguments) -> None:
-    """Forward with backward, of all that is trained."""
+    """Forward and backward passes with all gradients."""
     batch, target, source, vocabulary = arguments.batch, arguments.target, arguments.source, arguments.vocabulary
     learned = {
         "hidden": torch.randn(batch, target, width),
@@ -102,7 +102,7 @@ def training(width: int, arguments) -> None:
 
 
 def decoding(beams: int, arguments) -> None:
-    """One step of decoding, from the logits on."""
+    """One decoding step, from the logits on."""
     rows, source, vocabulary = arguments.batch * beams, arguments.source, arguments.vocabulary
     inputs = (
         torch.randn(rows, 1, vocabulary),

@@ -1,6 +1,6 @@
-"""Dynamic convolution, chunked and compiled, against the expanded band matrix and the unfolded windows.
+"""Dynamic convolution, chunked and compiled, compared with the expanded band matrix and the unfolded windows.
 
-The peers are the two formulations in use for dynamic convolutions: one T × (T + K - 1) band matrix a head, and a copy
+The peers are the two formulations in use for dynamic convolutions: one T × (T + K - 1) band matrix per head, and a copy
 of the input for each tap. Run: python benchmarks/dynamic_convolution.py
 """
 
@@ -21,7 +21,7 @@ from hf_summ.models.layers_dynamic_convolution import (
 
 
 def expanded(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
-    """The band matrix of every head, multiplied with the whole input."""
+    """The band matrix of every head, multiplied by the whole input."""
     batch, length, heads, kernel = taps.shape
     weights = taps.transpose(1, 2).reshape(batch * heads, length, kernel)
     values = inputs.view(batch, length, heads, -1).transpose(1, 2).reshape(batch * heads, length, -1)
@@ -33,7 +33,7 @@ def expanded(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tenso
 
 
 def unfolded(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
-    """Every position's window, copied out, times its kernel."""
+    """A copy of every position's window, multiplied by its kernel."""
     batch, length, heads, kernel = taps.shape
     padded = nn.functional.pad(inputs, (0, 0, left, kernel - 1 - left))
     windows = padded.unfold(1, kernel, 1).reshape(batch * length * heads, -1, kernel)
@@ -49,7 +49,7 @@ CANDIDATES = {
 
 
 def training(length: int, kernel: int, causal: bool, arguments) -> None:
-    """Forward, and forward with backward, of all candidates."""
+    """Measure forward passes, and forward with backward passes, of all candidates."""
     left = kernel - 1 if causal else (kernel - 1) // 2
     inputs = torch.randn(arguments.batch, length, arguments.width, requires_grad=True)
     taps = torch.randn(arguments.batch, length, arguments.heads, kernel).softmax(-1).requires_grad_()
@@ -91,7 +91,7 @@ def training(length: int, kernel: int, causal: bool, arguments) -> None:
 
 
 def decoding(kernel: int, arguments) -> None:
-    """One step of decoding: the kept window against convolving the text so far."""
+    """Measure one decoding step: with the cached window, and by convolving the text so far."""
     rows, length = arguments.batch * 10, 40
     inputs = torch.randn(rows, length, arguments.width)
     taps = torch.randn(rows, length, arguments.heads, kernel).softmax(-1)

@@ -1,6 +1,6 @@
-"""`generate()` of GDLF and CopyTransformer, each against transformers' BART of equally many parameters and layers.
+"""`generate()` of GDLF and CopyTransformer, compared with transformers' BART with the same sizes.
 
-Time, memory, and whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
+Measures time and memory, and whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
 """
 
 import argparse
@@ -16,7 +16,7 @@ MODELS = {"GDLF": gdlf, "CopyTransformer": copy_transformer}
 
 
 def compare(name: str, arguments: argparse.Namespace) -> None:
-    """One of our models and its peer, at every number of documents and beams."""
+    """Measure one of our models and its peer for all numbers of documents and beams."""
     ours = MODELS[name]().eval()
     models = {"BART": bart(ours).eval(), name: ours}
     for setting in arguments.settings:
@@ -43,10 +43,10 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
             ]
             for name, time in times.items()
         ]
-        columns = ["model", "documents a second", "peak, MiB", "times faster", "of the memory"]
+        columns = ["model", "documents per second", "peak, MiB", "times faster", "of the memory"]
         title = f"{documents} documents of {arguments.source} tokens, {beams} beams, {arguments.new_tokens} new tokens"
         print_table(title, columns, rows)
-        # in float32 a tie of two beams may be rounded to either side
+        # in float32 rounding may decide between tied beams
         ours.double()
         same = torch.equal(generate(ours), generate(ours, use_cache=False))
         ours.float()
@@ -58,7 +58,12 @@ def main() -> None:
     parser.add_argument("--source", type=int, default=500)
     parser.add_argument("--new_tokens", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--settings", nargs="+", default=["1x4", "8x4", "8x10"], help="documents x beams")
+    parser.add_argument(
+        "--settings",
+        nargs="+",
+        default=["1x4", "8x4", "8x10"],
+        help="Numbers of documents x beams (default: 1x4 8x4 8x10)",
+    )
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     arguments = parser.parse_args()
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What the benchmarks share: candidates measured in turn in one process, by CPU time and by the allocator's peak."""
+"""Helpers of the benchmarks: measure candidates in turn in one process, by CPU time and by the allocator's peak."""
 
 import os
 import statistics
@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-# glibc gives large buffers back to the system and faults them in anew at every call, which would slow just those
-# candidates that have large buffers; with these settings it keeps them
+# glibc returns large buffers to the system and faults them in again at every call, which would slow only candidates
+# with large buffers; with these settings it keeps them
 _ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -17,13 +17,13 @@ _ALLOCATOR = {
 
 
 def fix_allocator() -> None:
-    """Start this program anew with the allocator's settings, which are read when a process starts."""
+    """Restart this program with the allocator's settings, which are read when a process starts."""
     if any(os.environ.get(name) != value for name, value in _ALLOCATOR.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_ALLOCATOR})
 
 
 def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of each candidate, measured A B C A B C …; one round before that is not counted."""
+    """Median CPU seconds of each candidate, measured A B C A B C … after one round that is not counted."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(rounds + 1):
         for name, candidate in candidates.items():
@@ -35,7 +35,7 @@ def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dic
 
 
 def peak_mebibytes(candidate: Callable[[], object]) -> float:
-    """The most that torch's allocator holds above what it held before, in MiB."""
+    """The peak of torch's allocator above its level before, in MiB."""
     import torch
 
     with torch.autograd.profiler.profile(profile_memory=True, use_kineto=True) as profile:
@@ -49,8 +49,8 @@ def peak_mebibytes(candidate: Callable[[], object]) -> float:
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A Markdown table, as README shows it."""
-    # brings torch, which must not be loaded before `fix_allocator`
+    """Print a Markdown table, as in the documentation."""
+    # imports torch, which must not be loaded before `fix_allocator`
     from hf_summ.common.markdown import markdown_table
 
     print(f"\n{title}\n\n{markdown_table(columns, rows)}", flush=True)

@@ -1,4 +1,4 @@
-"""Our models of the papers' sizes, and a BART of equally many parameters for each."""
+"""Our models in the papers' sizes, and a BART with the same number of parameters for each."""
 
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
@@ -19,19 +19,19 @@ def gdlf(**overrides) -> PreTrainedModel:
 
 
 def copy_transformer(**overrides) -> PreTrainedModel:
-    """The thesis's final CopyTransformer, in its small width."""
+    """The thesis's final CopyTransformer in its small width."""
     sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY}
     special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
 
 
 def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:
-    """A BART of a model's width, layers and heads, its feed-forward networks as wide as makes the parameters equal.
+    """A BART with a model's width, layers and heads, whose feed-forward networks are as wide as equal sizes require.
 
-    Where the model's output projection is its own, so is BART's: else its feed-forward networks would be far wider.
+    If the model's output projection is untied, so is BART's; otherwise its feed-forward networks would be much wider.
 
     Args:
-        attention_dropout: above 0, training on a CPU computes attention without the fused kernel, which does not drop.
+        attention_dropout: if above 0, training on a CPU cannot use the fused attention kernel, which has no dropout.
     """
     own_output = ours.get_output_embeddings().weight is not ours.get_input_embeddings().weight
 
@@ -67,12 +67,12 @@ def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedMod
 
 
 def count(model: PreTrainedModel) -> int:
-    """Parameters, shared ones once."""
+    """The number of parameters, counting shared ones once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def batch(rows: int, source: int, target: int) -> dict[str, torch.Tensor]:
-    """Random ids, full length."""
+    """Random ids without padding."""
     return {
         "input_ids": torch.randint(4, VOCABULARY, (rows, source)),
         "attention_mask": torch.ones(rows, source, dtype=torch.long),

@@ -1,4 +1,4 @@
-"""Pairs a second of both modes of ROUGE and of the package rouge-score, and the time of the bootstrap, on one core.
+"""Pairs per second of both modes of ROUGE and of the package rouge-score, and the time of the bootstrap, on one core.
 
 Run: python benchmarks/rouge.py
 """
@@ -21,7 +21,7 @@ _THREE = ("rouge1", "rouge2", "rougeL")
 
 
 def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> str:
-    """Sentences of words as frequent as words are (Zipf's law), inflected so that there is something to stem."""
+    """Sentences of words with natural frequencies (Zipf's law), inflected so that there is something to stem."""
     endings = ("", "s", "ed", "ing", "ation", "ly")
     drawn = np.minimum(generator.zipf(1.3, (sentences, words)), 30_000)
     lines = (" ".join(f"w{chr(97 + n % 26)}rd{n:x}".replace("0", "o") + endings[n % 6] for n in row) for row in drawn)
@@ -29,7 +29,7 @@ def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> 
 
 
 def package_scores(predictions: list[str], references: list[str]) -> None:
-    """What mode rouge_score computes by lines, by the package itself."""
+    """The scores of mode rouge_score by lines, computed by the package itself."""
     scorer = RougeScorer(ROUGE_TYPES, use_stemmer=True)
     for prediction, reference in zip(predictions, references, strict=True):
         scorer.score(reference, prediction)
@@ -38,7 +38,7 @@ def package_scores(predictions: list[str], references: list[str]) -> None:
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=1000, help="of each size of text")
+    parser.add_argument("--pairs", type=int, default=1000, help="Number of pairs of each size of text (default: 1000)")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     rows = []
@@ -58,7 +58,7 @@ def main() -> None:
         }
         seconds = cpu_seconds(candidates, arguments.rounds)
         rows += [[title, name, f"{arguments.pairs / value:,.0f}"] for name, value in seconds.items()]
-    print_table("Pairs a second", ["texts", "mode", "pairs/s"], rows)
+    print_table("Pairs per second", ["texts", "mode", "pairs/s"], rows)
     scores = np.random.default_rng(0).random((2, 11_334)) * 100
     seconds = cpu_seconds(
         {

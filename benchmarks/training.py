@@ -1,7 +1,7 @@
-"""A training step of GDLF against transformers' BART of equally many parameters: time and memory.
+"""A training step of GDLF compared with transformers' BART with the same number of parameters: time and memory.
 
-BART is measured in its best setting on a CPU, without dropout of attention weights, and with it, as it is configured by
-default in many recipes: the fused attention kernel does not drop, so that all weights are then computed and kept.
+BART is measured in its best setting on a CPU, without dropout of attention weights, and with it, as in many recipes:
+the fused attention kernel has no dropout, so that all weights are then computed and kept.
 
 Run: python benchmarks/training.py
 """
@@ -64,7 +64,14 @@ def main() -> None:
             ]
             for name, model in models.items()
         ]
-        columns = ["model", "parameters", "tokens a second", "peak, MiB", "times as fast as BART", "as BART, dropping"]
+        columns = [
+            "model",
+            "parameters",
+            "tokens per second",
+            "peak, MiB",
+            "times as fast as BART",
+            "as BART, dropping",
+        ]
         columns += ["of BART's memory", "of BART's, dropping"]
         shape = f"{arguments.rows} rows of {arguments.source} + {arguments.target} tokens"
         print_table(f"training step with Adam, {dtype}, {shape}", columns, rows)

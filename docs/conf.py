@@ -1,10 +1,10 @@
-"""Sphinx: MyST pages in Furo's dress, the API from the docstrings, flags from what declares them. Needs no network."""
+"""Sphinx configuration: MyST pages with the theme Furo, and API and flags from the code. Needs no network."""
 
 import os
 import sys
 from pathlib import Path
 
-# nothing here is on the Hub, and nothing that is imported may ask it
+# nothing here is on the Hub, and imported code must not request anything from it
 os.environ["HF_HUB_OFFLINE"] = "1"
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
@@ -23,24 +23,24 @@ html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
 
-# `#heading` of any page can be linked to, and `make docs` fails where there is none
+# every `#heading` can be linked to, and `make docs` fails on links to missing ones
 myst_heading_anchors = 3
 
-# names in docstrings stand in single backticks: a link where there is something to link to, else code
+# names in docstrings are in single backticks, which become a link if there is a target, and code otherwise
 default_role = "py:obj"
 highlight_language = "text"
 nitpicky = True
 nitpick_ignore_regex = [
     # code, values and parameters are in backticks too
     ("py:obj", "(?s:.*)"),
-    # what other libraries document cannot be looked up without a network; ours has to be there
+    # the documentation of other libraries cannot be looked up without a network, but ours must exist
     ("py:(class|exc|data)", r"(?!hf_summ\.).*"),
 ]
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 toc_object_entries_show_parents = "hide"
 autodoc_typehints_format = "short"
-# a parameter a line where a signature does not fit into one
+# one parameter per line if a signature does not fit on one
 python_maximum_signature_line_length = 88
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False

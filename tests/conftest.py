@@ -1,4 +1,4 @@
-"""What every test runs under: one thread, no network, a cache of its own, fixed seeds."""
+"""The environment of every test: one thread, no network, its own cache, fixed seeds."""
 
 import os
 import random
@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from tests.hub import LocalHub
 
 torch.set_num_threads(1)
-# what is drawn, and whether it passes, is the same on every machine and at every speed
+# examples and results must not depend on the machine and its speed
 settings.register_profile("portable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("portable")
 
@@ -61,7 +61,7 @@ def seed() -> None:
 
 @pytest.fixture
 def local_hub() -> Iterator[LocalHub]:
-    """A Hub of the test's own; fails a test that asked it for something it does not serve."""
+    """The test's own Hub; fails a test that requested something it does not serve."""
     with LocalHub() as hub:
         yield hub
     assert not hub.unknown_requests

@@ -1,4 +1,4 @@
-"""A Hugging Face Hub for tests: what `push_to_hub` and `from_pretrained("org/name")` ask, kept in memory.
+"""A Hugging Face Hub for tests, in memory: the part that `push_to_hub` and `from_pretrained("org/name")` use.
 
 Every file is declared "regular" before its upload, so its contents travel inside the commit: no LFS, no Xet service.
 """
@@ -27,7 +27,7 @@ class Reply:
 
 
 class NotFound(Exception):
-    """Carries the Hub's own name for what is missing, which its client turns into the matching exception."""
+    """Carries the Hub's name for what is missing, which its client converts to the matching exception."""
 
 
 @dataclass

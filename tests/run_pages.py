@@ -1,4 +1,4 @@
-"""Runs what pages of the documentation tell to run: `run_pages.py PAGE.md ...`, from the folder where a reader stands.
+"""Runs the code blocks of pages of the documentation: `run_pages.py PAGE.md ...`, from the folder that a reader is in.
 
 A page's ```python and ```bash blocks run in their order, all in one process, as each would load the same libraries. Its
 Python blocks are one script. Trainings end after a few updates of a narrow model.

@@ -1,4 +1,4 @@
-"""Corpora beside the project, not part of it: tests that read them are marked, and skip where they are not."""
+"""Corpora outside the project: tests that read them are marked, and are skipped where they are missing."""
 
 from pathlib import Path
 

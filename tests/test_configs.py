@@ -16,12 +16,12 @@ from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.overrides import apply_overrides
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-# tables and their scales are no runs
+# tables and their scales are not runs
 FILES = sorted(file for file in CONFIGS.rglob("*.yaml") if file.parent.name not in ("tables", "scales"))
 
 
 def readme_rows(header: str) -> list[list[str]]:
-    """Cells of the table in configs/README.md whose header starts so."""
+    """Cells of the table in configs/README.md whose header starts with the given text."""
     lines = (CONFIGS / "README.md").read_text(encoding="utf-8").splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith(header)) + 2
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])

@@ -1,4 +1,4 @@
-"""README and docs/: what they tell to run runs, what they name exists, and the pages build."""
+"""README and docs/: their commands run, the things they name exist, and the pages build."""
 
 import dataclasses
 import importlib.util
@@ -121,7 +121,7 @@ def publish(hub, folder: Path, tokenizer) -> None:
 
 
 def furnish(folder: Path, model: Path) -> None:
-    """A folder as a reader of the pages has it: the repository's files, a corpus, texts, what the quickstart left."""
+    """Fill a folder with what readers of the pages have: the repository, a corpus, texts, the quickstart's results."""
     rows = [json.dumps({"document": sentence, "summary": sentence[:20]}) for sentence in SENTENCES]
     for corpus in (folder / "corpus", folder / "build" / "quickstart" / "data"):
         corpus.mkdir(parents=True)

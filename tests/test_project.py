@@ -1,4 +1,4 @@
-"""What a user meets first: public names and a light import."""
+"""Public names, a light import, and the direction of imports."""
 
 import importlib
 import re
@@ -56,7 +56,7 @@ def test_import_is_light():
 
 
 def test_imports_run_one_way():
-    """A room imports those before it; `common` and `models` import nothing of ours."""
+    """A package imports only those before it; `common` and `models` import nothing else of hf_summ."""
     rooms = ["common", "models", "data", "evaluation", "extractive", "training", "experiments", "cli"]
     package = ROOT / "src" / "hf_summ"
     assert sorted(path.name for path in package.iterdir() if path.is_dir() and path.name[0] != "_") == sorted(rooms)

@@ -1,4 +1,4 @@
-"""Tables of flags made from what declares them: the recipe's dataclasses and the commands' parsers."""
+"""Tables of flags, generated from the recipe's dataclasses and the commands' parsers."""
 
 import argparse
 import dataclasses
@@ -19,7 +19,7 @@ Row = Sequence[str]
 
 
 class Flags(SphinxDirective):
-    """`{flags} module.Dataclass`: its flags; with `:inherited:` those that another library's class brought along."""
+    """`{flags} module.Dataclass`: its flags; with `:inherited:`, those inherited from another library's class."""
 
     required_arguments = 1
     option_spec = {"inherited": directives.flag}
@@ -32,7 +32,7 @@ class Flags(SphinxDirective):
 
 
 class Command(SphinxDirective):
-    """`{command} name`: what `hf-summ name` takes."""
+    """`{command} name`: the arguments of `hf-summ name`."""
 
     required_arguments = 1
 
@@ -41,14 +41,14 @@ class Command(SphinxDirective):
 
 
 def flag_rows(group: type, inherited: bool) -> list[Row]:
-    """Flag, value and meaning of a dataclass's fields: ours, or those that another library's class brought along."""
+    """Flag, value and meaning of a dataclass's fields: ours, or those inherited from another library's class."""
     kinds = typing.get_type_hints(group)
     ours = [base for base in group.__mro__ if base.__module__.startswith("hf_summ.")]
     own = {name for base in ours for name in vars(base).get("__annotations__", {})}
     rows = []
     for field in dataclasses.fields(group):
         if field.init and (field.name not in own) == inherited:
-            # a help may end with its default, in words where the value does not say so itself
+            # a help may end with its default, in words if the value does not explain itself
             meaning, _, told = field.metadata.get("help", "").partition(" (default: ")
             default = told.removesuffix(")") or _default(field)
             value = "\n".join(filter(None, (_kind(kinds[field.name]), default and f"default: {default}")))
@@ -57,7 +57,7 @@ def flag_rows(group: type, inherited: bool) -> list[Row]:
 
 
 def command_rows(name: str) -> list[Row]:
-    """Argument and meaning of what a command of `hf-summ` takes."""
+    """Name and meaning of the arguments of a command of `hf-summ`."""
     commands = argparse.ArgumentParser().add_subparsers()
     importlib.import_module(f"hf_summ.cli.{name.replace('-', '_')}").add_parser(commands)
     return [
@@ -78,7 +78,7 @@ def _usage(action: argparse.Action) -> str:
 
 
 def _kind(kind: Any) -> str:
-    """A type as a reader of a table would call it; None goes without saying."""
+    """A type's name for readers of a table, without None."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(_kind(part) for part in typing.get_args(kind) if part is not types.NoneType))
     if typing.get_origin(kind) is typing.Literal:
@@ -108,7 +108,7 @@ def _sentence(text: str) -> str:
     """A help text on one line, without argparse's doubled percent signs, from a capital to a full stop."""
     text = " ".join(text.replace("%%", "%").split())
     text = text if text.endswith(".") or not text else f"{text}."
-    # a first word such as newsroom:, max_steps or spaCy is spelled as it is
+    # a first word such as newsroom:, max_steps or spaCy keeps its spelling
     return text if re.match(r"[\w-]*[_:.\d]|[a-z]+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
@@ -120,7 +120,7 @@ def _table(titles: Row, widths: Sequence[int], rows: Iterable[Row]) -> nodes.tab
 
 
 def _row(cells: Row) -> nodes.row:
-    """A row of cells; a line of a cell stays a line."""
+    """A row of cells, each of whose lines is kept."""
     lines = ([nodes.line("", "", *_text(line)) for line in cell.splitlines()] for cell in cells)
     return nodes.row("", *(nodes.entry("", nodes.line_block("", *cell)) for cell in lines))
 

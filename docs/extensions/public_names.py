@@ -1,7 +1,7 @@
-"""Fails the build for a public name that is on no page, and for one whose docstring leaves out a parameter.
+"""Fails the build for a public name that no page documents, and for one whose docstring leaves out a parameter.
 
-A parameter counts as documented where the docstring names it, under `Args:` or in its prose, and where that of another
-public name does to which it refers in backticks. What transformers' own models take is documented there.
+A parameter counts as documented if the docstring names it, under `Args:` or in its prose, or if that of another public
+name to which it refers in backticks does. The inputs of all transformers models are documented in transformers.
 """
 
 import functools
@@ -17,23 +17,23 @@ from sphinx.util import inspect as sphinx_inspect
 from sphinx.util import logging
 from transformers import BartForConditionalGeneration
 
-# a name that stands in several of them is documented in the first
+# a name in several of these is documented in the first
 ROOMS = ("hf_summ", "hf_summ.models", "hf_summ.data", "hf_summ.evaluation", "hf_summ.extractive")
-# what any encoder-decoder of transformers takes
+# the inputs of any encoder-decoder of transformers
 _FORWARD = inspect.signature(BartForConditionalGeneration.forward).parameters
 
 logger = logging.getLogger(__name__)
 
 
 def undocumented(label: str, thing: Any) -> Iterator[str]:
-    """What the docstrings of a public name leave out, one message a docstring; nothing for what is no callable."""
+    """The parameters that docstrings of a public name leave out, one message per docstring; none if not callable."""
     if not inspect.isclass(thing):
         yield from _left_out(label, thing.__doc__, _parameters(thing)) if callable(thing) else ()
         return
     elsewhere = _inherited(thing) | _fields(thing)
     yield from _left_out(label, thing.__doc__, [name for name in _parameters(thing) if name not in elsewhere])
     for name in dir(thing):
-        # a method that overrides another does what that one's docstring says
+        # a method that overrides another is documented by that one's docstring
         method = next(vars(base)[name] for base in reversed(thing.__mro__) if name in vars(base))
         if not name.startswith("_") and inspect.isfunction(method) and _package(method) == _package(thing):
             parameters = [parameter for parameter in _parameters(method) if parameter not in _FORWARD]
@@ -58,35 +58,35 @@ def _package(thing: Any) -> str:
 
 @functools.cache
 def _public() -> dict[str, Any]:
-    """Public name -> what it is; the first room that has a name is where it is documented."""
+    """Public name -> the object; it is documented in the first module that has it."""
     modules = [importlib.import_module(room) for room in reversed(ROOMS)]
     return {name: getattr(module, name) for module in modules for name in module.__all__}
 
 
 def _parameters(thing: Any) -> list[str]:
-    """What a call can give by name."""
+    """The names of parameters that a call can give."""
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
-        # a class of C, which takes none of ours
+        # a class implemented in C, without parameters of ours
         return []
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [parameter.name for parameter in parameters if parameter.kind not in variadic and parameter.name != "self"]
 
 
 def _fields(kind: type) -> set[str]:
-    """A dataclass's fields that carry their own help, which tables of flags show."""
+    """A dataclass's fields with their own help, which tables of flags show."""
     return {name for name, field in getattr(kind, "__dataclass_fields__", {}).items() if "help" in field.metadata}
 
 
 def _inherited(kind: type) -> set[str]:
-    """Parameters that other libraries' classes brought in."""
+    """Parameters inherited from other libraries' classes."""
     foreign = [base for base in kind.__mro__[1:-1] if _package(base) != _package(kind)]
     return {name for base in foreign for name in _parameters(base)}
 
 
 def _shorten(app: Sphinx, what: str, name: str, thing: Any, *_: Any) -> tuple[str, None] | None:
-    """A class's signature without the parameters that other libraries' classes brought in, of which there are many."""
+    """A class's signature without the many parameters inherited from other libraries' classes."""
     if what not in ("class", "exception") or not (inherited := _inherited(thing)):
         return None
     signature = sphinx_inspect.signature(thing)
@@ -106,7 +106,7 @@ def _check(app: Sphinx, env: BuildEnvironment) -> None:
             seen.add(name)
             label = f"{room}.{name}"
             if label not in documented:
-                logger.warning("%s is public, but on no page", label)
+                logger.warning("%s is public, but no page documents it", label)
             for message in undocumented(label, getattr(module, name)):
                 logger.warning("%s", message)
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share."""
+"""Fixtures and helpers for the tests of the command line."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from tests.models.architectures import GDLF, build_with_processor
 
 
 def start(*argv: str, cwd: Path, **environment: str) -> subprocess.Popen:
-    """`hf-summ` in a process of its own, which Ctrl-C reaches also where the tests run in the background."""
+    """Start `hf-summ` in a process of its own, which Ctrl-C reaches even if the tests run in the background."""
     pipe = subprocess.PIPE
     source = str(Path(__file__).parents[2] / "src")
     return subprocess.Popen(
@@ -49,7 +49,7 @@ def workplace(saved_model, tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def run(capsys) -> Callable[..., tuple[str, str]]:
-    """Runs a command that goes well; its output and what it says beside that."""
+    """Runs a command that succeeds, and returns its standard output and standard error."""
 
     def command(*argv: str) -> tuple[str, str]:
         assert main(list(argv)) == 0
@@ -60,7 +60,7 @@ def run(capsys) -> Callable[..., tuple[str, str]]:
 
 @pytest.fixture
 def refusal(capsys) -> Callable[..., str]:
-    """Runs a command that cannot work; what it says in its one line."""
+    """Runs a command that fails, and returns its one-line message."""
 
     def command(*argv: str) -> str:
         assert main(list(argv)) == 2

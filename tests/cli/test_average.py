@@ -54,11 +54,11 @@ def test_average_summarizes(run, workplace):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["run"], "say which checkpoints to average: last=n or best=n"),
-        (["run", "--last", "4"], "run has 3 whole checkpoints, 4 were asked for"),
-        (["run", "--best", "0"], "0 checkpoints cannot be averaged"),
-        (["model", "nowhere"], "nowhere: there is no such folder"),
-        (["nowhere", "--last", "1"], "nowhere: there is no such folder"),
+        (["run"], "the checkpoints of a run need either `last` or `best`"),
+        (["run", "--last", "4"], "run has 3 complete checkpoints, but 4 were requested"),
+        (["run", "--best", "0"], "`best` is 0, but must be at least 1"),
+        (["model", "nowhere"], "nowhere does not exist"),
+        (["nowhere", "--last", "1"], "nowhere does not exist"),
         (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),
         (["run", "--last", "1", "--output", "model"], "model is not empty: name a new folder for the average"),
     ],

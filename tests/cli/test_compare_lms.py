@@ -25,7 +25,7 @@ def saved(tmp_path_factory):
 def workplace(saved, tmp_path, monkeypatch):
     """A folder to work in, with the models, two texts and random words."""
     shutil.copytree(saved, tmp_path, dirs_exist_ok=True)
-    # a byte-order mark is no part of a text
+    # a byte-order mark is not part of a text
     (tmp_path / "a.txt").write_text(f"{SENTENCES[0]}\n", encoding="utf-8-sig")
     (tmp_path / "b.txt").write_text(SENTENCES[1], encoding="utf-8")
     (tmp_path / "random.txt").write_text("river euros asked Monday flood", encoding="utf-8")
@@ -55,7 +55,7 @@ def test_tables_and_report(run, workplace):
 
 
 def cells(row: str) -> list[str]:
-    """What stands in a row of a Markdown table."""
+    """The cells of a row of a Markdown table."""
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
@@ -86,37 +86,39 @@ def test_same_seed_same_report(run, workplace):
     [
         (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
         (["masked"], "masked cannot be read: Is a directory"),
-        (["a.txt", "latin.txt"], r"latin.txt is not text in UTF-8 \(byte 3\): convert it"),
+        (["a.txt", "latin.txt"], r"latin.txt is not UTF-8 text \(byte 3\): convert it"),
         (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
         (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
         (["a.txt", "--random_text", "blank.txt"], "blank.txt is blank"),
-        (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: give numbers between 0 and 100"),
-        (["a.txt", "--percentiles", "-1"], "--percentiles -1: give numbers between 0 and 100"),
-        (["a.txt", "--percentiles", "nan"], "--percentiles nan: give numbers between 0 and 100"),
-        (["a.txt", "--output", "nowhere/report.json"], "--output nowhere/report.json: name a file, in a folder that"),
-        (["a.txt", "--output", "masked"], "--output masked: name a file, in a folder that exists"),
+        (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: must be from 0 to 100"),
+        (["a.txt", "--percentiles", "-1"], "--percentiles -1: must be from 0 to 100"),
+        (["a.txt", "--percentiles", "nan"], "--percentiles nan: must be from 0 to 100"),
+        (
+            ["a.txt", "--output", "nowhere/report.json"],
+            "--output nowhere/report.json: must be a file in an existing folder",
+        ),
+        (["a.txt", "--output", "masked"], "--output masked: must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
     (workplace / "blank.txt").write_text(" \n", encoding="utf-8")
-    # a model that is not there would be told first
+    # checking the model first would report that it does not exist
     assert re.search(message, refusal("compare-lms", *argv, "--models", "nowhere"))
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "org/nowhere"])
 def test_model_that_is_not_there(refusal, workplace, model):
     said = refusal("compare-lms", "a.txt", "--models", "causal", model)
-    assert said.startswith(
-        f"language model {model} cannot be loaded; offline, give a folder that holds config.json, model.safetensors"
-    )
+    assert said.startswith(f"language model {model} cannot be loaded (")
+    assert said.endswith("give a folder with config.json, model.safetensors and the tokenizer's files")
 
 
 def test_masked_lm_without_its_head_is_named(refusal, workplace):
     BertModel(bert_config()).save_pretrained(workplace / "headless")
     shutil.copy(workplace / "masked" / "tokenizer.json", workplace / "headless")
     said = refusal("compare-lms", "a.txt", "--models", "masked", "headless")
-    assert said.startswith("headless is no masked language model: its weights lack cls.predictions.")
+    assert said.startswith("headless has no weights for cls.predictions.")
 
 
 def test_file_of_a_model_that_was_cut_off_is_named(refusal, workplace):

@@ -72,7 +72,7 @@ def test_wrong_use_is_named(capsys, argv, message):
 
 
 def test_version_and_help(capsys):
-    for argv, said in (["--version"], f"hf-summ {__version__}\n"), (["--help"], "summarize text files"):
+    for argv, said in (["--version"], f"hf-summ {__version__}\n"), (["--help"], "Summarize text files"):
         with pytest.raises(SystemExit) as end:
             main(argv)
         assert end.value.code == 0

@@ -121,31 +121,31 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "latin.txt"], r"latin.txt is not text in utf-8 \(byte 3\): name its encoding with --encoding"),
         (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
         (["model"], "model cannot be read: Is a directory"),
-        (["a.txt", "--encoding", "utf-9"], "--encoding utf-9 is not known: name one such as utf-8"),
-        (["a.txt", "--batch_size", "0"], "--batch_size is 0, but at least 1 is needed"),
-        (["a.txt", "--num_beams", "0"], "--num_beams is 0, but at least 1 is needed"),
-        (["a.txt", "--max_new_tokens", "-3"], "--max_new_tokens is -3, but at least 1 is needed"),
-        (["a.txt", "--min_new_words", "-1"], "--min_new_words is -1, but at least 0 is needed"),
+        (["a.txt", "--encoding", "utf-9"], "--encoding utf-9: unknown; name one such as utf-8"),
+        (["a.txt", "--batch_size", "0"], "--batch_size 0: must be at least 1"),
+        (["a.txt", "--num_beams", "0"], "--num_beams 0: must be at least 1"),
+        (["a.txt", "--max_new_tokens", "-3"], "--max_new_tokens -3: must be at least 1"),
+        (["a.txt", "--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
         (["a.txt", "--device", "tpu9"], "--device tpu9: .*[Ii]nvalid device|--device tpu9: Expected one of cpu"),
         (["a.txt", "--device", "cuda:99"], "--device cuda:99: "),
-        (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: name a file, in a folder that exists"),
-        (["a.txt", "--output", "model"], "--output model: name a file, in a folder that exists"),
+        (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
+        (["a.txt", "--output", "model"], "--output model: must be a file in an existing folder"),
     ],
 )
 def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, workplace, argv, message):
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
-    # a model that is not there would be told first
+    # checking the model first would report that it does not exist
     assert re.search(message, refusal("summarize", *argv, "--model", "nowhere"))
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "a/b/nowhere"])
 def test_model_that_is_not_there(refusal, files, model):
     said = refusal("summarize", "a.txt", "--model", model)
-    assert said.startswith(f"--model {model} cannot be loaded: there is no such folder, and it is no Hub repository")
+    assert said.startswith(f"--model {model}: cannot be loaded: no such folder, and no such repository on the Hub")
 
 
 def cut(path: Path) -> None:
-    """As a process leaves a file that was killed while it wrote it."""
+    """Truncate a file as if its writer had been killed."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -158,7 +158,7 @@ def change(path: Path, **settings) -> None:
     [
         (
             lambda folder: cut(folder / "model.safetensors"),
-            "--model model: model.safetensors cannot be read .* earlier",
+            "--model model: model.safetensors cannot be read .* another checkpoint",
         ),
         (lambda folder: (folder / "model.safetensors").write_bytes(b""), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "--model model: it has no model.safetensors"),
@@ -166,12 +166,12 @@ def change(path: Path, **settings) -> None:
         (lambda folder: cut(folder / "generation_config.json"), "generation_config.json cannot be read"),
         (lambda folder: cut(folder / "processor_config.json"), "processor_config.json cannot be read"),
         (lambda folder: cut(folder / "tokenizer.json"), "tokenizer.json cannot be read"),
-        (lambda folder: (folder / "config.json").unlink(), "--model model cannot be loaded: Unrecognized model"),
+        (lambda folder: (folder / "config.json").unlink(), "--model model: cannot be loaded: Unrecognized model"),
         (
             lambda folder: change(folder / "config.json", encoder_layers=5),
             "`encoder_kernel_sizes` has 3 kernel sizes .*, but `encoder_layers` is 5",
         ),
-        (lambda folder: change(folder / "config.json", ffn_dim=64), "--model model cannot be loaded: .*mismatched"),
+        (lambda folder: change(folder / "config.json", ffn_dim=64), "--model model: cannot be loaded: .*mismatched"),
         (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger gave the tag '"),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
     ],

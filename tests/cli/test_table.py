@@ -65,20 +65,23 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        ([], "name a table; --list names those there are"),
-        (["gdlf_44"], "there is no table gdlf_44; did you mean gdlf_4?"),
+        ([], "no table: name one; --list shows them"),
+        (["gdlf_44"], "unknown table gdlf_44; did you mean gdlf_4?"),
         (
             ["two.yaml", "--data", "news"],
-            "--data news: say in place of which data set: cnn_dailymail, xsum, as NAME=FOLDER",
+            "--data news: must name the data set that it replaces, as NAME=FOLDER: cnn_dailymail, xsum",
         ),
         (["two.yaml", "--data", "xsun=news"], "--data xsun: two has no such data set; did you mean xsum?"),
         (["made_up.yaml", "--data", "nowhere"], "nowhere is not a folder"),
-        (["made_up.yaml", "--data", "out"], "out: there is no train.jsonl: it must hold one file for train"),
+        (
+            ["made_up.yaml", "--data", "out"],
+            "out: there is no train.jsonl, but there must be exactly one file for train",
+        ),
         (
             ["made_up.yaml", "--max_stepps", "3"],
-            "there is no flag --max_stepps; did you mean --max_steps?",
+            "unknown flag --max_stepps; did you mean --max_steps?",
         ),
-        (["made_up.yaml", "3"], "3: belongs to no flag"),
+        (["made_up.yaml", "3"], "3: does not belong to a flag"),
         (["made_up.yaml", "--config_overrides", "gating"], "--config_overrides 'gating': write key=JSON"),
     ],
 )
@@ -92,7 +95,7 @@ def test_help_tells_the_defaults(capsys):
     with pytest.raises(SystemExit):
         main(["table", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "full is the paper's own configuration (default: small)" in text
+    assert "full is the paper's configuration (default: small)" in text
     assert "which tables share (default: out/tables)" in text
 
 
@@ -109,6 +112,9 @@ def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
     assert main(["table", "failing.yaml", "--scale", "tiny", "--learning_rates", "nowhere=1"]) == 2
     output, errors = capsys.readouterr()
     assert output == (workplace / "out" / "tables" / "failing_tiny.md").read_text(encoding="utf-8")
-    assert "- broken: --learning_rates: 'nowhere' matches no parameter" in output
+    assert "- broken: --learning_rates: 'nowhere' matches no trainable parameter" in output
     assert "| references | 100.00" in output
-    assert errors.splitlines()[-1] == "hf-summ: error: runs failed, and the table says why, of broken"
+    assert (
+        errors.splitlines()[-1]
+        == "hf-summ: error: the runs of some rows failed, for reasons given in the table: broken"
+    )

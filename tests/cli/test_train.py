@@ -36,7 +36,7 @@ def test_flags_win_over_the_file(settings, run):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--max_stepps", "3"], "there is no flag --max_stepps; did you mean --max_steps?"),
+        (["--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
         (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
     ],
 )
@@ -57,9 +57,9 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     groups = [group for group in re.findall(r"^(\w+):", text, re.MULTILINE) if group != "usage"]
     assert groups == [field.name for field in dataclasses.fields(RunArguments)]
     words = " ".join(text.split())
-    assert "--val_max_target_length N the same for validation and test" in words
-    assert "--rouge_mode {rouge_score,rouge155} ROUGE of Google's rouge-score" in words
-    assert "--noam_scale X factor of the Noam schedule, which replaces learning_rate (default: 1.0)" in words
+    assert "--val_max_target_length N The same for validation and test" in words
+    assert "--rouge_mode {rouge_score,rouge155} Whether ROUGE is that of Google's rouge-score" in words
+    assert "--noam_scale X Factor of the Noam schedule, which replaces learning_rate (default: 1.0)" in words
     ours, theirs = text.split("transformers' own:")
     explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
     named = set(re.split(r"[,:\s]+", theirs))
@@ -78,7 +78,7 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     checkpoint = last_complete_checkpoint("out")
-    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command goes on from {checkpoint}"
+    assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command resumes from {checkpoint}"
 
 
 def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
@@ -88,4 +88,4 @@ def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130, errors
-    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts anew"
+    assert errors.splitlines()[-1] == "hf-summ: interrupted before the first checkpoint: the same command starts over"

@@ -31,7 +31,7 @@ def corpus(tmp_path, monkeypatch):
 def test_every_kind_of_file_gives_the_same_vocabulary(run, tmp_path, file):
     run("vocabulary", "rows.jsonl", *SMALL, "--output", "one")
     output, _ = run("vocabulary", file, *SMALL, "--output", "two")
-    assert output == "two: 300 subwords, tags of words: none\n"
+    assert output == "two: 300 subwords, word tags: none\n"
     assert (tmp_path / "one" / "tokenizer.json").read_text() == (tmp_path / "two" / "tokenizer.json").read_text()
 
 
@@ -68,7 +68,7 @@ def test_processor_without_tags_in_lower_case(run):
 
 def test_processor_with_tags(run):
     output, _ = run("vocabulary", "rows.jsonl", "--vocab_size", "300", "--output", "made")
-    assert output == "made: 300 subwords, tags of words: 50\n"
+    assert output == "made: 300 subwords, word tags: 50\n"
     processor = AutoProcessor.from_pretrained("made")
     # the tags of the English pipelines are the processor's own default
     assert (processor.tags, processor.tag_vocabulary) == ("pos", None)
@@ -95,12 +95,12 @@ def test_named_columns(run, tmp_path):
     ("argv", "message"),
     [
         (["rows.jsonl", "--vocab_size", "100"], "`vocab_size` is 100, but must be at least 260"),
-        (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency is -1, but at least 1 is needed"),
-        (["rows.jsonl", "--max_source_length", "1"], "--max_source_length is 1, but at least 2 is needed"),
-        (["rows.jsonl", "--max_target_length", "0"], "--max_target_length is 0, but at least 2 is needed"),
-        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean 'document'"),
+        (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency -1: must be at least 1"),
+        (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
+        (["rows.jsonl", "--max_target_length", "0"], "--max_target_length 0: must be at least 2"),
+        (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
-        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv is a file: name a folder"),
+        (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),
         (["other.jsonl"], "other.jsonl, line 1: no document column; the columns are body_text"),

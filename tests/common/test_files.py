@@ -1,4 +1,4 @@
-"""Files and folders are whole or not there."""
+"""Files and folders are written completely or not at all."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Flags that are declared once."""
+"""Command line flags declared once."""
 
 import argparse
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What is said to people."""
+"""Forms of messages to users."""
 
 import pytest
 
@@ -41,6 +41,6 @@ def test_unknown_choice():
     assert unknown_choice("`splitter`", "nltk", ("sentencex", "spacy")) == (
         "`splitter` is 'nltk', but must be one of sentencex, spacy"
     )
-    assert unknown_choice("`mode`", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
-        "`mode` is 'rouge-155', but must be one of rouge155, rouge_score; did you mean rouge155?"
+    assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
+        "--mode rouge-155: must be one of rouge155, rouge_score; did you mean rouge155?"
     )

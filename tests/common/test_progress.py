@@ -1,4 +1,4 @@
-"""The progress bar: only for what takes long, and gone at the end."""
+"""The progress bar appears only if steps take long, and disappears at the end."""
 
 import io
 
@@ -14,7 +14,7 @@ def test_shown_after_a_while(monkeypatch, patience):
     shown = io.StringIO()
     assert list(progress.progress_bar(iter("abc"), "spelling", 3, file=shown)) == ["a", "b", "c"]
     assert ("spelling" in shown.getvalue()) == (patience == 0)
-    # what was shown is wiped out
+    # the bar that was shown is erased
     assert not shown.getvalue().rpartition("\r")[2].strip()
 
 

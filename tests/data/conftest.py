@@ -1,4 +1,4 @@
-"""What the tests of corpora share."""
+"""Fixtures for the tests of corpora."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from hf_summ.data import Corpus
 
 @pytest.fixture
 def load(tmp_path):
-    """Reads a corpus with a cache of the test's own."""
+    """Loads a corpus with the test's own cache."""
     return lambda **told: Corpus(**told).load(cache_dir=str(tmp_path / "cache"))

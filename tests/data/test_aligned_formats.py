@@ -1,4 +1,4 @@
-"""Gigaword, Multi-News and DUC: files whose lines belong together."""
+"""Gigaword, Multi-News and DUC: line-aligned files."""
 
 import json
 import logging
@@ -40,7 +40,7 @@ def write_all(folder, files):
 def test_the_titles_of_gigaword_stand_beside_the_articles(load, tmp_path, articles, titles):
     write_all(tmp_path / "article", {articles: ARTICLES, titles: TITLES})
     corpus = load(train_file=tmp_path / "article" / articles, data_format="gigaword")
-    # placeholders are the corpus's own words
+    # placeholders are part of the corpus
     assert corpus["train"].to_list() == PAIRS
 
 
@@ -127,7 +127,7 @@ def test_multi_news_has_lists_of_documents(load, tmp_path, source, target):
 def test_each_split_takes_its_part_of_a_multi_news_folder(load, tmp_path):
     for index, stem in enumerate(("train", "val", "test")):
         write_all(tmp_path, {f"{stem}.src": STORIES[index : index + 1], f"{stem}.tgt": SUMMARIES[index : index + 1]})
-    # what was corrected comes first
+    # corrected files take precedence
     write_all(tmp_path, {"test.src.cleaned": ["Corrected. |||||"]})
     files = dict.fromkeys(("train_file", "validation_file", "test_file"), tmp_path)
     corpus = load(**files, data_format="multi_news")
@@ -186,7 +186,7 @@ DUC = {
 }
 REFERENCES = [
     {"document": "first text", "summary": "first", "references": ["first", "one", "uno"]},
-    # a blank reference is none
+    # a blank reference does not count
     {"document": "second text", "summary": "two", "references": ["two", "due"]},
 ]
 

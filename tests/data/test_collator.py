@@ -37,7 +37,7 @@ def features(tiny_tokenizer):
 
 
 def unpad(batch):
-    """The rows that a batch was made of."""
+    """The rows from which a batch was made."""
     rows = zip(batch["input_ids"], batch["attention_mask"], batch["labels"], strict=True)
     return [(ids[mask == 1].tolist(), labels[labels != -100].tolist()) for ids, mask, labels in rows]
 

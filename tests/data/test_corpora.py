@@ -275,7 +275,7 @@ def test_hub_name_and_files(load, tmp_path):
 
 
 def test_what_can_be_refused_before_reading_is(tmp_path):
-    """Whole kinds of error without a row being read: the rows here could not be."""
+    """Errors that are found without reading a row: these rows could not be read."""
     train = write(tmp_path / "rows.jsonl", "no row")
     for told, message in (
         ({}, "no data: give `dataset_name`"),
@@ -310,7 +310,7 @@ def test_cache_is_used_until_the_file_changes(load, tmp_path):
     first, second = load(train_file=file)["train"], load(train_file=file)["train"]
     assert first.cache_files == second.cache_files != []
     assert first._fingerprint == second._fingerprint
-    # as long as before, so that only the time tells
+    # of the same length, so that only the time differs
     write(tmp_path / "rows.jsonl", json_lines(reversed(ROWS)))
     assert load(train_file=file)["train"].to_list() == ROWS[::-1]
 

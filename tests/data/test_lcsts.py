@@ -1,4 +1,4 @@
-"""LCSTS as it is distributed: parts, scores, what is wrong with a file."""
+"""LCSTS as it is distributed: parts, scores, broken files."""
 
 import json
 import random
@@ -10,7 +10,7 @@ from tests.shared_data import SHARED_DATA, reads_shared_data
 
 
 def part(rows):
-    """Rows in the layout of PART_II and PART_III, and of PART_I where they have no score."""
+    """Rows in the layout of PART_II and PART_III or, without scores, of PART_I."""
     texts = []
     for number, (summary, text, *score) in enumerate(rows):
         label = f"    <human_label>{score[0]}</human_label>\n" if score else ""

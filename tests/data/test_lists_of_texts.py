@@ -1,4 +1,4 @@
-"""Columns that hold several documents or several references."""
+"""Columns with several documents or several references."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ JOINED = [
 
 @pytest.fixture
 def load_rows(load, tmp_path):
-    """The rows after a way through a .jsonl file, a .json list or a data set by name."""
+    """Writes rows as a .jsonl file, a .json list or a data set by name, and loads them."""
 
     def through(way, rows, **arguments):
         if way == "jsonl":

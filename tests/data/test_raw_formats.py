@@ -1,4 +1,4 @@
-"""Formats by their names, and options that belong to one of them."""
+"""Formats by name, and options of a single format."""
 
 import datasets
 import pytest

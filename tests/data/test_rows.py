@@ -1,4 +1,4 @@
-"""Files of rows and aligned pairs that cannot be read: each says what and where."""
+"""Files of rows and aligned pairs that cannot be read: errors say what is wrong, and where."""
 
 import gzip
 import json

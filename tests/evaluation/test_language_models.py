@@ -34,7 +34,7 @@ PERCENTILES = (30, 50, 90)
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory) -> dict[str, str]:
-    """A folder a kind; shared by the tests here, so never change one."""
+    """One folder per kind; shared by the tests here, so never change them."""
     torch.manual_seed(0)
     return {kind: save_language_model(kind, tmp_path_factory.mktemp(kind)) for kind in KINDS}
 

@@ -37,7 +37,7 @@ def test_long_texts_of_few_words():
 
 
 def lines_executed(function: Callable[[], object]) -> int:
-    """How many lines of Python a call takes: as a time, and the same on every machine."""
+    """The number of lines of Python that a call executes: a measure of time that is the same on every machine."""
     executed = 0
 
     def trace(frame, event, argument):

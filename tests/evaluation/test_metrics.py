@@ -1,4 +1,4 @@
-"""The measures as classes of the library evaluate."""
+"""The measures as metrics of the library `evaluate`."""
 
 import subprocess
 import sys

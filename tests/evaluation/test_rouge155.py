@@ -55,7 +55,7 @@ def made_up(
 
 
 def naive_scores(peer: list[list[str]], models: list[list[list[str]]]) -> dict[str, tuple[float, float, float]]:
-    """Written from the definitions: dictionaries, a full table for each LCS, one loop a skip-bigram."""
+    """Written from the definitions: dictionaries, a full table for each LCS, one iteration per skip-bigram."""
 
     def grams(sentences, metric):
         words = [word for sentence in sentences for word in sentence]

@@ -36,7 +36,7 @@ def table(folder: Path, **changes: Any) -> Table:
 
 
 def workplace(folder: Path, table: Table, **changes: Any) -> Workplace:
-    """A place for a table's runs at the scale tiny, with files of its own and nobody to tell."""
+    """A workplace for a table's runs at the scale tiny, with its own files and without progress messages."""
     settings = {"scale": "tiny", "folder": folder, "data": {}, "extra": {}, "announce": lambda message: None}
     return Workplace(table, **{**settings, **changes})
 
@@ -49,7 +49,7 @@ def write_data(folder: Path, train: int = 24, validation: int = 5, test: int = 7
 
 
 def strict_json(path: Path) -> Any:
-    """What a file holds, if any JSON reader can read it: NaN and infinities are none."""
+    """The content of a file, which must be strict JSON without NaN and infinities."""
 
     def refuse(name: str):
         raise AssertionError(f"{path} holds {name}")
@@ -58,5 +58,5 @@ def strict_json(path: Path) -> Any:
 
 
 def equal_scores(value):
-    """A measure of which every document has the same, so that its interval is a point."""
+    """A measure with the same value for every document, so that its interval is a point."""
     return Scored(np.column_stack([np.full(9, float(value)), np.ones(9)]), lambda sums: sums[..., 0] / sums[..., 1])

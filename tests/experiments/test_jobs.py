@@ -1,4 +1,4 @@
-"""Runs through kills, errors and other processes at them."""
+"""Runs that are killed, fail, or are being run by another process."""
 
 import json
 import os
@@ -26,7 +26,7 @@ perform(Job(Path(sys.argv[1]), json.loads(sys.argv[2])))
 
 @pytest.fixture
 def settings(tmp_path, tiny_tokenizer):
-    """Of a training that takes as long as one lets it."""
+    """The settings of a training that takes as long as it is allowed to."""
     tiny.processor(tiny_tokenizer).save_pretrained(tmp_path / "processor")
     changes = {"max_steps": 100_000, "save_strategy": "steps", "save_steps": 3, "schedule_period": 9}
     files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
@@ -58,7 +58,7 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
         starter.wait()
         # the run lives on, and is left alone
         assert alive(starter.pid)
-        with pytest.raises(JobBusy, match=r"another process has .*lock locked") as busy:
+        with pytest.raises(JobBusy, match=r"another process holds .*lock") as busy:
             perform(Job(job.folder, settings | {"max_steps": 1}))
         assert busy.value.lock == job.folder / "lock"
         assert yaml.safe_load((job.folder / "settings.yaml").read_text())["max_steps"] == 100_000
@@ -73,7 +73,7 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
     shorter = Job(job.folder, settings | {"max_steps": last})
     perform(shorter)
     log = (job.folder / "log.txt").read_text(encoding="utf-8")
-    assert f"going on from {checkpoint}" in log
+    assert f"resuming from {checkpoint}" in log
     assert shorter.is_done
     assert json.loads((job.folder / "record.json").read_text())["seconds"] > 0
     state = json.loads((job.output / "trainer_state.json").read_text())
@@ -84,7 +84,7 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
 
 def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys):
     job = Job(tmp_path / "job", settings | {"tokenizer_name": None, "run_name": "Brücke"})
-    with pytest.raises(JobFailed, match=r"^name a processor or tokenizer: .* `hf-summ vocabulary` makes one") as failed:
+    with pytest.raises(JobFailed, match=r"^no processor or tokenizer: .* `hf-summ vocabulary` makes") as failed:
         perform(job)
     assert failed.value.folder == job.folder
     assert capsys.readouterr().err == (job.folder / "log.txt").read_bytes().decode("utf-8")

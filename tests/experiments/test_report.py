@@ -18,7 +18,7 @@ Scale small; hf_summ {VERSION}; ROUGE-1.5.5 of words, byte limit 75.
 ## xsum
 
 Ours: data/news, 9 test documents, updates 900, seed 42. Published: xsum. \
-Ours may be compared with each other, not with the published.
+Our figures can be compared with each other, but not with the published ones.
 
 | row    | parameters |                  R-1 |              perplexity | published R-1 | published perplexity |
 | ------ | ---------: | -------------------: | ----------------------: | ------------: | -------------------: |
@@ -27,7 +27,7 @@ Ours may be compared with each other, not with the published.
 | broken |            |                    – |                       – |            32 |                    – |
 | others |            |                    – |                       – |            33 |                    1 |
 
-Differences to DC, with their 95% intervals by paired bootstrap over test documents, of one training each:
+Differences from DC, of one training each, with 95% intervals by paired bootstrap over test documents:
 
 | row    |                  R-1 | published |       |              perplexity | published |       |
 | ------ | -------------------: | --------: | ----: | ----------------------: | --------: | ----: |

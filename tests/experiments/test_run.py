@@ -135,7 +135,7 @@ def test_rows_that_are_not_run_say_why(rows):
     assert problems == {
         "others": "literature: Somebody 2019",
         "without data": "its data are not public",
-        "to come": "the architecture nowhere is not there yet",
+        "to come": "the architecture nowhere does not exist yet",
     }
 
 
@@ -143,7 +143,7 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(folder, rows
     failed = {row: entry["problem"] for row, entry in rows.items() if entry["failed"]}
     assert list(failed) == ["failing", "failing with beams"]
     (problem,) = set(failed.values())
-    assert problem.startswith("--learning_rates: 'nowhere' matches no parameter that learns")
+    assert problem.startswith("--learning_rates: 'nowhere' matches no trainable parameter")
     (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "record.json").exists()]
     assert log.read_text(encoding="utf-8").count("error: ") == 1
 
@@ -179,7 +179,7 @@ def test_users_data_stand_for_a_data_set(tmp_path):
     (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"))["datasets"]
     assert (block["dataset"], block["data"], block["documents"]) == ("xsum", str(data), 7)
     text = (tmp_path / "out" / "made_up_small.md").read_text(encoding="utf-8")
-    assert f"Ours: {data}, 7 test documents. Published: xsum. Ours may be compared with each other, not" in text
+    assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
 
 
 def test_files_and_columns_may_be_flags(tmp_path):
@@ -291,7 +291,7 @@ def test_language_models_judge_the_users_texts(tmp_path):
 
 def test_language_models_without_texts_say_what_they_need(tmp_path):
     (block,) = run_table(judgements(tmp_path, "nowhere"), "small", {}, [], str(tmp_path))["datasets"]
-    expected = "texts are needed: --data texts=FOLDER with 1.txt, 2.txt, 3.txt"
+    expected = "no texts: give --data texts=FOLDER with 1.txt, 2.txt, 3.txt"
     assert [row["problem"] for row in block["rows"]] == [expected] * 3 + ["literature: Somebody 2019"]
 
 
@@ -312,10 +312,10 @@ def test_missing_text_is_told_at_the_door(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "gdlf_44"}, r"there is no table gdlf_44; did you mean gdlf_4\?"),
-        ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?. It has xsum"),
-        ({"data": {"xsum": "nowhere"}}, "nowhere is not a folder: name one that holds train, validation and test"),
-        ({"flags": ["--learning_rat", "1"]}, r"no flag --learning_rat; did you mean --learning_rate\?"),
+        ({"name": "gdlf_44"}, r"unknown table gdlf_44; did you mean gdlf_4\?"),
+        ({"data": {"xsun": "news"}}, r"--data xsun: made_up has no such data set; did you mean xsum\?; it has xsum"),
+        ({"data": {"xsum": "nowhere"}}, "nowhere is not a folder: name one with train, validation and test"),
+        ({"flags": ["--learning_rat", "1"]}, r"unknown flag --learning_rat; did you mean --learning_rate\?"),
     ],
 )
 def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, message):
@@ -332,5 +332,5 @@ def test_what_cannot_work_is_told_before_anything_starts(tmp_path, changes, mess
 
 
 def test_unknown_scale_is_told(tmp_path):
-    with pytest.raises(ValueError, match="scale 'huge' is not known: one of tiny, small, full"):
+    with pytest.raises(ValueError, match="`scale` is 'huge', but must be one of tiny, small, full"):
         run_table(untrained(tmp_path), "huge", {}, [], str(tmp_path))

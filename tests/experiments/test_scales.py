@@ -1,4 +1,4 @@
-"""How far rows are shrunk."""
+"""The scales to which rows are shrunk."""
 
 import pytest
 import yaml
@@ -18,20 +18,20 @@ def test_scales_of_the_package_are_read(architecture):
 
 
 def test_unknown_scale_is_told():
-    with pytest.raises(ValueError, match="scale 'large' is not known: one of tiny, small, full"):
+    with pytest.raises(ValueError, match="`scale` is 'large', but must be one of tiny, small, full"):
         load_scale("gdlf", "large")
 
 
 def test_architecture_without_scales_is_told():
-    with pytest.raises(ValueError, match=r"bart\.yaml is not there: bart has no scales, so its rows cannot be run"):
+    with pytest.raises(ValueError, match=r"bart\.yaml does not exist: bart has no scales, so its rows cannot be run"):
         load_scale("bart", "tiny")
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"flag": {}}, r"gdlf\.yaml: tiny has no key 'flag'; did you mean flags\?"),
-        ({"flags": {"num_beam": 1}}, r"tiny: flags: there is no key 'num_beam'; did you mean num_beams\?"),
+        ({"flag": {}}, r"gdlf\.yaml: tiny: unknown key 'flag'; did you mean flags\?"),
+        ({"flags": {"num_beam": 1}}, r"tiny: flags: unknown key 'num_beam'; did you mean num_beams\?"),
     ],
 )
 def test_wrong_entries_are_named(tmp_path, monkeypatch, entry, message):

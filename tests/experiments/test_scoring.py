@@ -1,4 +1,4 @@
-"""A table's measures against the functions they are taken from."""
+"""A table's measures against the functions that compute them."""
 
 import datasets
 import numpy as np
@@ -76,7 +76,7 @@ def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, prediction
     ]
     assert found == means(rouge155_scores(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
     assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
-    with pytest.raises(ValueError, match="the table scores subwords, and this row has no model whose subwords"):
+    with pytest.raises(ValueError, match="the table scores subwords, but this row has no model to define them"):
         score(read, "en", corpus, predictions, None, None)
 
 
@@ -153,7 +153,7 @@ def test_measure_without_a_value_for_resamples_has_no_interval():
     ],
 )
 def test_verdict_is_on_the_published_direction(published, low, high, expected):
-    # nothing is said of which direction is better: a lower perplexity that was published holds where ours is lower too
+    # which direction is better does not matter: a lower published perplexity holds if ours is lower too
     assert verdict(published, Comparison((low + high) / 2, low, high, pairs=100)) == expected
 
 

@@ -1,4 +1,4 @@
-"""What runs are told, and which of them are the same."""
+"""The settings of runs, and which runs are equal."""
 
 import os
 import shutil
@@ -94,9 +94,9 @@ def test_null_takes_a_flag_away_and_seed_has_a_default(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere is not there yet"),
+        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere does not exist yet"),
         (Row("X", config="bart/xsum.yaml"), "bart/xsum.yaml: cannot be read"),
-        (Row("X"), "texts has no configuration to train by"),
+        (Row("X"), "texts has no configuration for training"),
     ],
 )
 def test_row_without_a_configuration_that_is_there(tmp_path, row, message):
@@ -128,14 +128,18 @@ def test_splits_may_be_links_to_files_of_other_names(tmp_path):
 
 
 def test_folders_that_hold_no_splits_are_told(tmp_path):
-    with pytest.raises(ValueError, match="nowhere is not a folder: name one that holds train, validation and test"):
+    with pytest.raises(ValueError, match="nowhere is not a folder: name one with train, validation and test"):
         split_files(tmp_path / "nowhere")
     (tmp_path / "train.jsonl").touch()
-    with pytest.raises(ValueError, match=r"there is no validation\.jsonl: it must hold one file for validation \(\.j"):
+    with pytest.raises(
+        ValueError, match=r"there is no validation\.jsonl, but there must be exactly one file for validation \(\.j"
+    ):
         split_files(tmp_path)
     for name in ("val.json", "dev.jsonl.gz", "test.jsonl"):
         (tmp_path / name).touch()
-    with pytest.raises(ValueError, match=r"there are val\.json and dev\.jsonl\.gz: it must hold one file for valid"):
+    with pytest.raises(
+        ValueError, match=r"there are val\.json and dev\.jsonl\.gz, but there must be exactly one file for valid"
+    ):
         split_files(tmp_path)
 
 
@@ -144,9 +148,9 @@ def test_folder_of_a_distribution_stands_for_its_splits(tmp_path):
         (tmp_path / name).write_bytes(b"x")
     files = {f"{split}_file": str(tmp_path) for split in ("train", "validation", "test")}
     assert split_files(tmp_path, "newsroom") == files
-    with pytest.raises(ValueError, match=r"holds no PART_I\.txt and no DATA/PART_I\.txt"):
+    with pytest.raises(ValueError, match=r"has no PART_I\.txt and no DATA/PART_I\.txt"):
         split_files(tmp_path, "lcsts")
-    with pytest.raises(ValueError, match=r"data_format 'newsrom' is not known: .*; did you mean newsroom\?"):
+    with pytest.raises(ValueError, match=r"`data_format` is 'newsrom', but must be one of .*; did you mean newsroom\?"):
         split_files(tmp_path, "newsrom")
 
 
@@ -185,17 +189,20 @@ def test_flags_are_read_as_their_values(tokens, flags):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["5", "--seed", "1"], "5: belongs to no flag"),
-        (["--max_step", "5"], r"there is no flag --max_step; did you mean --max_steps\?"),
-        (["--no_max_steps"], r"there is no flag --no_max_steps; did you mean --max_steps\?"),
+        (["5", "--seed", "1"], "5: does not belong to a flag"),
+        (["--max_step", "5"], r"unknown flag --max_step; did you mean --max_steps\?"),
+        (["--no_max_steps"], r"unknown flag --no_max_steps; did you mean --max_steps\?"),
         (["--max_steps", "many"], "--max_steps/--max-steps: invalid int value: 'many'"),
-        (["--max_steps", "1", "2"], "^2: belongs to no flag"),
+        (["--max_steps", "1", "2"], "^2: does not belong to a flag"),
         (["--max_steps", "--bf16"], "--max_steps/--max-steps: expected one argument"),
         (["--length_penalty", "true"], "--length_penalty/--length-penalty: invalid float value: 'true'"),
         (["--config_overrides", "d_model"], "--config_overrides 'd_model': write key=JSON"),
-        (["--resume_from_checkpoint", "x"], "--resume_from_checkpoint is not for all rows of a table.*: leave it out"),
-        (["--push_to_hub"], "--push_to_hub is not for all rows of a table"),
-        (["--token", "hf_x"], "--token would be written into the settings of each run: set HF_TOKEN instead"),
+        (
+            ["--resume_from_checkpoint", "x"],
+            "--resume_from_checkpoint: cannot be shared by the rows of a table.*; leave it out",
+        ),
+        (["--push_to_hub"], "--push_to_hub: cannot be shared by the rows of a table"),
+        (["--token", "hf_x"], "--token: would be written to the settings of each run; set HF_TOKEN instead"),
     ],
 )
 def test_flags_that_cannot_be_are_told(tokens, message):
@@ -263,7 +270,7 @@ def test_file_of_the_same_size_that_changed_is_read_again(training, tmp_path):
 
 
 def test_processors_are_told_apart_by_what_they_hold(training, tmp_path):
-    """Folders of users have any name; fitted ones are called by their fingerprints."""
+    """Users' folders may have any name; those of fitted processors are named by their fingerprints."""
     names = []
     for place, text in (("one", "a"), ("two", "b"), ("three", "a")):
         folder = tmp_path / place / "processor"
@@ -286,7 +293,7 @@ def test_data_of_the_hub_count_by_name_and_files_by_contents(tmp_path):
     assert data_fingerprint(there) == {"dataset_name": "news", "text_column": "a"}
     files = split_files(write_data(tmp_path / "news"))
     assert data_fingerprint(files, ("test",)).keys() == {"test"}
-    with pytest.raises(ValueError, match=r"nowhere\.jsonl is not there"):
+    with pytest.raises(ValueError, match=r"nowhere\.jsonl does not exist"):
         data_fingerprint({"test_file": "nowhere.jsonl"})
 
 

@@ -1,4 +1,4 @@
-"""What rows are run by, and one run for all that share it."""
+"""The jobs of rows, and one run for all rows that share it."""
 
 import json
 import subprocess
@@ -23,12 +23,12 @@ DC = Row("DC", config_overrides=TRANSFORMER)
 
 @pytest.fixture
 def place(tmp_path):
-    """A workplace at the scale tiny that tells nobody."""
+    """A workplace at the scale tiny without progress messages."""
     return workplace(tmp_path / "out", table(tmp_path))
 
 
 def replaced(place, **changes):
-    """The same place, told something else."""
+    """The same workplace with other values."""
     return workplace(place.folder, place.table, **changes)
 
 
@@ -49,7 +49,7 @@ def test_made_up_news_and_vocabulary_are_made_once(place):
     place = replaced(place, announce=said.append)
     rows = [DC, Row("more", config_overrides={**TRANSFORMER, "d_model": 48})]
     first, second = (system.training for system in plan(place, rows, "xsum").systems)
-    assert said == ["fitting subwords on the training documents: vocab_size 700, lowercase True, tags none"]
+    assert said == ["fitting subwords to the training documents: vocab_size 700, lowercase True, tags none"]
     assert first.settings["tokenizer_name"] == second.settings["tokenizer_name"]
     assert first.folder != second.folder
     assert fitted_sizes(place) == [700]
@@ -84,7 +84,7 @@ def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, pl
     said = []
     place = replaced(place, scale="full", data={"xsum": data}, announce=said.append)
     system = planned(place, DC)
-    assert said == ["fitting subwords on the training documents: vocab_size 30000, tags none"]
+    assert said == ["fitting subwords to the training documents: vocab_size 30000, tags none"]
     assert (system.training.settings["max_steps"], system.training.settings["max_source_length"]) == (30000, 500)
     assert not system.training.settings.keys() & {"dataset_name", "text_column", "summary_column"}
 
@@ -100,15 +100,15 @@ def test_users_processor_is_taken(place):
     [
         (Row("X", literature="Somebody 2019"), "literature: Somebody 2019"),
         (Row("X", unavailable="no data"), "no data"),
-        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere is not there yet"),
+        (Row("X", config="nowhere/xsum.yaml"), "the architecture nowhere does not exist yet"),
         (
             Row("X", config_overrides={"gates": "glu"}),
-            "--config_overrides gates: there is no key 'gates' of gdlf; did you",
+            "--config_overrides gates: unknown key 'gates' in gdlf; did you",
         ),
         (Row("X", config_overrides={"gating": "no"}), "gating"),
         (
             Row("X", config_overrides={**TRANSFORMER, "vocab_size": 5}),
-            "vocab_size is 5, but the 4 special tokens and the 256 bytes",
+            "`vocab_size` is 5, but must be at least 260, for 4 special tokens",
         ),
     ],
 )
@@ -154,7 +154,7 @@ def test_corpus_is_read_up_to_a_limit_and_missing_splits_are_told(tmp_path):
         "train": 5,
         "test": 4,
     }
-    with pytest.raises(ValueError, match="the corpus has no validation split, only train, test"):
+    with pytest.raises(ValueError, match="the corpus has no validation split, but only train, test"):
         read_corpus(files)
 
 
@@ -181,7 +181,7 @@ def test_data_set_that_is_a_script_is_told(place, monkeypatch):
 
 
 def leave_run(job, row):
-    """What a process leaves that has trained and decoded."""
+    """Leave the files of a process that has trained and decoded."""
     for done in (job, Job(job.folder / "decodings" / name_of_decoding(job, row), {})):
         done.output.mkdir(parents=True)
         (done.folder / "record.json").write_text("{}")
@@ -205,7 +205,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
 
     def announce(message):
         said.append(message)
-        if message.startswith("another process is at"):
+        if message.startswith("waiting for another process"):
             waits.set()
 
     place = replaced(place, announce=announce)
@@ -220,7 +220,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
     waiting.join(30)
     assert not waiting.is_alive()
     assert said[-2:] == [
-        "another process is at DC on xsum: waiting for it",
+        "waiting for another process that is working on DC on xsum",
         f"[1/1] DC on xsum: {system.training.folder}",
     ]
     (outcome,) = outcomes

@@ -1,4 +1,4 @@
-"""What a table's file may say."""
+"""What a table's file may contain."""
 
 import pytest
 
@@ -37,43 +37,43 @@ def test_tables_of_the_package_are_found_by_name():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"titel": "Rows"}, r"a table has no key 'titel'; did you mean title\?"),
-        ({"paper": None}, "the table lacks `paper`"),
-        ({"rows": None}, "the table lacks `rows`"),
-        ({"rows": "DC"}, "rows: 'DC' is not a list"),
-        ({"measures": "rouge1"}, "measures: 'rouge1' is not a list"),
-        ({"notes": "A note."}, "notes: 'A note.' is not a list"),
-        ({"datasets": ["xsum"]}, r"datasets: \['xsum'\] is not a mapping of data sets"),
-        ({"kind": "score"}, "kind 'score' is not known: one of scores, statistics, language_models"),
+        ({"titel": "Rows"}, r"unknown key 'titel' of a table; did you mean title\?"),
+        ({"paper": None}, "a table needs `paper`"),
+        ({"rows": None}, "a table needs `rows`"),
+        ({"rows": "DC"}, "`rows` is 'DC', but must be a list"),
+        ({"measures": "rouge1"}, "`measures` is 'rouge1', but must be a list"),
+        ({"notes": "A note."}, "`notes` is 'A note.', but must be a list"),
+        ({"datasets": ["xsum"]}, r"`datasets` is \['xsum'\], but must be a mapping of data sets"),
+        ({"kind": "score"}, "`kind` is 'score', but must be one of scores, statistics, language_models"),
         (
             {"measures": ["rouge1", "rouge4"]},
-            "measure 'rouge4' is not known: one of rouge1, rouge2, .*; did you mean rouge",
+            "measure is 'rouge4', but must be one of rouge1, rouge2, .*; did you mean rouge",
         ),
-        ({"measures": ["rouge1", "pairs"]}, "measure 'pairs' is not known"),
-        ({"unit": "letters"}, "unit 'letters' is not known: one of words, wordpieces"),
-        ({"baseline": "DCC"}, r"baseline 'DCC' is not a row; did you mean DC\?"),
-        ({"rouge": {"stem": True}}, "rouge: option 'stem' is not known: one of score, byte_limit, word_limit"),
-        ({"rouge": {"score": "f1"}}, "rouge: score 'f1' is not known: one of fmeasure, precision, recall"),
-        ({"rows": ["DC"]}, "rows: 'DC' is not a row: it needs `row:` with its name"),
-        ({"rows": [{"config": "gdlf/xsum.yaml"}]}, "is not a row: it needs `row:` with its name"),
-        ({"rows": [{"row": "DC"}, {"row": "DC"}]}, "row 'DC' stands twice: rows need names of their own"),
-        (rows(flag={}), r"row 'DC': a row has no key 'flag'; did you mean flags\?"),
-        (rows(published=[1]), "row 'DC': published: xsum has 1 figures for 2 measures"),
-        (rows(published=40.3), "row 'DC': published: 40.3 is not a list of figures, nor one for each data set"),
-        (rows(published=["40.3%", 1]), "published: xsum has '40.3%', which is not a number: null stands for none"),
+        ({"measures": ["rouge1", "pairs"]}, "measure is 'pairs', but must be one of"),
+        ({"unit": "letters"}, "`unit` is 'letters', but must be one of words, wordpieces"),
+        ({"baseline": "DCC"}, r"`baseline` is 'DCC', but must be a row; did you mean DC\?"),
+        ({"rouge": {"stem": True}}, "rouge: option is 'stem', but must be one of score, byte_limit, word_limit"),
+        ({"rouge": {"score": "f1"}}, "rouge: score is 'f1', but must be one of fmeasure, precision, recall"),
+        ({"rows": ["DC"]}, "rows: 'DC' is not a row: it needs `row` with its name"),
+        ({"rows": [{"config": "gdlf/xsum.yaml"}]}, "is not a row: it needs `row` with its name"),
+        ({"rows": [{"row": "DC"}, {"row": "DC"}]}, "row 'DC' occurs twice: rows need unique names"),
+        (rows(flag={}), r"row 'DC': unknown key 'flag' of a row; did you mean flags\?"),
+        (rows(published=[1]), "row 'DC': published: 1 figures of xsum but 2 measures"),
+        (rows(published=40.3), "row 'DC': published: 40.3 must be a list of figures, or one for each data set"),
+        (rows(published=["40.3%", 1]), "published: xsum has '40.3%', but figures must be numbers, or null for none"),
         (rows(published={"xsun": [1, 2]}), r"published: xsun is not a data set of the table; did you mean xsum\?"),
-        ({**rows(published=[1, 2]), "datasets": TWO}, "say of which of the data sets cnn_dailymail, xsum"),
+        ({**rows(published=[1, 2]), "datasets": TWO}, "name the data set, which is one of cnn_dailymail, xsum"),
         (
             {**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO},
             "sentences: give one number, or one for each of cnn_dailymail, xsum",
         ),
-        (rows(gold=True, literature="Somebody"), "row 'DC': gold and literature do not go together"),
-        (rows(gold=True, decoding={"num_beams": 2}), "decoding are of a training, which a row with gold has not"),
-        (rows(extractive="first"), "extractive 'first' is not known: one of lead, tail, oracle"),
-        (rows(language_model="gpt2", text="1"), "language_model judges a `text` at a `percentile`: give both"),
-        (rows(flags={"num_beam": 2}), r"row 'DC': flags: there is no key 'num_beam'; did you mean num_beams\?"),
+        (rows(gold=True, literature="Somebody"), "row 'DC': `gold` and `literature` exclude each other"),
+        (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs a training, but a row with `gold` has none"),
+        (rows(extractive="first"), "`extractive` is 'first', but must be one of lead, tail, oracle"),
+        (rows(language_model="gpt2", text="1"), "`language_model` needs `text` and `percentile`"),
+        (rows(flags={"num_beam": 2}), r"row 'DC': flags: unknown key 'num_beam'; did you mean num_beams\?"),
         (rows(flags={"max_steps": "many"}), "row 'DC': flags: .*invalid int value: 'many'"),
-        (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is not a flag of decoding"),
+        (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is not a decoding flag"),
     ],
 )
 def test_wrong_entries_are_named_with_file_and_row(tmp_path, changes, message):
@@ -92,8 +92,8 @@ def test_row_that_cannot_be_run_may_say_what_it_was_trained_by(tmp_path):
     [
         (b"rows: [", "cannot be read as YAML"),
         ("title: Größe".encode("latin-1"), "cannot be read as YAML"),
-        (b"- title", "holds no `key: value` lines"),
-        (b"", "holds no `key: value` lines"),
+        (b"- title", "must contain `key: value` lines"),
+        (b"", "must contain `key: value` lines"),
     ],
 )
 def test_file_that_is_no_table_is_named(tmp_path, content, message):
@@ -105,9 +105,9 @@ def test_file_that_is_no_table_is_named(tmp_path, content, message):
 
 
 def test_table_that_is_not_there_is_told_with_the_nearest():
-    with pytest.raises(ValueError, match=r"there is no table gdlf_44; did you mean gdlf_4\?. There are: .*gdlf_1, gd"):
+    with pytest.raises(ValueError, match=r"unknown table gdlf_44; did you mean gdlf_4\?; the tables are .*gdlf_1, gd"):
         load_table("gdlf_44")
-    with pytest.raises(ValueError, match=r"there is no table nowhere/rows\.yaml"):
+    with pytest.raises(ValueError, match=r"unknown table nowhere/rows\.yaml"):
         load_table("nowhere/rows.yaml")
 
 

@@ -1,4 +1,4 @@
-"""A tiny model of every architecture, for the tests that all of them pass."""
+"""A tiny model of every architecture, for the common tests."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,7 +63,7 @@ class Architecture:
         """In float64: what must be equal is then equal to many digits."""
         torch.manual_seed(0)
         model = self.head_class(self.config(**overrides)).double().eval()
-        # an initialisation with zero biases and unit scales would hide a term that is forgotten
+        # an initialization with zero biases and unit scales would hide a term that is forgotten
         for parameter in model.parameters():
             parameter.data.add_(0.1 * torch.randn_like(parameter))
         return model

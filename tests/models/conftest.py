@@ -1,4 +1,4 @@
-"""Pre-trained parts that tests of models share: made by the test, as small as they come."""
+"""Tiny pre-trained parts for the tests of models."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the naive readings of the papers' equations share: no cache, no batch tricks, one document at a time."""
+"""The base of naive implementations of the papers' equations: no cache, no batch tricks, one document at a time."""
 
 import math
 
@@ -95,7 +95,7 @@ class NaiveModel:
 
 
 def assert_equals_naive(model, naive, inputs, labels):
-    """The same loss, and the same gradient of every parameter that learns."""
+    """The same loss, and the same gradient of every trainable parameter."""
     loss, expected_loss = model(**inputs, labels=labels).loss, naive.loss(inputs, labels)
     torch.testing.assert_close(loss.double(), expected_loss, rtol=1e-6, atol=1e-6)
     learning = [(name, value) for name, value in model.named_parameters() if value.requires_grad]

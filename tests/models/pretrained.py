@@ -8,7 +8,7 @@ from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT
 
 
 def save_bert(folder, **settings):
-    """A BERT with the heads that it was pre-trained with, random and different from any fresh one."""
+    """A BERT with the heads that it was pre-trained with, random and different from those of any new one."""
     torch.manual_seed(7)
     model = BertForPreTraining(BertConfig(**{**TINY_BERT, **settings}))
     model.save_pretrained(folder)
@@ -16,7 +16,7 @@ def save_bert(folder, **settings):
 
 
 def build(**settings):
-    """A fresh model with the weights of the checkpoints that its settings name."""
+    """A new model with the weights of the checkpoints that its settings name."""
     config = COPY_TRANSFORMER.config(**settings)
     config.read_pretrained_parts()
     model = CopyTransformerForConditionalGeneration(config)

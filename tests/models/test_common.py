@@ -1,4 +1,4 @@
-"""What every architecture passes: saving, decoding, training and adapting as transformers' users expect."""
+"""The tests that every architecture passes: saving, decoding, training and adapting as transformers' users expect."""
 
 import json
 
@@ -41,7 +41,7 @@ def generate(model, inputs, seed=0, **settings):
 
 
 def trainable(model) -> list[tuple[str, torch.nn.Parameter]]:
-    """What is not frozen by intention."""
+    """Parameters that are not intentionally frozen."""
     return [(name, value) for name, value in model.named_parameters() if value.requires_grad]
 
 

@@ -1,4 +1,4 @@
-"""CopyTransformer against a naive reading of the thesis's equations, and its switches."""
+"""CopyTransformer against a naive implementation of the thesis's equations, and its switches."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""GDLF against a naive reading of the paper's equations."""
+"""GDLF against a naive implementation of the paper's equations."""
 
 import math
 from functools import partial

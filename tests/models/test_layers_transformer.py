@@ -1,4 +1,4 @@
-"""The Transformer's layers: what they return beside their output, and what they can be told."""
+"""The Transformer's layers: their outputs and their settings."""
 
 import pytest
 import torch

@@ -10,7 +10,7 @@ from hf_summ.models.layers_windowed_attention import ConvolutionalSelfAttention,
 
 
 def naive_attention(queries, keys, values, window_size, head_window_size=1, circular=False, padding_mask=None):
-    """o_i^h = ATT(q_i^h, K) V, with K and V the union of the windows of the neighbouring heads; zeros where empty."""
+    """o_i^h = ATT(q_i^h, K) V, with K and V the union of the windows of the neighboring heads; zeros where empty."""
     batch, heads, length, width = queries.shape
     reach, head_reach = window_size // 2, head_window_size // 2
     outputs = []

@@ -15,7 +15,7 @@ NAMES = ("hidden", "weight", "bias", "gate_logits", "copy_attention")
 
 
 def make(dtype=torch.float64, documents=3):
-    """Tensors that want gradients by name, source ids, labels in the source and not, some of them ignored."""
+    """Tensors that need gradients, by name, source ids, and labels inside and outside the source, some ignored."""
     source_ids = torch.randint(1, VOCABULARY - 4, (documents, SOURCE))
     source_ids[:, 2] = source_ids[:, 5] = source_ids[:, 0]
     source_ids[-1, -3:] = 0
@@ -115,7 +115,7 @@ def test_without_a_bias():
 
 def test_equals_the_loss_of_the_log_probabilities():
     tensors, source_ids, labels = make()
-    # that loss normalises once more, so the two differ for an attention that does not add up to one
+    # that loss normalizes once more, so the two differ for an attention that does not add up to one
     scores = tensors["copy_attention"].detach().log().requires_grad_()
     wanted = {**tensors, "copy_attention": scores}
     hidden, weight, bias, gate_logits, _ = tensors.values()

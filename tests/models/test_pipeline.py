@@ -109,7 +109,7 @@ def test_what_is_cut_is_said(folder, caplog):
     with caplog.at_level(logging.WARNING, logger="transformers"):
         logging.getLogger("transformers").addHandler(caplog.handler)
         cut = summarizer(SENTENCES[0])
-    assert "of which the model reads 10: the last" in caplog.text
+    assert "but the model reads at most 10: the last" in caplog.text
     with pytest.raises(ValueError, match="shorten it, or call the pipeline with `truncation=True`"):
         summarizer(SENTENCES[0], truncation=False)
     summarizer.processor.max_source_length = 500
@@ -193,7 +193,7 @@ def test_a_lone_surrogate_is_read_as_the_corpora_write_it(folder, bart_folder):
 
 def test_what_is_no_text_is_named(folder):
     summarizer = pipeline("summarization", model=str(folder))
-    with pytest.raises(TypeError, match="a document must be a string, but got int: 3"):
+    with pytest.raises(TypeError, match="a document must be a string, but is int: 3"):
         summarizer([SENTENCES[0], 3])
 
 

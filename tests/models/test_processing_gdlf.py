@@ -228,7 +228,7 @@ def test_hundred_thousand_words_are_cut_quickly(tiny_tokenizer):
 
 def test_unknown_tag_names_itself_and_the_remedy(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tag_vocabulary=["NN", "DT"])
-    with pytest.raises(ValueError, match=r"the tag '.+', which the processor's `tag_vocabulary` does not hold"):
+    with pytest.raises(ValueError, match=r"the tag '.+', which is not in the processor's `tag_vocabulary`"):
         processor(SENTENCE)
 
 
@@ -264,7 +264,7 @@ def test_padding_needs_a_length_and_room(tiny_tokenizer):
     rows = [{"input_ids": [5, 6, 2], "attention_mask": [1, 1, 1]}]
     with pytest.raises(ValueError, match="needs `max_length`"):
         processor.pad(rows, padding="max_length")
-    with pytest.raises(ValueError, match="has a row of 3, beyond the `max_length` of 2"):
+    with pytest.raises(ValueError, match=r"has a row of 3, but must be at most `max_length` \(2\)"):
         processor.pad(rows, padding="max_length", max_length=2)
     with pytest.raises(ValueError, match="`padding` is 'left'"):
         processor.pad(rows, padding="left")

@@ -1,4 +1,4 @@
-"""Checkpoints that earlier versions saved load, and compute what they computed when they were saved."""
+"""Checkpoints saved by earlier versions load, and give the same numbers as when they were saved."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
 import hf_summ  # noqa: F401 registers the architectures
 
-# a folder a version, in it one a checkpoint: the files that it saved, and what came of them then as `expected`
+# a folder per version with one per checkpoint: the files that it saved, and what they gave then as `expected`
 VERSIONS = Path(__file__).parent / "checkpoints"
 MODELS = sorted(path.parent for path in VERSIONS.glob("*/*/model.safetensors"))
 PROCESSORS = sorted(path.parent for path in VERSIONS.glob("*/*/processor_config.json"))

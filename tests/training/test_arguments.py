@@ -1,4 +1,4 @@
-"""Settings from YAML, JSON and flags, and what is said about wrong ones."""
+"""Settings from YAML, JSON and flags, and the errors for wrong ones."""
 
 import dataclasses
 import json
@@ -91,12 +91,12 @@ def test_json_file_and_flags_alone(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lerning_rate: 1\n", "no key 'lerning_rate'; did you mean learning_rate?"),
+        ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
         ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
         ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
         ("a: [1\n", "cannot be read as yaml.*line"),
-        ("", "holds no `key: value` lines"),
-        ("- 1\n", "holds no `key: value` lines"),
+        ("", "must contain `key: value` lines"),
+        ("- 1\n", "must contain `key: value` lines"),
     ],
 )
 def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
@@ -108,42 +108,42 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--num_beam", "2"], "no flag --num_beam; did you mean --num_beams?"),
-        (["--max-source-lenght=3"], "no flag --max_source_lenght; did you mean --max_source_length?"),
+        (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
+        (["--max-source-lenght=3"], "unknown flag --max_source_lenght; did you mean --max_source_length?"),
         (["--num_beams", "two"], "invalid int value: 'two'"),
         (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
-        (["train.jsonl"], "train.jsonl: the first argument is a .yaml or .json file"),
-        (["--do_train", "true", "more.yaml"], "more.yaml: belongs to no flag"),
-        (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: give a number of at least 1"),
-        (["--max_eval_samples", "0"], "--max_eval_samples 0: give a number of at least 1"),
-        (["--lead_sentences", "0"], "--lead_sentences 0: give a number of at least 1"),
-        (["--metrics", "rouge", "meteor"], "--metrics 'meteor' is not known: one of rouge, bleu, novelty$"),
+        (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
+        (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag"),
+        (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
+        (["--max_eval_samples", "0"], "--max_eval_samples 0: must be at least 1"),
+        (["--lead_sentences", "0"], "--lead_sentences 0: must be at least 1"),
+        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, novelty$"),
         (["--metrics", "novel"], r"one of rouge, bleu, novelty; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
         (
             ["--metric_for_best_model", "bleu"],
-            "--metric_for_best_model bleu: is not computed; add --metrics rouge bleu$",
+            "--metric_for_best_model bleu: not computed; add --metrics rouge bleu$",
         ),
         (
             ["--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
-            "_best_model eval_rouge3: is not computed; add --metrics bleu rouge --rouge_mode rouge155$",
+            "_best_model eval_rouge3: not computed; add --metrics bleu rouge --rouge_mode rouge155$",
         ),
         (
             ["--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
-            "_best_model rougeLsum: is not computed; add --metrics rouge --rouge_mode rouge_score$",
+            "_best_model rougeLsum: not computed; add --metrics rouge --rouge_mode rouge_score$",
         ),
         (
             ["--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
-            "_best_model rouge2: is not computed without --predict_with_generate$",
+            "_best_model rouge2: not computed without --predict_with_generate$",
         ),
-        (["--metric_for_best_model", "rogue2"], "_best_model rogue2: there is no such metric; did you mean rouge2?"),
-        (["--num_beams", "0"], "--num_beams 0: give a number of at least 1"),
-        (["--min_new_words", "-1"], "--min_new_words -1: give a number of at least 0"),
-        (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: give a number of at least 0"),
-        (["--gnmt_length_penalty", "-0.5"], "--gnmt_length_penalty -0.5: give a number of at least 0"),
-        (["--max_source_length", "1"], "--max_source_length 1: give a number of at least 2"),
-        (["--max_target_length", "1"], "--max_target_length 1: give a number of at least 2"),
-        (["--val_max_target_length", "1"], "--val_max_target_length 1: give a number of at least 2"),
+        (["--metric_for_best_model", "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
+        (["--num_beams", "0"], "--num_beams 0: must be at least 1"),
+        (["--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
+        (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: must be at least 0"),
+        (["--gnmt_length_penalty", "-0.5"], "--gnmt_length_penalty -0.5: must be at least 0"),
+        (["--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
+        (["--max_target_length", "1"], "--max_target_length 1: must be at least 2"),
+        (["--val_max_target_length", "1"], "--val_max_target_length 1: must be at least 2"),
     ],
 )
 def test_wrong_flag_is_named_with_what_would_do(argv, message):
@@ -250,7 +250,7 @@ def test_help_tells_every_default(capsys):
     with pytest.raises(SystemExit):
         parse_arguments(["--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "rouge, bleu, novelty; one or several (default: rouge)" in text
-    assert "beams; 1 is greedy (default: the model's own)" in text
+    assert "one or more of rouge, bleu, novelty (default: rouge)" in text
+    assert "Number of beams; 1 is greedy search (default: the model's)" in text
     # transformers' own help has none
     assert text.count("(default: ") >= len(flag_kinds())

@@ -1,4 +1,4 @@
-"""Batches counted in tokens."""
+"""Batches measured in tokens."""
 
 import itertools
 

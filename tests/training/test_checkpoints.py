@@ -1,4 +1,4 @@
-"""Which checkpoints are whole, and the mean of several."""
+"""Complete and incomplete checkpoints, and the average of several."""
 
 import json
 import logging
@@ -49,11 +49,11 @@ def test_newest_is_taken(run_folder):
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        (lambda folder: (folder / "trainer_state.json").unlink(), "has no trainer_state.json, so it was not written"),
+        (lambda folder: (folder / "trainer_state.json").unlink(), "has no trainer_state.json, so it is incomplete"),
         (lambda folder: tiny.cut(folder / "trainer_state.json"), "trainer_state.json cannot be read"),
         (lambda folder: tiny.cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
-        (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt was not written to its end"),
+        (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt is incomplete"),
         (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "is of step 7"),
         (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "index.json cannot be read"),
         (shutil.rmtree, None),
@@ -67,7 +67,7 @@ def test_half_written_one_is_passed_over_with_a_warning(run_folder, caplog, dama
 
 
 def test_problem_of_a_folder_that_is_not_there(tmp_path):
-    assert checkpoint_problem(tmp_path / "no") == "there is no such folder"
+    assert checkpoint_problem(tmp_path / "no") == "no such folder"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,9 @@ def test_weights_of_another_kind_will_do(run_folder, other, is_fine):
 def test_checkpoint_of_another_model(run_folder, tiny_tokenizer):
     processor = tiny.processor(tiny_tokenizer)
     check_fits(run_folder / "checkpoint-30", tiny.gdlf(processor))
-    with pytest.raises(ValueError, match=r"checkpoint-30 is of another model: .* is \[.*\] there and \[.*\] here"):
+    with pytest.raises(
+        ValueError, match=r"checkpoint-30 is from another model: .* has shape \[.*\] there but \[.*\] here"
+    ):
         check_fits(run_folder / "checkpoint-30", tiny.gdlf(processor, ffn_dim=64))
 
 
@@ -134,10 +136,10 @@ def test_half_precision_is_averaged_in_float32(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "last=n or best=n, one of them"),
-        ({"last": 1, "best": 1}, "last=n or best=n, one of them"),
-        ({"last": 0}, "0 checkpoints cannot be averaged"),
-        ({"last": 4}, "has 3 whole checkpoints, 4 were asked for"),
+        ({}, "need either `last` or `best`"),
+        ({"last": 1, "best": 1}, "need either `last` or `best`"),
+        ({"last": 0}, "`last` is 0, but must be at least 1"),
+        ({"last": 4}, "has 3 complete checkpoints, but 4 were requested"),
     ],
 )
 def test_choices_that_cannot_be(run_folder, tmp_path, settings, message):
@@ -148,14 +150,14 @@ def test_choices_that_cannot_be(run_folder, tmp_path, settings, message):
 def test_best_without_evaluations(run_folder, tmp_path):
     path = run_folder / "checkpoint-30" / "trainer_state.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"log_history": []}))
-    with pytest.raises(ValueError, match=r"no evaluation is recorded .*; use last=1"):
+    with pytest.raises(ValueError, match=r"no evaluation is recorded .*; use `last` instead"):
         average_checkpoints(run_folder, tmp_path / "mean", best=1)
 
 
 def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
-    with pytest.raises(ValueError, match="there is no checkpoint to average"):
+    with pytest.raises(ValueError, match="no checkpoint to average"):
         average_checkpoints([], tmp_path / "mean")
-    with pytest.raises(ValueError, match="the checkpoints of one run, but 2 folders are given"):
+    with pytest.raises(ValueError, match="the checkpoints of one run, but there are 2 folders"):
         average_checkpoints([run_folder, run_folder], tmp_path / "mean", last=1)
     tiny.cut(run_folder / "checkpoint-10" / "model.safetensors")
     with pytest.raises(ValueError, match=r"checkpoint-10 cannot be averaged: model.safetensors cannot be read"):
@@ -163,7 +165,7 @@ def test_nothing_is_left_of_an_average_that_fails(run_folder, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     save_file({"w": torch.zeros(1)}, other / "model.safetensors")
-    with pytest.raises(ValueError, match=r"other does not fit .*checkpoint-20: w has shape"):
+    with pytest.raises(ValueError, match=r"other does not match .*checkpoint-20: w has shape"):
         average_checkpoints([run_folder / "checkpoint-20", other], tmp_path / "mean")
     with pytest.raises(FileExistsError, match="run is not empty: name a new folder"):
         average_checkpoints(run_folder, run_folder, last=1)

@@ -1,4 +1,4 @@
-"""Schedules against the formulas as printed, optimisers against what they are told."""
+"""Schedules against the formulas as printed, and optimizers against their settings."""
 
 import math
 
@@ -57,7 +57,7 @@ def test_cosine_without_period_ends_at_the_last_update():
     ("settings", "message"),
     [
         ({"name": "noam", "warmup_steps": 0}, "--warmup_steps 0: the noam schedule needs at least 1"),
-        ({"name": "cosine", "minimum_learning_rate": 1.0}, "--minimum_learning_rate 1.0: lies between 0 and"),
+        ({"name": "cosine", "minimum_learning_rate": 1.0}, "--minimum_learning_rate 1.0: must be from 0 to"),
     ],
 )
 def test_schedules_that_cannot_be(settings, message):
@@ -92,9 +92,9 @@ def test_rates_are_read():
     ("item", "message"),
     [
         ("embed", "write regex=rate"),
-        ("(=1", r"'\(' is no regular expression"),
-        ("a=fast", "'fast' is no rate"),
-        ("a=-1", "'-1' is no rate"),
+        ("(=1", r"'\(' is not a regular expression"),
+        ("a=fast", "'fast' is not a rate"),
+        ("a=-1", "'-1' is not a rate"),
     ],
 )
 def test_rates_that_are_none(item, message):
@@ -104,7 +104,5 @@ def test_rates_that_are_none(item, message):
 
 def test_pattern_without_parameter(model):
     check_patterns(model, [("embed", 1.0)])
-    with pytest.raises(
-        ValueError, match=r"'embde' matches no parameter that learns; their names are like embed.weight"
-    ):
+    with pytest.raises(ValueError, match=r"'embde' matches no trainable parameter; the names are embed.weight"):
         check_patterns(model, [("embde", 1.0)])

@@ -65,19 +65,19 @@ def test_dotted_keys_reach_nested_configs():
 @pytest.mark.parametrize(
     ("config", "overrides", "message"),
     [
-        (GdlfConfig, {"encoder_layer": 2}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
-        (GdlfConfig, {"zzz": 2}, "no key 'zzz' of gdlf; it has .*d_model, "),
-        (T5Config, {"num_layer": 2}, "no key 'num_layer' of t5; did you mean num_layers?"),
-        (nested, {"encoder.hiden_size": 2}, "no key 'hiden_size' under encoder; did you mean hidden_size?"),
+        (GdlfConfig, {"encoder_layer": 2}, "unknown key 'encoder_layer' in gdlf; did you mean encoder_layers?"),
+        (GdlfConfig, {"zzz": 2}, "unknown key 'zzz' in gdlf; the keys are .*d_model, "),
+        (T5Config, {"num_layer": 2}, "unknown key 'num_layer' in t5; did you mean num_layers?"),
+        (nested, {"encoder.hiden_size": 2}, "unknown key 'hiden_size' in encoder; did you mean hidden_size?"),
         (
             GdlfConfig,
             {"encoder_kernel_sizes.9": 3},
-            "encoder_kernel_sizes is a list of 7; '9' is not an index from 0 to 6",
+            "encoder_kernel_sizes is a list of 7, so '9' must be an index from 0 to 6",
         ),
-        (GdlfConfig, {"d_model.x": 3}, "d_model is 256 and holds no 'x'"),
+        (GdlfConfig, {"d_model.x": 3}, "d_model is 256, which has no 'x'"),
         (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
         (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),
-        (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "must be odd and positive, got 4"),
+        (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "contains 4, but must be odd and positive"),
     ],
 )
 def test_wrong_overrides(config, overrides, message):

@@ -1,4 +1,4 @@
-"""Texts to token ids."""
+"""Conversion of texts to token ids."""
 
 import copy
 import importlib

@@ -82,7 +82,7 @@ def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
             {},
             "`bert_name` is 'google-bert/no-such-bert', which cannot",
         ),
-        ({"masked_lm_name": "x"}, {}, "does not go with `copy=True`"),
+        ({"masked_lm_name": "x"}, {}, "`masked_lm_name` and `copy=True` exclude each other"),
         ({"copy": False}, {"coverage_penalty": 5.0, "num_beams": 2}, "`coverage_penalty` is 5.0, but this copy_trans"),
         ({}, {"lm_rejected_factor": 0.9}, "need a masked language model"),
     ],
@@ -94,14 +94,14 @@ def test_mistakes_are_named_before_anything_is_trained(settings, overrides, chan
 
 def test_vocabulary_that_is_not_berts_is_refused(settings, bert_folder, processor_folder):
     path = settings({**BERT, "bert_name": bert_folder}, tokenizer_name=processor_folder)
-    with pytest.raises(ValueError, match=r"the vocabulary has .* but BERT knows"):
+    with pytest.raises(ValueError, match=r"`vocab_size` is \d+, but BERT has"):
         build(parse_arguments([path]))
 
 
 def test_language_model_flags_are_not_for_other_models(settings, processor_folder):
     gdlf = {"model_type": "gdlf", "config_overrides": tiny.MODEL, "tokenizer_name": processor_folder}
     path = settings({}, **gdlf, lm_rejected_factor=0.9)
-    with pytest.raises(ValueError, match=r"--lm_rejected_factor: generate\(\) of gdlf does not know it"):
+    with pytest.raises(ValueError, match=r"--lm_rejected_factor 0\.\d+: generate\(\) of gdlf does not know it"):
         build(parse_arguments([path]))
 
 
@@ -128,7 +128,7 @@ def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(set
 def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, bert_folder, tmp_path):
     main([settings({**BERT, "bert_name": bert_folder, "bert_window_size": 16, "bert_window_stride": 8}, max_steps=1)])
     path = settings({}, config_overrides={"encoder_type": "transformer"}, model_name_or_path=str(tmp_path / "out"))
-    with pytest.raises(ValueError, match=r"has no place in the model that these --config_overrides describe"):
+    with pytest.raises(ValueError, match=r"the model that these --config_overrides describe has no"):
         build(parse_arguments([path]))
 
 
@@ -143,4 +143,4 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
     assert (model.config.bert_config.hidden_size, model.config.bert_config.hidden_act) == (8, "gelu")
     assert model.config.vocab_size == len(processor.tokenizer)
     # what no weight would tell
-    assert "convolutional_attention is 'none' in the checkpoint, and becomes '1d'" in caplog.text
+    assert "convolutional_attention is 'none' in the checkpoint and becomes '1d'" in caplog.text

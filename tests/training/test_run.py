@@ -163,7 +163,7 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
         if int(folder.name.split("-")[1]) > 6:
             (folder / "trainer_state.json").unlink(missing_ok=True)
     main([path, "--output_dir", str(killed)])
-    assert f"going on from {killed / 'checkpoint-6'}" in caplog.text
+    assert f"resuming from {killed / 'checkpoint-6'}" in caplog.text
     resumed = tiny.history(killed, "loss", "nll", "grad_norm", "learning_rate", "epoch")
     schedule = [entry[:4] + entry[5:] for entry in resumed[6:]]
     assert schedule == [entry[:4] + entry[5:] for entry in whole[6:]]
@@ -209,21 +209,24 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"config_overrides": {"encoder_layer": 1}}, "no key 'encoder_layer' of gdlf; did you mean encoder_layers?"),
+        (
+            {"config_overrides": {"encoder_layer": 1}},
+            "unknown key 'encoder_layer' in gdlf; did you mean encoder_layers?",
+        ),
         ({"config_overrides": {"encoder_layers": 3}}, "`encoder_kernel_sizes` has 7 kernel sizes"),
-        ({"model_type": "gdfl"}, "--model_type gdfl: there is no such architecture; did you mean gdlf?"),
+        ({"model_type": "gdfl"}, "--model_type gdfl: unknown architecture; did you mean gdlf?"),
         ({"model_type": "bert"}, "bert is not an encoder-decoder"),
-        ({"model_type": None}, "name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights"),
-        ({"tokenizer_name": None}, "name a processor or tokenizer: .* `hf-summ vocabulary` makes one"),
+        ({"model_type": None}, "no model: give --model_name_or_path for a checkpoint, or --model_type for a new model"),
+        ({"tokenizer_name": None}, "no processor or tokenizer: .* `hf-summ vocabulary` makes"),
         ({"train_file": None}, "--do_train needs a train split: give --train_file; the corpus has validation, test"),
-        ({"output_dir": None}, "--output_dir is needed for training and prediction"),
+        ({"output_dir": None}, "training and prediction need --output_dir"),
         ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
-        ({"learning_rates": {"embde": 1.0}}, "'embde' matches no parameter"),
+        ({"learning_rates": {"embde": 1.0}}, "'embde' matches no trainable parameter"),
         ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
-        ({"temperature": 0.5}, "the generation settings do not go together"),
+        ({"temperature": 0.5}, "inconsistent generation settings"),
         ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not know it"),
         ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
-        ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: there is no such folder"),
+        ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
     ],
 )
 def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, changes, message):
@@ -296,7 +299,7 @@ def change(path: Path, **values) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
 
 
-OTHER_SHAPE = r"model\.\S+ is \[32\] in its weights, but \[64\] by its configuration; .* with no --config_overrides"
+OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its configuration; .* no --config_overrides"
 
 
 @pytest.mark.parametrize(
@@ -319,7 +322,12 @@ OTHER_SHAPE = r"model\.\S+ is \[32\] in its weights, but \[64\] by its configura
         ("model_name_or_path", lambda folder: change(folder / "config.json", ffn_dim=64), [], OTHER_SHAPE),
         ("model_name_or_path", lambda folder: None, ["--config_overrides", "ffn_dim=64"], OTHER_SHAPE),
         *(
-            (flag, lambda folder: change(folder / "config.json", encoder_layers=2), [], "its config.json: `encoder_ke")
+            (
+                flag,
+                lambda folder: change(folder / "config.json", encoder_layers=2),
+                [],
+                "its config.json is refused: `encoder_ke",
+            )
             for flag in ("model_name_or_path", "config_name")
         ),
     ],
@@ -336,10 +344,10 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
 
 
 class IgnoringHub(LocalHub):
-    """A Hub that goes by .gitignore, as the real one does."""
+    """A Hub that respects .gitignore, like the real one."""
 
     def preupload(self, body: bytes, kind: str, name: str) -> Reply:
-        """Which of the files to come are not wanted."""
+        """Which of the announced files are ignored."""
         ignored = json.loads(body).get("gitIgnore", "").splitlines()
         reply = super().preupload(body, kind, name)
         for entry in reply.body["files"]:
@@ -366,7 +374,7 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
     main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
     path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
-    with pytest.raises(ValueError, match=r"checkpoint-1 is of another model: .* or another --output_dir"):
+    with pytest.raises(ValueError, match=r"checkpoint-1 is from another model: .* or another --output_dir"):
         main([path])
     assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
 
@@ -374,7 +382,7 @@ def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
 @pytest.mark.parametrize(
     ("flags", "code", "message"),
     [
-        (["--max_stepps", "3"], 2, r"error: there is no flag --max_stepps; did you mean --max_steps\?\n"),
+        (["--max_stepps", "3"], 2, r"error: unknown flag --max_stepps; did you mean --max_steps\?\n"),
         (["--config_overrides", "encoder_layer=3"], 2, "error: --config_overrides .* did you mean encoder_layers"),
         (["--config_overrides", "encoder_layers=3"], 2, r"error: .*: `encoder_kernel_sizes` has 1 .* each layer\n"),
         (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),

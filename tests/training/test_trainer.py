@@ -1,4 +1,4 @@
-"""The trainer: exact losses, its own optimisers, an evaluation that counts every row once."""
+"""The trainer: exact losses, its own optimizers, an evaluation that counts every row once."""
 
 import json
 import math
@@ -139,7 +139,7 @@ def test_loss_that_is_not_finite_stops_the_run_before_anything_is_saved(make, tm
         return output
 
     trainer.model.register_forward_hook(spoil)
-    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6\. Try a lower --learning_rate"):
+    with pytest.raises(FloatingPointError, match=r"the loss is nan at step 6: try a lower --learning_rate"):
         trainer.train()
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-3"]
 

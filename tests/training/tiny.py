@@ -40,7 +40,7 @@ def rows(number: int, seed: int = 0) -> list[dict[str, str]]:
 
 
 def write_corpus(folder: Path, **numbers: int) -> dict[str, str]:
-    """`<split>.jsonl` with so many rows each; returns the flags that name them."""
+    """Write `<split>.jsonl` with the given numbers of rows; returns the flags that name them."""
     flags = {}
     for seed, (split, number) in enumerate(numbers.items()):
         path = folder / f"{split}.jsonl"
@@ -87,7 +87,7 @@ def collator(processor, model) -> SummarizationCollator:
 
 
 def write_settings(folder: Path, **settings: Any) -> str:
-    """A YAML for a short CPU run of a tiny GDLF; returns its path."""
+    """Write a YAML file for a short CPU run of a tiny GDLF; returns its path."""
     defaults = {
         "model_type": "gdlf",
         "config_overrides": MODEL | NO_DROPOUT,
@@ -113,7 +113,7 @@ def write_settings(folder: Path, **settings: Any) -> str:
 
 
 def cut(path: Path) -> None:
-    """Leaves a file as a process does that was killed while it wrote it."""
+    """Truncate a file as if its writer had been killed."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 

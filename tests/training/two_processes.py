@@ -1,4 +1,4 @@
-"""Started twice by a test: several runs, one after the other, in one group of processes."""
+"""Started twice by a test: several runs, one after the other, in one process group."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""`hf-summ`: the package's command line, one command a file."""
+"""`hf-summ`: the package's command line, with one file per command."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ from hf_summ.common.messages import one_line
 __all__ = ["main"]
 
 _COMMANDS = (summarize, vocabulary, train, average, compare_lms, evaluate, table)
-# as the shell reports what was ended by these signals: 128 and their number
+# the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _NOBODY_READS = 130, 141
 
 
@@ -19,17 +19,17 @@ def main(argv: list[str] | None = None) -> int:
     """Run `hf-summ COMMAND ...`.
 
     Returns:
-        0 when it went well, 2 when something given to it cannot work; 130 after Ctrl-C, and 141 when what it printed
-        was no longer read, as by `| head`.
+        0 on success, 2 if something given to it cannot work, 130 after Ctrl-C, and 141 if its output is no longer read,
+        as with `| head`.
     """
     try:
         try:
             return _run(argv)
         finally:
-            # what is still held back may meet a closed pipe as well
+            # what is still buffered may meet a closed pipe as well
             sys.stdout.flush()
     except BrokenPipeError:
-        # Python would try once more at its end, and complain
+        # otherwise Python would flush once more at exit, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _NOBODY_READS
     except KeyboardInterrupt:

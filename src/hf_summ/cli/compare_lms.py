@@ -1,4 +1,4 @@
-"""`hf-summ compare-lms`: which language model tells written text from its shuffle and from random words."""
+"""`hf-summ compare-lms`: how well language models tell written text from its shuffle and from random words."""
 
 import argparse
 import json
@@ -8,28 +8,28 @@ from hf_summ.common.markdown import markdown_table
 
 
 def add_parser(commands) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser(
         "compare-lms",
-        help="compare language models as judges of text",
-        description="Judges each token of the texts, of their shuffles and of random words by its probability given "
-        "the tokens before it: accepted is what is above a percentile of the language model's distribution. Prints a "
-        "table a model: recall (share accepted on the text), detection (share rejected on its shuffle, and on random "
-        "words), accuracy (their mean). A model without a token that opens texts, such as XLNet, does not judge a "
-        "text's first token.",
+        help="Compare language models as judges of text",
+        description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
+        "tokens before it: a token is accepted if it is above a percentile of the language model's distribution. Print "
+        "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "
+        "random words) and accuracy (their mean). A model without a token that starts texts, such as XLNet, does not "
+        "judge a text's first token.",
     )
-    parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="texts in UTF-8, such as a reference summary")
+    parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="Texts in UTF-8, such as a reference summary")
     parser.add_argument(
         "--models",
         nargs="+",
         required=True,
         metavar="NAME",
-        help="masked (BERT), causal (GPT2) or permutation (XLNet) language models: folders, or names on the Hub",
+        help="Masked (BERT), causal (GPT2) or permutation (XLNet) language models: folders, or names on the Hub",
     )
     parser.add_argument(
         "--random_text",
         metavar="FILE",
-        help="random words (default: as many as the texts have, drawn from the whole words in the first model's "
+        help="Random words (default: as many as the texts have, drawn from the whole words in the first model's "
         "vocabulary)",
     )
     parser.add_argument(
@@ -38,10 +38,10 @@ def add_parser(commands) -> None:
         type=float,
         default=[90.0, 95.0, 99.0],
         metavar="P",
-        help="0 to 100 (default: 90 95 99)",
+        help="Percentiles above which tokens are accepted, 0 to 100 (default: 90 95 99)",
     )
-    parser.add_argument("--seed", type=int, default=42, help="of shuffles and random words (default: 42)")
-    parser.add_argument("--output", metavar="REPORT.json", help="file to write the figures to as well")
+    parser.add_argument("--seed", type=int, default=42, help="Random seed of shuffles and random words (default: 42)")
+    parser.add_argument("--output", metavar="REPORT.json", help="File to which the figures are also written")
     parser.set_defaults(run=run)
 
 
@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Compare the language models.
 
     Raises:
-        ValueError: a file that is not there, blank or not UTF-8, a percentile outside 0 to 100, an output in a folder
-            that does not exist, or see `load_language_model`. All are told before anything long starts.
+        ValueError: a file that cannot be read, is blank or not UTF-8, a percentile outside 0 to 100, an output in a
+            folder that does not exist, or as `load_language_model`. All are checked before anything long starts.
     """
     from hf_summ.evaluation.text_files import read_text
 
@@ -73,15 +73,15 @@ def _check(arguments: argparse.Namespace) -> None:
 
     for percentile in arguments.percentiles:
         if not 0 <= percentile <= 100:
-            raise ValueError(f"--percentiles {percentile:g}: give numbers between 0 and 100")
+            raise ValueError(f"--percentiles {percentile:g}: must be from 0 to 100")
     for name in arguments.models:
         problem = model_problem(name) if Path(name).is_dir() else None
         if problem is not None:
-            raise ValueError(f"--models {name}: {problem}; give a folder whose files are whole")
+            raise ValueError(f"--models {name}: {problem}; give a folder whose files are complete")
     if arguments.output is not None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
-            raise ValueError(f"--output {output}: name a file, in a folder that exists")
+            raise ValueError(f"--output {output}: must be a file in an existing folder")
 
 
 def _table(compared: dict) -> str:

@@ -1,4 +1,4 @@
-"""`hf-summ evaluate`: ROUGE of predictions with its intervals, beside another system's, and their novelty."""
+"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with another system's, and their novelty."""
 
 import argparse
 import json
@@ -10,46 +10,71 @@ _SETTINGS = ("rouge_mode", "language", "sentences", "byte_limit", "word_limit", 
 
 
 def add_parser(commands) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser(
         "evaluate",
-        help="score predictions against references",
-        description="Prints ROUGE with 95% bootstrap intervals, the difference to another system, novelty and "
-        "lengths. Files hold a text a line, or rows (.jsonl, .json, .csv) of which predictions are the column "
-        "`prediction`, references `references`, `reference` or `summary`, sources `document`; each also as .gz.",
+        help="Score predictions against references",
+        description="Print ROUGE with 95% bootstrap intervals, the difference from another system, novelty and "
+        "lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with predictions in the column "
+        "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
+        ".gz.",
     )
-    parser.add_argument("--predictions", required=True, metavar="FILE", help="summaries to score")
+    parser.add_argument("--predictions", required=True, metavar="FILE", help="Summaries to score")
     parser.add_argument(
-        "--references", metavar="FILE", help="summaries to score against (default: columns of the predictions' rows)"
+        "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
     )
-    parser.add_argument("--sources", metavar="FILE", help="summarized documents, for novelty and compression")
-    parser.add_argument("--against", metavar="FILE", help="another system's predictions, for a paired bootstrap")
+    parser.add_argument(
+        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
+    )
+    parser.add_argument(
+        "--against", metavar="FILE", help="Predictions of another system, for a paired bootstrap (default: none)"
+    )
     parser.add_argument(
         "--rouge_mode",
         choices=("rouge155", "rouge_score"),
         default="rouge155",
-        help="as the Perl script ROUGE-1.5.5 counts, which papers print, or as Google's rouge-score does (default: "
-        "rouge155)",
+        help="Whether ROUGE is that of the Perl script ROUGE-1.5.5, which papers report, or of Google's rouge-score "
+        "(default: rouge155)",
     )
-    parser.add_argument("--rouge_types", nargs="+", metavar="TYPE", help="such as rouge1 rouge2 rougeL (default: all)")
-    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries (default: en)")
-    parser.add_argument("--no_stemmer", action="store_true", help="count forms of a word as different words")
-    parser.add_argument("--byte_limit", type=int, metavar="N", help="cut summaries after N bytes (rouge155)")
-    parser.add_argument("--word_limit", type=int, metavar="N", help="cut summaries after N words (rouge155)")
+    parser.add_argument(
+        "--rouge_types", nargs="+", metavar="TYPE", help="Types such as rouge1 rouge2 rougeL (default: all)"
+    )
+    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries' language (default: en)")
+    parser.add_argument(
+        "--no_stemmer", action="store_true", help="Count forms of a word as different words (default: as one)"
+    )
+    parser.add_argument(
+        "--byte_limit", type=int, metavar="N", help="Cut summaries after N bytes, with rouge155 (default: no limit)"
+    )
+    parser.add_argument(
+        "--word_limit", type=int, metavar="N", help="Cut summaries after N words, with rouge155 (default: no limit)"
+    )
     parser.add_argument(
         "--sentences",
         choices=("split", "lines"),
         default="split",
-        help="split lines into sentences, or take each for one (default: split)",
+        help="Whether to split lines into sentences or to treat each line as one (default: split)",
     )
-    parser.add_argument("--average", choices=("macro", "micro"), default="macro", help="of novelty (default: macro)")
     parser.add_argument(
-        "--count", choices=("types", "tokens"), default="types", help="of novel n-grams (default: types)"
+        "--average",
+        choices=("macro", "micro"),
+        default="macro",
+        help="Whether novelty is averaged over rows or over the whole corpus (default: macro)",
     )
-    parser.add_argument("--resamples", type=int, default=1000, metavar="N", help="of the bootstrap (default: 1000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the paired bootstrap (default: 0)")
     parser.add_argument(
-        "--output", metavar="REPORT.json", help="file to write all figures to; the tables go to REPORT.md beside it"
+        "--count",
+        choices=("types", "tokens"),
+        default="types",
+        help="Whether novel n-grams are counted once each or as often as they occur (default: types)",
+    )
+    parser.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="Random seed of the paired bootstrap (default: 0)")
+    parser.add_argument(
+        "--output",
+        metavar="REPORT.json",
+        help="File for all figures, with the tables in REPORT.md beside it (default: none)",
     )
     parser.set_defaults(run=run)
 
@@ -58,9 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Score the predictions.
 
     Raises:
-        ValueError: files that are not there or cannot be read, that do not belong together, or see `read_predictions`,
-            `build_report`; fewer than one resample; an output that is no .json file, stands in a folder that does not
-            exist, or would replace a file that is read.
+        ValueError: files that cannot be read or do not belong together; fewer than one resample; an output that is not
+            a .json file, is in a folder that does not exist, or would replace an input; or as `build_report`.
     """
     _check(arguments)
     from hf_summ.evaluation.report import Settings, as_text, build_report
@@ -70,7 +94,7 @@ def run(arguments: argparse.Namespace) -> None:
     references = read_references(arguments.references or arguments.predictions)
     if arguments.references is None and references.column == predictions.column:
         raise ValueError(
-            f"{predictions.name} holds no references beside its predictions: name their file with --references"
+            f"{predictions.name} has no references beside its predictions: name their file with --references"
         )
     sources = None if arguments.sources is None else read_sources(arguments.sources)
     against = None if arguments.against is None else read_predictions(arguments.against)
@@ -100,18 +124,18 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.resamples < 1:
-        raise ValueError(f"--resamples is {arguments.resamples}: draw at least 1, 1000 as ROUGE-1.5.5 does")
+        raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
     if arguments.seed < 0:
-        raise ValueError(f"--seed is {arguments.seed}, but at least 0 is needed")
+        raise ValueError(f"--seed {arguments.seed}: must be at least 0")
     if arguments.output is None:
         return
     output = Path(arguments.output)
     if output.suffix != ".json" or output.is_dir() or not output.parent.is_dir():
-        raise ValueError(f"--output {output}: name a .json file, in a folder that exists")
+        raise ValueError(f"--output {output}: must be a .json file in an existing folder")
     read = [Path(file).resolve() for name in _FILES if (file := getattr(arguments, name)) is not None]
     for written in (output, output.with_suffix(".md")):
         if written.resolve() in read:
-            raise ValueError(f"--output {output} would replace {written}, which is read: give the report another name")
+            raise ValueError(f"--output {output}: would replace the input {written}; give the report another name")
 
 
 def _write(output: Path, report: dict, tables: str) -> None:

@@ -12,25 +12,36 @@ _STANDARD_INPUT = "-"
 
 
 def add_parser(commands) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser(
         "summarize",
-        help="summarize text files",
-        description="Summarizes each file as one document; `-` or no file at all reads standard input.",
+        help="Summarize text files",
+        description="Summarize each file as one document; `-` or no file reads standard input.",
     )
-    parser.add_argument("files", nargs="*", metavar="FILE", help="text files; - for standard input (default: -)")
-    parser.add_argument("--model", required=True, help="checkpoint folder, or name of a Hub repository")
-    parser.add_argument("--revision", help="branch, tag or commit of the repository (default: main)")
-    parser.add_argument("--output", help="file to write to (default: standard output)")
-    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="text or jsonl (default: text)")
-    parser.add_argument("--encoding", default="utf-8", help="of the files (default: utf-8)")
-    parser.add_argument("--batch_size", type=int, default=8, help="documents at a time (default: 8)")
-    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best there is)")
-    parser.add_argument("--num_beams", type=int, help="beam size (default: the checkpoint's)")
-    parser.add_argument("--max_new_tokens", type=int, help="longest summary in subwords (default: the checkpoint's)")
-    parser.add_argument("--min_new_words", type=int, help="shortest summary in words (default: the checkpoint's)")
-    parser.add_argument("--length_penalty", type=float, help="above 0 favours longer ones (default: the checkpoint's)")
-    parser.add_argument("--trust_remote_code", action="store_true", help="run code that comes with the checkpoint")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
+    parser.add_argument("--model", required=True, help="Checkpoint folder, or name of a Hub repository")
+    parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
+    parser.add_argument("--output", help="File for the summaries (default: standard output)")
+    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="Output format (default: text)")
+    parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
+    parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
+    parser.add_argument("--num_beams", type=int, help="Number of beams (default: the checkpoint's)")
+    parser.add_argument(
+        "--max_new_tokens", type=int, help="Maximum number of subwords of a summary (default: the checkpoint's)"
+    )
+    parser.add_argument(
+        "--min_new_words", type=int, help="Minimum number of words of a summary (default: the checkpoint's)"
+    )
+    parser.add_argument(
+        "--length_penalty",
+        type=float,
+        help="Exponent of the length by which scores are divided; above 0 favors longer summaries (default: the "
+        "checkpoint's)",
+    )
+    parser.add_argument(
+        "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -38,8 +49,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Summarize the files.
 
     Raises:
-        ValueError: a number is too small, a device or output that is not there, a file that cannot be read or is not
-            text in the given encoding, a model that cannot be loaded. All are told before anything long starts.
+        ValueError: a number that is too small, a device or an output folder that does not exist, a file that cannot be
+            read or is not text in the given encoding, or a model that cannot be loaded. All are checked before anything
+            long starts.
     """
     _check(arguments)
     files = arguments.files or [_STANDARD_INPUT]
@@ -68,11 +80,11 @@ def _check(arguments: argparse.Namespace) -> None:
     for name, least in (("batch_size", 1), ("num_beams", 1), ("max_new_tokens", 1), ("min_new_words", 0)):
         value = getattr(arguments, name)
         if value is not None and value < least:
-            raise ValueError(f"--{name} is {value}, but at least {least} is needed")
+            raise ValueError(f"--{name} {value}: must be at least {least}")
     if arguments.output is not None:
         output = Path(arguments.output)
         if output.is_dir() or not output.parent.is_dir():
-            raise ValueError(f"--output {output}: name a file, in a folder that exists")
+            raise ValueError(f"--output {output}: must be a file in an existing folder")
     if arguments.device is not None:
         try:
             torch.empty(0, device=arguments.device)
@@ -81,7 +93,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace):
-    """The checkpoint's pipeline; transformers' own errors become one that names the checkpoint."""
+    """The checkpoint's pipeline; transformers' errors are replaced by one that names the checkpoint."""
     from huggingface_hub.errors import StrictDataclassError
     from transformers import pipeline
 
@@ -91,9 +103,7 @@ def _load(arguments: argparse.Namespace):
     model = arguments.model
     problem = model_problem(model) if Path(model).is_dir() else None
     if problem is not None:
-        raise ValueError(
-            f"--model {model}: {problem}. Was it not written to its end? Name an earlier checkpoint, or copy it again"
-        )
+        raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     try:
         return pipeline(
             "summarization",
@@ -106,14 +116,14 @@ def _load(arguments: argparse.Namespace):
         reason = str(error).strip()
         # the last line of a traceback says what happened
         reason = reason.splitlines()[-1] if "Traceback" in reason else reason
-        missing = "" if Path(model).exists() else "there is no such folder, and it is no Hub repository at hand: "
-        raise ValueError(f"--model {model} cannot be loaded: {missing}{reason}") from error
+        missing = "" if Path(model).exists() else "no such folder, and no such repository on the Hub within reach: "
+        raise ValueError(f"--model {model}: cannot be loaded: {missing}{reason}") from error
 
 
 def _read(file: str, encoding: str) -> str:
     try:
         content = sys.stdin.buffer.read() if file == _STANDARD_INPUT else Path(file).read_bytes()
-        # a byte-order mark is no part of the text
+        # a byte-order mark is not part of the text
         return content.decode(encoding).removeprefix("\ufeff")
     except OSError as error:
         raise ValueError(f"{_name(file)} cannot be read: {error.strerror}") from error
@@ -122,11 +132,11 @@ def _read(file: str, encoding: str) -> str:
             f"{_name(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
         ) from error
     except LookupError as error:
-        raise ValueError(f"--encoding {encoding} is not known: name one such as utf-8 or latin-1") from error
+        raise ValueError(f"--encoding {encoding}: unknown; name one such as utf-8 or latin-1") from error
 
 
 def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
-    # a file's name may hold bytes that are no text
+    # a file's name may contain bytes that are not text
     for file, summary in zip(map(readable, files), summaries, strict=True):
         if output_format == "jsonl":
             yield json.dumps({"file": file, "summary": summary}, ensure_ascii=False) + "\n"
@@ -137,7 +147,7 @@ def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterat
 
 def _write(text: str, output: str | None) -> None:
     if output is None:
-        # a terminal may lack a character, and that should not cost the others
+        # a character that the terminal lacks should not prevent the others
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         return

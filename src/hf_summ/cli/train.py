@@ -1,4 +1,4 @@
-"""`hf-summ train`: the recipe, from a configuration to a trained, scored and published model."""
+"""`hf-summ train`: the training recipe, from a configuration to a trained, scored and published model."""
 
 import argparse
 import dataclasses
@@ -8,23 +8,23 @@ from typing import Any
 
 _USAGE = "hf-summ train CONFIG.yaml [--flag value ...]"
 _DESCRIPTION = (
-    "Trains a model, evaluates it and predicts, as CONFIG.yaml and the flags say; flags win over the file, whose keys "
-    "are flags too. A run that was interrupted goes on from its last whole checkpoint when the same command is given "
-    "again. For several processes: `accelerate launch run_summarization.py CONFIG.yaml ...`, or `accelerate launch -m "
-    "hf_summ.training` without the repository."
+    "Train a model, evaluate it and predict, as described by CONFIG.yaml and the flags. The keys of the file are the "
+    "names of flags, and flags take precedence. The same command resumes an interrupted run from its last complete "
+    "checkpoint. For several processes, use `accelerate launch run_summarization.py CONFIG.yaml ...` or, without the "
+    "repository, `accelerate launch -m hf_summ.training CONFIG.yaml ...`."
 )
 
 
 def add_parser(commands) -> None:
-    """Add the command to the command line's."""
-    parser = commands.add_parser("train", add_help=False, help="train, evaluate and predict by a configuration")
+    """Add the command to the command line."""
+    parser = commands.add_parser("train", add_help=False, help="Train, evaluate and predict from a configuration")
     parser.add_argument("-h", "--help", action=_Help)
-    # what the parser does not know is the recipe's
+    # the training recipe parses the rest
     parser.set_defaults(run=run, more=[])
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The recipe's exit status: see `hf_summ.training.run.console_main`."""
+    """Run the recipe and return its exit status, see `hf_summ.training.run.console_main`."""
     from hf_summ.training.run import console_main
 
     try:
@@ -32,13 +32,13 @@ def run(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise
     except Exception:
-        # a mistake inside of another library, of which every line may be of use
+        # an error inside another library, where every line may help
         traceback.print_exc()
         return 1
 
 
 class _Help(argparse.Action):
-    """Prints the flags by what they are for; they are looked up only then, as that takes seconds."""
+    """Prints the flags in groups; they are looked up only then, as that takes seconds."""
 
     def __init__(self, option_strings, dest, **kwargs):
         super().__init__(option_strings, dest, nargs=0)
@@ -61,20 +61,20 @@ def _help() -> str:
         group = parser.add_argument_group(f"{name}: {title.rstrip('.')}")
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
-            # what is only inherited is transformers' own
+            # fields that are only inherited are transformers' own
             if field.init and (field.name not in theirs or field.name in kind.__annotations__):
                 listed.add(field.name)
                 group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=field.metadata["help"])
     names = ", ".join(sorted(theirs - listed))
     parser.add_argument_group(
         "transformers' own",
-        f"The rest of Seq2SeqTrainingArguments, which `python -m hf_summ.training --help` explains: {names}",
+        f"The other flags of Seq2SeqTrainingArguments, explained by `python -m hf_summ.training --help`: {names}",
     )
     return parser.format_help()
 
 
 def _shape(kind: Any) -> dict[str, Any]:
-    """How a flag of this type is written."""
+    """How a flag of this type is given."""
     if typing.get_origin(kind) is typing.Literal:
         return {"choices": typing.get_args(kind)}
     if typing.get_origin(kind) is list:

@@ -1,4 +1,4 @@
-"""`hf-summ vocabulary`: a subword vocabulary fitted on a corpus, and the processor made of it."""
+"""`hf-summ vocabulary`: a subword vocabulary fitted to a corpus, and a processor with it."""
 
 import argparse
 from collections.abc import Iterator
@@ -10,32 +10,39 @@ from hf_summ.models.text_tagging import TAGS
 
 
 def add_parser(commands) -> None:
-    """Add the command to the command line's."""
+    """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
-        help="fit a subword vocabulary on your corpus and write a processor folder",
-        description="Fits a byte-level BPE on the documents and summaries of the files and writes a processor folder, "
-        "which `--tokenizer_name` of the training recipe takes. Of a folder in a --data_format the training part is "
-        "read.",
+        help="Fit a subword vocabulary to your corpus and write a processor folder",
+        description="Fit a byte-level BPE to the documents and summaries of the files and write a processor folder for "
+        "`--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training split is read.",
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="corpus files: json, jsonl, csv or X.source, also .gz")
-    parser.add_argument("--output", required=True, help="folder to write the processor to")
-    parser.add_argument("--vocab_size", type=int, default=30000, help="subwords (default: %(default)s)")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
+    parser.add_argument("--output", required=True, help="Folder for the processor")
     parser.add_argument(
-        "--min_frequency", type=int, default=2, help="how often a merged pair must occur (default: %(default)s)"
+        "--vocab_size", type=int, default=30000, help="Maximum number of subwords (default: %(default)s)"
     )
     parser.add_argument(
-        "--lowercase", action="store_true", help="read text in lower case; tags see it as it is (default: as it is)"
+        "--min_frequency", type=int, default=2, help="How often a pair must occur to be merged (default: %(default)s)"
     )
-    parser.add_argument("--tags", choices=TAGS, default="pos", help="tags of words (default: %(default)s)")
+    parser.add_argument(
+        "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
+    )
+    parser.add_argument("--tags", choices=TAGS, default="pos", help="Kind of word tags (default: %(default)s)")
     parser.add_argument(
         "--tagger", default="en_core_web_sm", help="spaCy pipeline that tags words (default: %(default)s)"
     )
     parser.add_argument(
-        "--max_source_length", type=int, default=500, help="subwords of a document (default: %(default)s)"
+        "--max_source_length",
+        type=int,
+        default=500,
+        help="Number of subwords to which documents are cut (default: %(default)s)",
     )
     parser.add_argument(
-        "--max_target_length", type=int, default=150, help="subwords of a summary (default: %(default)s)"
+        "--max_target_length",
+        type=int,
+        default=150,
+        help="Number of subwords to which summaries are cut (default: %(default)s)",
     )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -45,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, or see `Corpus.load` and `fit_vocabulary`.
+        ValueError: a number is too small, the output is a file, or as `Corpus.load` and `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     from hf_summ.data.vocabulary import fit_processor
@@ -62,23 +69,21 @@ def run(arguments: argparse.Namespace) -> None:
         max_target_length=arguments.max_target_length,
     )
     processor.save_pretrained(arguments.output)
-    print(
-        f"{arguments.output}: {len(processor.tokenizer)} subwords, tags of words: {len(processor.word_tags) or 'none'}"
-    )
+    print(f"{arguments.output}: {len(processor.tokenizer)} subwords, word tags: {len(processor.word_tags) or 'none'}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
     for name, least in (("min_frequency", 1), ("max_source_length", 2), ("max_target_length", 2)):
         value = getattr(arguments, name)
         if value < least:
-            raise ValueError(f"--{name} is {value}, but at least {least} is needed")
+            raise ValueError(f"--{name} {value}: must be at least {least}")
     if Path(arguments.output).is_file():
-        raise ValueError(f"--output {arguments.output} is a file: name a folder")
+        raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # all of them are looked at before the first text is given
+    # all files are checked before the first text is used
     for rows in [corpus.load()["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]

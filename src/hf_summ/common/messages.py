@@ -13,10 +13,11 @@ def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
     """The message for a value that is not among the known ones, with those and a suggestion.
 
     Args:
-        what: the setting as it is written in messages, such as "`splitter`" with its backticks.
+        what: the setting as messages write it, such as "`splitter`" in backticks or `--metrics`.
     """
     names = list(map(str, known))
-    return f"{what} is '{value}', but must be one of {', '.join(names)}{nearest(str(value), names)}"
+    found = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
+    return f"{found} must be one of {', '.join(names)}{nearest(str(value), names)}"
 
 
 def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:

@@ -1,4 +1,4 @@
-"""A small synthetic news corpus that shows within minutes whether a model learns to summarize.
+"""A small made-up news corpus that shows within minutes whether a model learns to summarize.
 
 `python -m hf_summ.data.toy_news --output FOLDER [--seed N --train N --validation N --test N]`
 """

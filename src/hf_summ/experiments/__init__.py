@@ -1,1 +1,1 @@
-"""The papers' tables: which rows they have, what trains and scores them, and how ours lie beside the published."""
+"""The papers' tables: their rows, how these are trained and scored, and a comparison with the published figures."""

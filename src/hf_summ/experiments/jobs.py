@@ -1,4 +1,4 @@
-"""Runs that are done once: a folder each, named by a hash of what they are told."""
+"""Runs that are done only once, each in a folder named by a hash of its settings."""
 
 import codecs
 import json
@@ -15,32 +15,32 @@ from filelock import FileLock, Timeout
 from hf_summ.common.files import write_atomically
 from hf_summ.experiments.worker import BUSY, LOCK, RECORD, SETTINGS
 
-# of what a failed run has written, so much is looked through for its reason
+# number of bytes at the end of a failed run's log in which its reason is looked for
 _TAIL = 20_000
-# seconds from one look at a run's log to the next
+# seconds between reads of a run's log
 _INTERVAL = 0.2
 
 
 @dataclass(frozen=True)
 class Job:
-    """A training or a decoding: what it is told, and the folder that it leaves things in."""
+    """A training or a decoding: its settings and its folder."""
 
     folder: Path
     settings: dict[str, Any]
 
     @property
     def output(self) -> Path:
-        """Where the recipe writes."""
+        """The output folder of the recipe."""
         return self.folder / "output"
 
     @property
     def is_done(self) -> bool:
-        """Whether it ran to its end."""
+        """Whether the job is complete."""
         return (self.folder / RECORD).exists()
 
 
 class JobFailed(Exception):
-    """The run in `folder` ended with an error; the message is the run's own."""
+    """The run in `folder` ended with an error; the message is the run's."""
 
     def __init__(self, message: str, folder: Path):
         super().__init__(message)
@@ -48,31 +48,31 @@ class JobFailed(Exception):
 
 
 class JobBusy(Exception):
-    """Another process is at it, which has `lock` locked for as long."""
+    """Another process is working on the job and holds `lock` meanwhile."""
 
     def __init__(self, lock: Path):
-        super().__init__(f"another process has {lock} locked")
+        super().__init__(f"another process holds {lock}")
         self.lock = lock
 
 
 def perform(job: Job) -> None:
-    """Does what the job says, unless it is done.
+    """Run the job, unless it is done.
 
-    Its progress goes to standard error and, with all else that it says, to `log.txt` in its folder. A run that was
-    interrupted goes on from its last checkpoint.
+    Its output goes to standard error and to `log.txt` in its folder. An interrupted run resumes from its last
+    checkpoint.
 
     Raises:
-        JobFailed: the run could not start or did not reach its end.
-        JobBusy: another process is at it.
+        JobFailed: the run could not start or complete.
+        JobBusy: another process is working on it.
     """
     if job.is_done:
         return
     job.folder.mkdir(parents=True, exist_ok=True)
     settings = job.settings | {"output_dir": str(job.output)}
     try:
-        # never under a run that is going on, and never two at a time
+        # never during a run, and never by two processes at once
         with FileLock(job.folder / LOCK, timeout=0):
-            # paths and the like as texts
+            # converts paths and the like to strings
             plain = json.loads(json.dumps(settings, default=str))
             write_atomically(job.folder / SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     except Timeout:
@@ -80,7 +80,7 @@ def perform(job: Job) -> None:
     log = job.folder / "log.txt"
     with open(log, "ab") as written:
         start = written.tell()
-        # straight into the file: a run outlives whoever started it
+        # straight into the file, as a run outlives the process that started it
         process = subprocess.Popen(
             [sys.executable, "-m", "hf_summ.experiments.worker", str(job.folder)],
             stdin=subprocess.DEVNULL,
@@ -95,9 +95,9 @@ def perform(job: Job) -> None:
 
 
 def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
-    """Shows what is written to the log from byte `start` on until the process ends; returns the last of it."""
+    """Show what is written to the log from byte `start` on until the process ends, and return the last part of it."""
     tail = b""
-    # a piece may end within a letter
+    # a piece may end within a character
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with open(log, "rb") as file:
         file.seek(start)
@@ -112,9 +112,9 @@ def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
 
 
 def _reason(said: str, status: int) -> str:
-    """The error that a failed run ended with, in one line."""
+    """The error with which a failed run ended, in one line."""
     lines = [line.strip() for line in said.replace("\r", "\n").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:
         return errors[-1]
-    return f"{lines[-1] if lines else 'it said nothing'} (exit status {status})"
+    return f"{lines[-1] if lines else 'no output'} (exit status {status})"

@@ -12,16 +12,16 @@ from hf_summ.experiments.tables import JUDGEMENTS, Row, Table
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any]:
-    """The rows of a table of language models: each judges a text at a percentile.
+    """Run the rows of a table of language models, each of which judges a text at a percentile.
 
     Args:
-        folder: holds the texts as `<text>.txt`, by the rows' `text`; the last of them is of random words.
+        folder: folder with the texts as `<text>.txt`, named by the rows' `text`; the last of them has random words.
 
     Raises:
-        ValueError: no such folder, or a text that is missing from it or no UTF-8.
+        ValueError: the folder or a text in it cannot be read, or is not UTF-8.
     """
     if folder is None:
-        needed = f"texts are needed: --data {dataset}=FOLDER with {', '.join(_files(table))}"
+        needed = f"no texts: give --data {dataset}=FOLDER with {', '.join(_files(table))}"
         outcomes = [Outcome(row, why_not_run(row) or needed) for row in table.rows]
         return block_of_values(table, dataset, dataset, outcomes)
     texts = {name: read_text(Path(folder) / f"{name}.txt") for name in _texts(table)}
@@ -33,7 +33,7 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
 
 
 def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outcome]:
-    """What comes of the rows of one language model, by their names."""
+    """The outcomes of the rows of one language model, by their names."""
     *written, random = texts
     percentiles = list(dict.fromkeys(row.percentile for row in rows))
     try:

@@ -1,4 +1,4 @@
-"""What came of a table's rows."""
+"""The outcomes of a table's rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,14 +11,15 @@ from hf_summ.experiments.tables import Row
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a row on a data set.
+    """The outcome of a row on a data set.
 
     Args:
-        problem: why it has no measures: it is not run, or did not reach its end, which `failed` says.
-        predictions: a summary a test document; None for what is not trained.
-        losses: (N, 2): negative log likelihood and tokens of each reference; None for what is not trained.
-        facts: of the trained model: its run, parameters, updates, epochs and seed.
-        measures: by their names: `Scored` of systems, numbers in tables that compare none.
+        problem: why it has no measures: it is not run or, if `failed`, did not complete.
+        predictions: one summary per test document; None for rows that are not trained.
+        losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
+            trained.
+        facts: facts about the trained model: its run, parameters, updates, epochs and seed.
+        measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
     """
 
     row: Row
@@ -31,5 +32,5 @@ class Outcome:
 
 
 def why_not_run(row: Row) -> str | None:
-    """What a table says of a row that is not run; None for the others."""
+    """What a table says of a row that is not run, or None for other rows."""
     return row.unavailable if row.literature is None else f"literature: {row.literature}"

@@ -1,4 +1,4 @@
-"""A table as a picture: each row's difference to the baseline, ours with its interval and the published."""
+"""A table as a plot: each row's difference from the baseline, ours with its interval and the published one."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ _OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
 
 
 def write_plot(report: dict[str, Any], path: Path) -> None:
-    """A PNG with a panel for each data set and measure; scores themselves where the table has no baseline.
+    """Write a PNG with a panel for each data set and measure; without a baseline, it shows the scores themselves.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -22,7 +22,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
     blocks, measures = report["datasets"], report["measures"]
     rows = max(len(block["rows"]) for block in blocks)
-    # a figure of its own, so that no window system is asked for
+    # a figure outside pyplot needs no window system
     figure = Figure(figsize=(2 + 2.6 * len(measures), (1.2 + 0.32 * rows) * len(blocks)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(blocks), len(measures), squeeze=False)
@@ -41,7 +41,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
 
 
 def _data_names(block: dict[str, Any]) -> str:
-    """The published data set and, if it is not the same, what ours are of."""
+    """The published data set and, if it differs, the data of our figures."""
     dataset, data = block["dataset"], Path(block["data"]).name
     return dataset if data == dataset else f"{dataset}\n(ours: {data})"
 
@@ -54,7 +54,7 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
         else:
             ours, published = cell.get("difference"), cell.get("published_difference")
         if ours is not None:
-            # equal scores may differ from their mean by a rounding, which is no reach
+            # equal scores may differ from their mean by a rounding error, which must not give a negative length
             reach = [[max(ours["value"] - ours["low"], 0)], [max(ours["high"] - ours["value"], 0)]]
             panel.errorbar(
                 ours["value"], height, xerr=reach, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval"
@@ -65,9 +65,9 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
             panel.plot(published, height, "D", ms=4, mfc="none", color=_PUBLISHED, label="published")
     if baseline is not None:
         panel.axvline(0, lw=0.8, color="grey")
-        panel.set_xlabel(f"difference to {baseline}", fontsize=8)
+        panel.set_xlabel(f"difference from {baseline}", fontsize=8)
     panel.set_yticks(range(len(rows)), [row["row"] for row in reversed(rows)], fontsize=8)
     panel.tick_params(axis="x", labelsize=8)
-    # more would run into each other
+    # more labels would overlap
     panel.locator_params(axis="x", nbins=4)
     panel.set_ylim(-0.6, len(rows) - 0.4)

@@ -1,4 +1,4 @@
-"""A table as it came out: ours beside the published figures, as data and as Markdown."""
+"""The report of a table: our figures beside the published ones, as data and as Markdown."""
 
 import math
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _TITLES = {
 
 
 def title_of(measure: str) -> str:
-    """How a measure is called at the head of a column."""
+    """The name of a measure at the head of a column."""
     return _TITLES.get(measure, measure.replace("_", " "))
 
 
@@ -26,7 +26,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
     """The whole table as data, ready for JSON.
 
     Args:
-        blocks: one a data set, see `block_of_scores`.
+        blocks: one per data set, see `block_of_scores`.
     """
     return {
         "table": table.name,
@@ -47,11 +47,11 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
 def block_of_scores(
     table: Table, dataset: str, data: str, documents: int | None, outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
-    """The rows on one data set, their measures being `Scored`.
+    """The rows on one data set, with measures that are `Scored`.
 
     Args:
-        data: what was read in the data set's place, or its name.
-        documents: how many were summarized; None where the data cannot be read.
+        data: what was read in place of the data set, or its name.
+        documents: number of documents that were summarized; None if the data cannot be read.
     """
     published = {outcome.row.row: _published(table, outcome.row, dataset) for outcome in outcomes}
     measures = {outcome.row.row: outcome.measures for outcome in outcomes}
@@ -75,7 +75,7 @@ def block_of_scores(
 
 
 def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The rows of a table that compares no systems, their measures being numbers."""
+    """The rows of a table that does not compare systems, with measures that are numbers."""
     rows = []
     for outcome in outcomes:
         published = _published(table, outcome.row, dataset)
@@ -105,17 +105,17 @@ def _difference(published: float | None, published_baseline: float | None, ours)
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The report for people."""
+    """The report as Markdown."""
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
         lines.append(_scores(report, block))
         if report["baseline"] is not None:
-            # one training a row says nothing of what another seed would change
+            # one training per row says nothing about what another seed would change
             lines += [
                 "",
-                f"Differences to {report['baseline']}, with their 95% intervals by paired bootstrap over test "
-                "documents, of one training each:",
+                f"Differences from {report['baseline']}, of one training each, with 95% intervals by paired bootstrap "
+                "over test documents:",
                 "",
             ]
             lines.append(_differences(report, block))
@@ -149,7 +149,9 @@ def _data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
         parts.append(f"seed {', '.join(map(str, seeds))}")
     line = ", ".join(parts) + f". Published: {block['dataset']}."
     stands_for = report["scale"] != "full" or block["data"] != block["dataset"]
-    return line + " Ours may be compared with each other, not with the published." if stands_for else line
+    return (
+        line + " Our figures can be compared with each other, but not with the published ones." if stands_for else line
+    )
 
 
 def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
@@ -189,9 +191,9 @@ def _value(cell: dict[str, Any]) -> str:
 
 
 def number(value: float | None, sign: str = "") -> str:
-    """A figure as a table shows it; a dash for none."""
+    """A figure as tables show it, or a dash for none."""
     if value is None or math.isnan(value):
         return "–"
-    # a count, or a figure that was printed without decimals
+    # a count, or a figure that was published without decimals
     is_whole = isinstance(value, int) or abs(value) >= 1000
     return f"{value:{sign},.0f}" if is_whole else f"{value:{sign}.2f}"

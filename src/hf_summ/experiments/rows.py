@@ -1,6 +1,6 @@
 """The trained rows of the papers' tables, as configs/README.md shows them between its markers.
 
-`python -m hf_summ.experiments.rows` writes them anew from configs/tables.
+`python -m hf_summ.experiments.rows` regenerates them from configs/tables.
 """
 
 import re
@@ -19,12 +19,12 @@ from hf_summ.training.arguments import read_settings
 from hf_summ.training.overrides import apply_overrides, override_item
 
 _MARKED = re.compile(r"(<!-- rows of (\w+): .*? -->\n).*?(<!-- end of rows -->)", re.DOTALL)
-# what comes with the processor: the Stanford tagger's 45 tags with four subword positions each
+# values that come with the processor: the Stanford tagger's 45 tags with four subword positions each
 _WITH_PROCESSOR = {"gdlf": {"tag_vocab_size": 180}}
 
 
 def fill(text: str) -> str:
-    """A document with the rows between each pair of markers written anew.
+    """A document with the rows between each pair of markers regenerated.
 
     The markers are `<!-- rows of PREFIX: ... -->` and `<!-- end of rows -->`, with the prefix of the tables' names.
     """
@@ -32,10 +32,10 @@ def fill(text: str) -> str:
 
 
 def rows_of(prefix: str) -> str:
-    """The trained rows of all tables whose names start so, in Markdown.
+    """The trained rows of all tables whose names start with the prefix, in Markdown.
 
-    Each has what it is run with; the published figures, where all tables have one data set and the same measures; and
-    the model's parameters, where the paper gives some.
+    Each row has the settings it is run with, the published figures if all tables have one data set and the same
+    measures, and the model's number of parameters if the paper gives any.
     """
     tables = [load_table(name) for name in sorted(table_names(), key=_order) if name.split("_")[0] == prefix]
     rows = [(table, row) for table in tables for row in table.rows if table.kind == "scores" and _is_there(table, row)]
@@ -61,13 +61,13 @@ def rows_of(prefix: str) -> str:
 
 
 def override_items(row: Row) -> list[str]:
-    """A row's values of the model's configuration, as `--config_overrides` takes them."""
+    """A row's values of the model's configuration, in the form of `--config_overrides`."""
     values = {**row.config_overrides, **row.decoding_overrides}
     return [override_item(name, value) for name, value in values.items()]
 
 
 def flag_items(row: Row) -> list[str]:
-    """A row's other flags, as the command line takes them."""
+    """A row's other flags, in the form of the command line."""
     return [
         f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"
         for name, value in {**row.flags, **row.decoding}.items()
@@ -75,7 +75,7 @@ def flag_items(row: Row) -> list[str]:
 
 
 def model_config(config: str, row: Row) -> PreTrainedConfig:
-    """The configuration of a row's model, by a file under `configs/`."""
+    """The configuration of a row's model, from a file under `configs/`."""
     settings = read_settings(str(configs_folder() / config))
     model_type = settings["model_type"]
     start = AutoConfig.for_model(model_type, **_WITH_PROCESSOR.get(model_type, {}))
@@ -83,31 +83,31 @@ def model_config(config: str, row: Row) -> PreTrainedConfig:
 
 
 def millions(config: PreTrainedConfig) -> float:
-    """Parameters of a configuration's model, shared ones once."""
-    # nothing is allocated there
+    """The number of parameters of a configuration's model, in millions, counting shared ones once."""
+    # nothing is allocated on this device
     with torch.device("meta"):
         return AutoModelForSeq2SeqLM.from_config(config).num_parameters() / 1e6
 
 
 def main() -> None:
-    """Writes the rows in configs/README.md anew."""
+    """Regenerate the rows in configs/README.md."""
     path = configs_folder() / "README.md"
     write_atomically(path, fill(path.read_text(encoding="utf-8")))
 
 
 def _is_there(table: Table, row: Row) -> bool:
-    """Whether a row is trained, on an architecture that is there."""
+    """Whether a row is trained, with architectures that exist."""
     return row.is_trained and all(Path(config).parts[0] in CONFIG_MAPPING for config in _configs(table, row))
 
 
 def _configs(table: Table, row: Row) -> list[str]:
-    """The files of a row, one for each data set that it has."""
+    """The files of a row, one for each of its data sets."""
     configs = [table.config_of(row, name) for name in table.datasets if not row.published or name in row.published]
     return [config for config in dict.fromkeys(configs) if config is not None]
 
 
 def _names(configs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Files without their ending, and without their folder where all are in one."""
+    """Files without their extension, and without their folder if all are in the same one."""
     is_one = len({Path(config).parent for several in configs for config in several}) == 1
     return [
         [Path(config).stem if is_one else config.removesuffix(".yaml") for config in several] for several in configs
@@ -119,7 +119,7 @@ def _quoted(items: Sequence[str]) -> str:
 
 
 def _order(name: str) -> list[tuple[bool, int, str]]:
-    """Numbers by their size, and before words."""
+    """A key that sorts numbers by value and before words."""
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split("_")]
 
 

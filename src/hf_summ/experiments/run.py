@@ -1,4 +1,4 @@
-"""A table of a paper, from its file to its report."""
+"""Running a table of a paper, from its file to its report."""
 
 import json
 import sys
@@ -36,7 +36,7 @@ from hf_summ.experiments.tables import Row, Table, load_table
 
 
 def say(message: str) -> None:
-    """Tells a person at the terminal."""
+    """Print a message for the user to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -48,23 +48,23 @@ def run_table(
     output_dir: str,
     announce: Callable[[str], None] = say,
 ) -> dict[str, Any]:
-    """Trains and scores what is not done of a table, and writes `<table>_<scale>.json`, `.md` and, as a plot, `.png`.
+    """Train and score the rows of a table that are not done, and write `<table>_<scale>.json`, `.md` and a plot `.png`.
 
-    Several processes may work on tables in one folder at the same time: each takes the runs that nobody is at.
+    Several processes may work on tables in one folder at the same time: each takes runs that no other is working on.
 
     Args:
         name: a table of `table_names()`, or a .yaml file.
         scale: "tiny", "small" or "full".
-        data: data set -> folder that is read in its place; only these are run when there are any. For tables of
-            language models a folder of texts, `1.txt`, `2.txt`, …
-        flags: of the training recipe, given to every training.
-        output_dir: where reports go, and runs with their vocabularies, which other tables share.
+        data: data set -> folder that replaces it; if given, only these data sets are run. For tables of language
+            models, a folder of texts, `1.txt`, `2.txt`, …
+        flags: flags of the training recipe for every training.
+        output_dir: folder for reports, and for runs with their vocabularies, which other tables share.
 
     Returns:
-        The report, with a `problem` for each row that was not run or did not reach its end.
+        The report, with a `problem` for each row that was not run or did not complete.
 
     Raises:
-        ValueError: no such table, scale, data set or flag; a folder without the files of its splits.
+        ValueError: an unknown table, scale, data set or flag, or a folder without the files of its splits.
     """
     table = load_table(name)
     check_scale(scale)
@@ -89,7 +89,7 @@ def run_table(
 
 
 def _write(workplace: Workplace, report: dict[str, Any]) -> None:
-    """All three files; two commands that shared the work come here together."""
+    """Write all three files, under a lock, as commands that share the work may get here at the same time."""
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
     with FileLock(folder / f".{stem}.lock"):
         write_atomically(folder / f"{stem}.json", json.dumps(report, indent=2, ensure_ascii=False) + "\n")
@@ -101,19 +101,19 @@ def _write(workplace: Workplace, report: dict[str, Any]) -> None:
 
 
 def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
-    """The data sets that are run: those that data are given for; made-up news stand for the first alone; else all."""
+    """The data sets to run: those with data given, otherwise all; at the scale tiny, made-up news replace the first."""
     for dataset in data:
         if dataset not in table.datasets:
             hint = nearest(dataset, table.datasets)
             known = ", ".join(table.datasets)
-            raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}. It has {known}")
+            raise ValueError(f"--data {dataset}: {table.name} has no such data set{hint}; it has {known}")
     if data:
         return [dataset for dataset in table.datasets if dataset in data]
     return list(table.datasets)[: 1 if scale == "tiny" else None]
 
 
 def _rows(table: Table, dataset: str) -> list[Row]:
-    """Those that have a data set: by their published figures, or else every one."""
+    """The rows of a data set: those with published figures for it, or with none at all."""
     return [row for row in table.rows if not row.published or dataset in row.published]
 
 
@@ -132,7 +132,7 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict
         try:
             if planned.unreachable is not None:
                 raise OSError(planned.unreachable)
-            # what a trained system was told has been found to work
+            # a trained system's settings are known to work
             trained = next((system.training for system in waiting if system.training is not None), None)
             corpus = rows_to_summarize(trained.settings if trained else dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
@@ -146,7 +146,7 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict
 
 
 def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:
-    """With its measures, or why it has none."""
+    """The outcome with its measures, or with the reason why it has none."""
     if outcome.problem is not None:
         return outcome
     table = workplace.table
@@ -161,7 +161,7 @@ def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Data
 
 
 def _pieces(system: System) -> Pieces | None:
-    """The subwords of a trained system's model."""
+    """The function that splits text into the subwords of a trained system's model."""
     if system.training is None:
         return None
     processor = AutoProcessor.from_pretrained(system.training.output)
@@ -169,7 +169,7 @@ def _pieces(system: System) -> Pieces | None:
 
 
 def _statistics(workplace: Workplace, dataset: str) -> dict[str, Any]:
-    """The numbers of one corpus."""
+    """The statistics of one corpus."""
     outcomes = [_counted(workplace, row, dataset) for row in _rows(workplace.table, dataset)]
     return block_of_values(workplace.table, dataset, workplace.data_name(dataset), outcomes)
 

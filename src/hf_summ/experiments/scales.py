@@ -1,4 +1,4 @@
-"""How far a table's rows are shrunk: to seconds, to hours on two cores, or not at all."""
+"""The scales of a table's rows: shrunk to seconds, to hours on two cores, or not at all."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -15,13 +15,14 @@ SCALES = ("tiny", "small", "full")
 
 @dataclass(frozen=True)
 class Scale:
-    """What replaces a configuration's values, before a row's own.
+    """Values that replace those of a configuration and are replaced by a row's.
 
     Args:
         config_overrides, flags: as in a configuration.
-        vocabulary: `vocab_size` and `lowercase` of the subwords that are fitted on the training documents; None takes
-            the configuration's `tokenizer_name`.
-        toy_news: rows a split of the made-up corpus that is used when no data are given; None takes the paper's.
+        vocabulary: `vocab_size` and `lowercase` of the subwords to fit to the training documents; None uses the
+            configuration's `tokenizer_name`.
+        toy_news: number of rows in each split of the made-up corpus to use if no data are given; None uses the paper's
+            data.
     """
 
     name: str
@@ -32,35 +33,35 @@ class Scale:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What replaces a configuration's settings."""
+        """The settings that replace a configuration's."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
 
 def check_scale(name: str) -> None:
-    """Whether there is a scale of that name.
+    """Check that there is a scale of that name.
 
     Raises:
         ValueError: there is none.
     """
     if name not in SCALES:
-        raise ValueError(unknown_choice("scale", name, SCALES))
+        raise ValueError(unknown_choice("`scale`", name, SCALES))
 
 
 def load_scale(architecture: str, name: str) -> Scale:
-    """The scale of that name for an architecture (its `model_type`).
+    """Load the scale of that name for an architecture, named by its `model_type`.
 
     Raises:
-        ValueError: no such scale, none written for the architecture, or an entry of it that does not exist.
+        ValueError: an unknown scale, an architecture without scales, or an unknown entry of the scale.
     """
     check_scale(name)
     path = configs_folder() / "scales" / f"{architecture}.yaml"
     if not path.exists():
-        raise ValueError(f"{path} is not there: {architecture} has no scales, so its rows cannot be run")
+        raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
     entry = yaml.safe_load(path.read_text(encoding="utf-8"))[name]
     known = [item.name for item in fields(Scale) if item.name != "name"]
     for key in entry:
         if key not in known:
-            raise ValueError(f"{path}: {name} has no key {key!r}{nearest(key, known)}")
+            raise ValueError(f"{path}: {name}: unknown key {key!r}{nearest(key, known)}")
     try:
         return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A table's measures of its systems, and whether ours lie as the published ones do."""
+"""A table's measures of its systems, and whether the differences agree with the published ones."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums
 from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Table
 
-# text -> its subwords, for scores that count these
+# text -> its subwords, for scores that count subwords
 Pieces = Callable[[str], list[str]]
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A system's measure: a row of statistics for each test document, and what their sums come to.
+    """A system's measure: a row of statistics for each test document, and the measure of their sums.
 
     See `hf_summ.evaluation.significance` for measures of sums.
     """
@@ -32,7 +32,7 @@ class Scored:
     def interval(self) -> dict[str, float | None]:
         """The corpus's `value` with the ends of its interval, `low` and `high`.
 
-        Without these where resamples have no value, as with n-grams of very short summaries; `value` is None where the
+        There is no interval if resamples have no value, as with n-grams of very short summaries; `value` is None if the
         corpus has none.
         """
         try:
@@ -52,20 +52,20 @@ def score(
     losses: np.ndarray | None,
     pieces: Pieces | None,
 ) -> dict[str, Scored]:
-    """The table's measures of one system; perplexity only where there are losses.
+    """The table's measures of one system; perplexity only if there are losses.
 
     Args:
-        corpus: the test documents with their summaries, and `references` where they have several.
-        losses: (N, 2), negative log likelihood and tokens of each reference.
-        pieces: splits what is scored into subwords, for tables whose unit they are.
+        corpus: the test documents with their summaries, and `references` if they have several.
+        losses: (N, 2), negative log-likelihood and number of tokens of each reference.
+        pieces: splits texts into subwords, for tables whose unit is subwords.
 
     Raises:
-        ValueError: other numbers of predictions than of documents, or what cannot be scored.
-        ImportError: what a measure needs is not installed.
+        ValueError: different numbers of predictions and documents, or texts that cannot be scored.
+        ImportError: a library that a measure needs is not installed.
     """
     references: list[str | list[str]] = list(corpus["summary"])
     if "references" in corpus.column_names:
-        # some rows of a corpus may have no others than their summary
+        # some rows of a corpus may have no references but their summary
         references = [several or single for several, single in zip(corpus["references"], references, strict=True)]
     scored: dict[str, Scored] = {}
     wanted = [measure for measure in table.measures if measure in ROUGE_MEASURES]
@@ -83,7 +83,7 @@ def score(
 
 
 def compare(ours: Scored, baseline: Scored) -> Comparison | None:
-    """A system's measure minus the baseline's, both on the same resamples; None where one of these has no value."""
+    """A system's measure minus the baseline's, on the same resamples; None if one of these has no value."""
     try:
         return paired_bootstrap_of_sums(ours.statistics, baseline.statistics, ours.measure)
     except ValueError:
@@ -91,11 +91,11 @@ def compare(ours: Scored, baseline: Scored) -> Comparison | None:
 
 
 def verdict(published: float | None, ours: Comparison | None) -> str | None:
-    """Whether a published difference to the baseline holds here.
+    """Whether the direction of a published difference from the baseline holds here.
 
-    "holds" and "fails" say that our interval leaves out zero, on the published side or on the other; "undecided" that
-    it does not. None where nothing was published, no difference was, or nothing was run. Whether more or less of a
-    measure is better does not matter: both differences have the same sign or they have not.
+    "holds" and "fails" mean that our interval excludes zero, on the published side or on the other; "undecided" means
+    that it does not. None if no difference was published, or it was zero, or nothing was run. Whether more or less of a
+    measure is better does not matter, only whether both differences have the same sign.
     """
     if not published or ours is None:
         return None
@@ -115,7 +115,7 @@ def _rouge(
     options: dict[str, Any] = {name: value for name, value in table.rouge.items() if name != "score"}
     if table.unit == "wordpieces":
         if pieces is None:
-            raise ValueError("the table scores subwords, and this row has no model whose subwords these would be")
+            raise ValueError("the table scores subwords, but this row has no model to define them")
         predictions = [_in_pieces(text, language, pieces) for text in predictions]
         references = [
             [_in_pieces(text, language, pieces) for text in ([row] if isinstance(row, str) else row)]
@@ -128,7 +128,7 @@ def _rouge(
 
 
 def _in_pieces(text: str, language: str, pieces: Pieces) -> str:
-    """Subwords between spaces, a sentence a line, as subwords hide where sentences end."""
+    """Subwords separated by spaces, one sentence per line, as subwords hide where sentences end."""
     return "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
 
 

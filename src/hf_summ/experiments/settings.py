@@ -1,4 +1,4 @@
-"""What a row's training and decoding are told, and the hashes that say which of them are the same."""
+"""The settings of a row's training and decoding, and hashes that identify equal ones."""
 
 import functools
 import hashlib
@@ -26,17 +26,17 @@ _ENDINGS = (".jsonl", ".json", ".csv", ".source")
 def base_settings(
     table: Table, row: Row, dataset: str, scale_name: str, extra: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Scale]:
-    """The flags of a row's training before its data and vocabulary: paper's, then the scale's, the row's, the user's.
+    """The flags of a row's training without data and vocabulary: the paper's, then the scale's, the row's, the user's.
 
     Raises:
-        ValueError: the architecture or its configuration is not there, or has no such scale.
+        ValueError: the architecture or its configuration does not exist, or has no such scale.
     """
     config = table.config_of(row, dataset)
     if config is None:
-        raise ValueError(f"{dataset} has no configuration to train by")
+        raise ValueError(f"{dataset} has no configuration for training")
     architecture = Path(config).parts[0]
     if architecture not in CONFIG_MAPPING:
-        raise ValueError(f"the architecture {architecture} is not there yet")
+        raise ValueError(f"the architecture {architecture} does not exist yet")
     paper = read_settings(str(configs_folder() / config))
     scale = load_scale(architecture, scale_name)
     settings = merged({"seed": 42}, paper, scale.settings, row.settings, extra)
@@ -44,27 +44,27 @@ def base_settings(
 
 
 def with_data(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings reading other data than the configuration's, with nothing left of how those are read.
+    """The settings with other data than the configuration's, without what it says about reading its own.
 
     Args:
-        data: files, columns and whatever else a `Corpus` is told.
+        data: files, columns and other fields of a `Corpus`.
     """
     return {**{name: value for name, value in settings.items() if name not in names(Corpus)}, **data}
 
 
 def split_files(folder: str | Path, data_format: str | None = None) -> dict[str, str]:
-    """`train_file`, `validation_file` and `test_file` in a folder, by their names.
+    """Find `train_file`, `validation_file` and `test_file` in a folder by their names.
 
     Args:
         data_format: a format of `Corpus`, which finds its splits in the folder itself.
 
     Raises:
-        ValueError: no folder, or a split is missing or there twice.
+        ValueError: the folder does not exist, or a split is missing or occurs twice.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise ValueError(
-            f"{folder} is not a folder: name one that holds train, validation and test as .jsonl or the like"
+            f"{folder} is not a folder: name one with train, validation and test as .jsonl or similar files"
         )
     if data_format is not None:
         for split in SPLITS:
@@ -77,30 +77,32 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
         if len(found) != 1:
             problem = f"there are {' and '.join(path.name for path in found)}" if found else f"there is no {wanted[0]}"
             raise ValueError(
-                f"{folder}: {problem}: it must hold one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
+                f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
             )
-        # a link's own name has the ending
+        # not resolved, as a link's own name has the extension
         files[file_flag(split)] = str(found[0].absolute())
     return files
 
 
 def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
-    """Settings of the training recipe that every row is given, from the command line.
+    """Settings of the training recipe for every row, from the command line.
 
     Raises:
-        ValueError: see `parse_flags`; a flag of one run alone, or one that must not be written down.
+        ValueError: as `parse_flags`, or a flag that is for a single run, or one that must not be written down.
     """
     settings = parse_flags(tokens)
     for name in settings:
         if name in flags_of("single"):
-            raise ValueError(f"--{name} is not for all rows of a table, whose runs are kept apart: leave it out")
+            raise ValueError(
+                f"--{name}: cannot be shared by the rows of a table, whose runs are separate; leave it out"
+            )
         if name in flags_of("secret"):
-            raise ValueError(f"--{name} would be written into the settings of each run: set HF_TOKEN instead")
+            raise ValueError(f"--{name}: would be written to the settings of each run; set HF_TOKEN instead")
     return settings
 
 
 def resolved_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of the model's configuration but those that come with the vocabulary.
+    """All values of the model's configuration except those that come with the vocabulary.
 
     Raises:
         ValueError: the configuration refuses a value.
@@ -111,10 +113,10 @@ def resolved_config(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> dict[str, Any]:
-    """What says which rows a run reads: the files' contents, or the data set's name; with the way they are read.
+    """What identifies the rows that a run reads: the files' contents or the data set's name, and how they are read.
 
     Raises:
-        ValueError: a file is not there.
+        ValueError: a file does not exist.
     """
     corpus = Corpus.among(settings)
     told = corpus.only(()).given()
@@ -130,14 +132,14 @@ def fingerprint(*parts: Any) -> str:
 
 
 def training_fingerprint(settings: Mapping[str, Any]) -> str:
-    """Equal for trainings that are the same: by the model's values, written out or not, by flags, data and vocabulary.
+    """A hash that is equal for equal trainings: the model's values, given or default, flags, data and vocabulary.
 
-    A checkpoint that a training starts from, or a pre-trained part, counts by its name.
+    A checkpoint from which a training starts, or a pre-trained part, is identified by its name.
 
     Raises:
-        ValueError: a file is not there, or the configuration refuses a value.
+        ValueError: a file does not exist, or the configuration refuses a value.
     """
-    # the values of the configuration and the contents of the processor, which these two stand for, are counted
+    # these two are represented by the values of the configuration and the contents of the processor
     counted = flags_of("model", "training") - flags_of("reporting") - {"config_overrides", "tokenizer_name"}
     flags = {name: value for name, value in settings.items() if name in counted}
     data = data_fingerprint(settings, ("train", "validation"))
@@ -157,7 +159,7 @@ def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path) -> dic
 
 
 def decoding_fingerprint(settings: Mapping[str, Any]) -> str:
-    """Equal for decodings of one model that are the same."""
+    """A hash that is equal for equal decodings of a model."""
     counted = flags_of("decoding") - flags_of("reporting") | {"config_overrides"}
     flags = {name: value for name, value in settings.items() if name in counted}
     return fingerprint(flags, data_fingerprint(settings, ("test",)))
@@ -166,7 +168,7 @@ def decoding_fingerprint(settings: Mapping[str, Any]) -> str:
 def _name_of_processor(settings: Mapping[str, Any]) -> str:
     name = str(settings.get("tokenizer_name"))
     folder = Path(name)
-    # a fitted one is a folder that is called by its fingerprint
+    # the folder of a fitted processor is named by its fingerprint
     if re.fullmatch("[0-9a-f]{16}", folder.name):
         return folder.name
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""The systems of a table's rows: what they are trained by, and the summaries that they give."""
+"""The systems of a table's rows: how they are trained, and the summaries that they give."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -37,11 +37,11 @@ _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summ
 
 @dataclass(frozen=True)
 class System:
-    """A row on a data set, and what runs it.
+    """A row on a data set, and the job that trains it.
 
     Args:
         training: the job that trains it; None for rows that are not trained.
-        problem: why it is not run.
+        problem: why it is not run, if it is not.
     """
 
     row: Row
@@ -60,7 +60,7 @@ class Plan:
     """The systems of a data set's rows.
 
     Args:
-        unreachable: what was said when the data set could not be had, so that nobody asks for it again.
+        unreachable: the error if the data set could not be reached, so that it is not requested again.
     """
 
     dataset: str
@@ -73,10 +73,10 @@ class Workplace:
     """What all systems of a table share.
 
     Args:
-        folder: where runs, vocabularies and made-up data are kept; tables that share it share their trainings.
-        data: data set -> its split files, for those that are not read as the configurations say.
-        extra: flags of the recipe that every training is given.
-        announce: told what is done.
+        folder: folder for runs, vocabularies and made-up data; tables that share it share their trainings.
+        data: data set -> files of its splits, for data sets that the user replaces.
+        extra: flags of the recipe for every training.
+        announce: function that reports progress.
         folders: data set -> folder of those files as the user named it.
     """
 
@@ -89,7 +89,7 @@ class Workplace:
     folders: Mapping[str, str] = field(default_factory=dict)
 
     def data_name(self, dataset: str) -> str:
-        """What is read in a data set's place, for a report."""
+        """The name of the data read for a data set, for a report."""
         if dataset in self.folders:
             return self.folders[dataset]
         corpus = Corpus.among(self.extra)
@@ -100,7 +100,7 @@ class Workplace:
 
 
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
-    """The systems of rows, with the jobs that train them, their vocabularies fitted."""
+    """The systems of rows with the jobs that train them; fits their vocabularies."""
     systems, unreachable = [], None
     for row in rows:
         training, problem = None, why_not_run(row)
@@ -118,10 +118,10 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
 
 
 def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
-    """Trains and decodes, each run once; what other processes are at is waited for at the end.
+    """Train and decode, each run only once; runs of other processes are awaited at the end.
 
     Returns:
-        What came of each system, in their order; of one that is not trained nothing yet.
+        The outcome of each system, in their order; those of systems that are not trained are still empty.
     """
     outcomes = {place: Outcome(system.row, system.problem) for place, system in enumerate(systems)}
     waiting = [(place, system.training) for place, system in enumerate(systems) if system.training is not None]
@@ -140,12 +140,12 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
             except JobFailed as error:
                 failures[error.folder] = one_line(error)
                 outcomes[place] = Outcome(system.row, one_line(error), failed=True)
-            # what failed for one row would for all that share its training
+            # a training that failed for one row fails for all that share it
             if training.folder in failures:
                 outcomes[place] = Outcome(system.row, failures[training.folder], failed=True)
         if len(busy) == len(waiting):
             names = ", ".join(systems[place].name for place, _ in busy)
-            workplace.announce(f"another process is at {names}: waiting for it")
+            workplace.announce(f"waiting for another process that is working on {names}")
             with FileLock(lock):
                 pass
         waiting = busy
@@ -153,7 +153,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
 
 
 def _run(row: Row, training: Job) -> Outcome:
-    """Trains and decodes."""
+    """Train and decode."""
     perform(training)
     settings = decoding_settings(training.settings, row, training.output)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
@@ -170,13 +170,13 @@ def _run(row: Row, training: Job) -> Outcome:
 
 
 def _facts(training: Job) -> dict[str, Any]:
-    """What a report says of a trained model."""
+    """What a report says about a trained model."""
     state = json.loads((training.output / "trainer_state.json").read_text(encoding="utf-8"))
     parameters = 0
     for file in training.output.glob("*.safetensors"):
         with safe_open(file, framework="np") as tensors:
             # shared weights are saved once
-            for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
+            for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 parameters += int(np.prod(tensors.get_slice(name).get_shape()))
     return {
         "run": training.folder.name,
@@ -188,10 +188,10 @@ def _facts(training: Job) -> dict[str, Any]:
 
 
 def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
-    """The references, or what an extractive row takes from the documents.
+    """The references, or an extractive row's sentences of the documents.
 
     Raises:
-        ValueError, ImportError: see `extract`.
+        ValueError, ImportError: as `extract`.
     """
     row, dataset = system.row, system.dataset
     references = list(corpus["summary"])
@@ -202,17 +202,17 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
 
 
 def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
-    """The documents that a decoding of these settings summarizes, with their summaries."""
+    """The documents that a decoding with these settings summarizes, with their summaries."""
     return read_corpus(settings, ("test",), settings.get("max_predict_samples"))["test"]
 
 
 def read_corpus(
     settings: Mapping[str, Any], splits: Sequence[str] = SPLITS, limit: int | None = None
 ) -> datasets.DatasetDict:
-    """The splits that a run of these settings reads, the first `limit` rows of each.
+    """Read the splits of a run with these settings, and keep the first `limit` rows of each.
 
     Raises:
-        ValueError: see `Corpus.load`; a data set that `datasets` cannot read; a split that the corpus does not have.
+        ValueError: as `Corpus.load`, a data set that `datasets` cannot read, or a missing split.
         OSError: the data set cannot be reached.
     """
     corpus = Corpus.among(settings).only(splits)
@@ -220,11 +220,11 @@ def read_corpus(
     try:
         loaded = corpus.load(*access)
     except (RuntimeError, datasets.exceptions.DatasetsError) as error:
-        # such as a data set that is a script
+        # for example a data set that is a script
         raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error
     missing = [split for split in splits if split not in loaded]
     if missing:
-        raise ValueError(f"the corpus has no {missing[0]} split, only {', '.join(loaded)}")
+        raise ValueError(f"the corpus has no {missing[0]} split, but only {', '.join(loaded)}")
     kept = {split: loaded[split] for split in splits}
     return datasets.DatasetDict(
         {split: rows if limit is None else rows.select(range(min(limit, len(rows)))) for split, rows in kept.items()}
@@ -232,14 +232,14 @@ def read_corpus(
 
 
 def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
-    """The settings of a data set as such, for rows that train nothing."""
+    """The settings of a data set for rows that are not trained."""
     return settle_data(
         workplace, dataset, *base_settings(workplace.table, Row(dataset), dataset, workplace.scale, workplace.extra)
     )
 
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
-    """The settings with the data that are really read: the user's, made-up ones, or the configuration's."""
+    """The settings with the data that are actually read: the user's, made-up ones, or the configuration's."""
     told = Corpus.among(workplace.extra)
     if dataset in workplace.data:
         return with_data(settings, {**told.given(), **workplace.data[dataset]})
@@ -271,14 +271,14 @@ def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
 
 
 def _vocabulary(workplace: Workplace, settings: dict[str, Any], subwords: dict[str, Any], tags: str) -> Path:
-    """The processor folder of subwords fitted on the training documents, made if it is not there."""
+    """The processor folder with subwords fitted to the training documents, created if it does not exist."""
     data = data_fingerprint(settings, ("train",))
     folder = workplace.folder / "processors" / fingerprint(data, subwords, tags)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
             told = ", ".join(f"{name} {value}" for name, value in subwords.items())
-            workplace.announce(f"fitting subwords on the training documents: {told}, tags {tags}")
+            workplace.announce(f"fitting subwords to the training documents: {told}, tags {tags}")
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
             with moved_into_place(folder) as part:

@@ -1,4 +1,4 @@
-"""What a table of a paper says: its rows, how each is run, and the figures that were published."""
+"""The content of a paper's table: its rows, how each is run, and the published figures."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
 from hf_summ.training.arguments import flags_of, settings_of
 
-# what a row can be scored by; novelty's and the others' names are those of `hf_summ.evaluation`
+# measures of a row; the names of novelty's and the others' are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
 NOVELTY_MEASURES = ("novel1", "novel2", "novel3", "novel4")
 MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "bleu", "perplexity")
-# of a corpus: the sizes of its splits, and `corpus_statistics` of all of them
+# measures of a corpus: the sizes of its splits, and `corpus_statistics` of all of them
 STATISTICS = (
     "train_pairs",
     "validation_pairs",
@@ -37,28 +37,28 @@ _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models":
 _UNITS = ("words", "wordpieces")
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
-# what makes a row anything but a trained system: a row has at most one of them
+# fields of rows that are not trained systems: a row has at most one of them
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a table.
+    """A row of a table.
 
     Args:
         row: its name in the paper.
-        config: file under `configs/` that it is trained by; by default its data set's.
-        config_overrides, flags: what its training has beside that file.
-        decoding, decoding_overrides: generation flags and config values of its decoding alone, so that rows which
-            differ in no more than them are one training.
-        extractive: a method of `hf_summ.extractive` in place of a training, with its number of `sentences`, for all
-            data sets or for each.
-        gold: the references themselves.
-        literature: the paper that its figures are from; it is not run.
+        config: file under `configs/` for its training; by default its data set's.
+        config_overrides, flags: settings of its training in addition to that file.
+        decoding, decoding_overrides: generation flags and config values only of its decoding, so that rows that differ
+            only in these share one training.
+        extractive: a method of `hf_summ.extractive` instead of a training, with its number of `sentences`, for all data
+            sets or for each.
+        gold: whether the row is the references themselves.
+        literature: the paper from which its figures are; it is not run.
         unavailable: why it cannot be run.
-        language_model: checkpoint that judges text `text` of the data at `percentile`.
-        published: data set -> figures in the order of the table's measures, None where the paper has none.
-        parameters: of its model, in millions, where the paper gives them.
+        language_model: checkpoint that judges the text `text` of the data at `percentile`.
+        published: data set -> figures in the order of the table's measures, None if the paper has none.
+        parameters: number of its model's parameters, in millions, if the paper gives it.
     """
 
     row: str
@@ -80,16 +80,16 @@ class Row:
 
     @property
     def is_trained(self) -> bool:
-        """Whether a model of this package is trained for it."""
+        """Whether a model of this package is trained for the row."""
         return not any(getattr(self, name) for name in _UNTRAINED)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its training has beside its file."""
+        """The settings of its training in addition to its file."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
     def sentences_of(self, dataset: str) -> int:
-        """How many sentences an extract of a data set has."""
+        """The number of sentences of an extract for a data set."""
         return self.sentences if isinstance(self.sentences, int) else self.sentences[dataset]
 
 
@@ -101,12 +101,12 @@ class Table:
         name: the file's name.
         paper: authors, year and number of the table.
         kind: "scores" of systems, "statistics" of corpora, or "language_models" as judges of text.
-        unit: what published scores count, "words" or "wordpieces"; ours are counted alike.
-        measures: of `MEASURES`, `STATISTICS` or `JUDGEMENTS`, by kind.
-        datasets: data set -> file under `configs/` that reads it and trains on it; None where nothing is trained.
-        baseline: the row that others are compared with.
-        language: of the texts, or one a data set.
-        rouge: what `rouge155_scores` is told: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
+        unit: what published scores count, "words" or "wordpieces"; ours count the same.
+        measures: some of `MEASURES`, `STATISTICS` or `JUDGEMENTS`, depending on the kind.
+        datasets: data set -> file under `configs/` that reads it and trains on it; None if nothing is trained.
+        baseline: the row with which others are compared.
+        language: language of the texts, for all data sets or for each.
+        rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
         notes: what a reader of the figures must know.
     """
 
@@ -124,16 +124,16 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def language_of(self, dataset: str) -> str:
-        """ISO 639 code of a data set's texts."""
+        """The ISO 639 code of a data set's texts."""
         return self.language if isinstance(self.language, str) else self.language.get(dataset, "en")
 
     def config_of(self, row: Row, dataset: str) -> str | None:
-        """File under `configs/` that a row is trained by."""
+        """The file under `configs/` for a row's training."""
         return row.config or self.datasets[dataset]
 
 
 def configs_folder() -> Path:
-    """Where the configurations lie: in an installed package beside its code, in the repository at its root."""
+    """The folder of the configurations: beside the code in an installed package, at the root in the repository."""
     package = Path(hf_summ.__file__).parent
     installed = package / "configs"
     return installed if installed.is_dir() else package.parents[1] / "configs"
@@ -145,21 +145,21 @@ def table_names() -> list[str]:
 
 
 def load_table(name: str) -> Table:
-    """A table by its name, or from a .yaml file of the user's.
+    """Load a table by its name, or from a user's .yaml file.
 
     Raises:
-        ValueError: there is no such table or file, it is not YAML, or an entry of it is wrong (file and row are named).
+        ValueError: the table or file does not exist, is not YAML, or has a wrong entry; the message names file and row.
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = nearest(name, table_names())
-        raise ValueError(f"there is no table {name}{hint}. There are: {', '.join(table_names())}") from None
+        raise ValueError(f"unknown table {name}{hint}; the tables are {', '.join(table_names())}") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no `key: value` lines")
+        raise ValueError(f"{path} must contain `key: value` lines")
     try:
         return _table(path.stem, content)
     except ValueError as error:
@@ -170,25 +170,26 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
     for key, kind in (("measures", list), ("rows", list), ("notes", list), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
-            raise ValueError(f"{key}: {content[key]!r} is not a {'list' if kind is list else 'mapping of data sets'}")
+            needed = "a list" if kind is list else "a mapping of data sets"
+            raise ValueError(f"`{key}` is {content[key]!r}, but must be {needed}")
     content = content | {key: tuple(content[key]) for key in ("measures", "notes") if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
     table = Table(**values)
     known = _MEASURES_OF.get(table.kind)
     if known is None:
-        raise ValueError(unknown_choice("kind", table.kind, _MEASURES_OF))
+        raise ValueError(unknown_choice("`kind`", table.kind, _MEASURES_OF))
     for measure in table.measures:
         if measure not in known:
             raise ValueError(unknown_choice("measure", measure, known))
     if table.unit not in _UNITS:
-        raise ValueError(unknown_choice("unit", table.unit, _UNITS))
+        raise ValueError(unknown_choice("`unit`", table.unit, _UNITS))
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
-            raise ValueError(f"row '{row}' stands twice: rows need names of their own")
+            raise ValueError(f"row '{row}' occurs twice: rows need unique names")
     if table.baseline is not None and table.baseline not in names:
-        raise ValueError(f"baseline '{table.baseline}' is not a row{nearest(table.baseline, names)}")
+        raise ValueError(f"`baseline` is '{table.baseline}', but must be a row{nearest(table.baseline, names)}")
     _check_options(table)
     return table
 
@@ -203,26 +204,28 @@ def _check_options(table: Table) -> None:
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
     if not isinstance(entry, dict) or "row" not in entry:
-        raise ValueError(f"rows: {entry!r} is not a row: it needs `row:` with its name")
+        raise ValueError(f"rows: {entry!r} is not a row: it needs `row` with its name")
     name, datasets = entry["row"], table["datasets"]
     try:
         _check_keys(entry, Row, "row")
         published = entry.get("published", {})
         if isinstance(published, list):
             if len(datasets) != 1:
-                raise ValueError(f"published: say of which of the data sets {', '.join(datasets)}")
+                raise ValueError(f"published: name the data set, which is one of {', '.join(datasets)}")
             published = {next(iter(datasets)): published}
         if not isinstance(published, dict):
-            raise ValueError(f"published: {published!r} is not a list of figures, nor one for each data set")
+            raise ValueError(f"published: {published!r} must be a list of figures, or one for each data set")
         for dataset, figures in published.items():
             if dataset not in datasets:
                 raise ValueError(f"published: {dataset} is not a data set of the table{nearest(dataset, datasets)}")
             wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
             if wrong:
-                raise ValueError(f"published: {dataset} has {wrong[0]!r}, which is not a number: null stands for none")
+                raise ValueError(
+                    f"published: {dataset} has {wrong[0]!r}, but figures must be numbers, or null for none"
+                )
             if len(figures) != len(table["measures"]):
                 raise ValueError(
-                    f"published: {dataset} has {len(figures)} figures for {len(table['measures'])} measures"
+                    f"published: {len(figures)} figures of {dataset} but {len(table['measures'])} measures"
                 )
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
@@ -239,17 +242,17 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
 def _check_row(row: Row) -> None:
     kinds = [name for name in _UNTRAINED if getattr(row, name)]
     if len(kinds) > 1:
-        raise ValueError(f"{' and '.join(kinds)} do not go together")
+        raise ValueError(f"`{'` and `'.join(kinds)}` exclude each other: set only one")
     trained = [name for name in ("config_overrides", "flags", "decoding", "decoding_overrides") if getattr(row, name)]
     if kinds and kinds[0] != "unavailable" and trained:
-        raise ValueError(f"{trained[0]} are of a training, which a row with {kinds[0]} has not")
+        raise ValueError(f"`{trained[0]}` needs a training, but a row with `{kinds[0]}` has none")
     if row.extractive is not None and row.extractive not in METHODS:
-        raise ValueError(unknown_choice("extractive", row.extractive, METHODS))
+        raise ValueError(unknown_choice("`extractive`", row.extractive, METHODS))
     if row.language_model is not None and not (row.text and row.percentile):
-        raise ValueError("language_model judges a `text` at a `percentile`: give both")
+        raise ValueError("`language_model` needs `text` and `percentile`")
     for name in row.decoding:
         if name not in flags_of("decoding"):
-            raise ValueError(f"decoding: {name} is not a flag of decoding{nearest(name, flags_of('decoding'))}")
+            raise ValueError(f"decoding: {name} is not a decoding flag{nearest(name, flags_of('decoding'))}")
 
 
 def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:
@@ -263,7 +266,7 @@ def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterab
     fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in left_out}
     for key in entry:
         if key not in fields:
-            raise ValueError(f"a {what} has no key {key!r}{nearest(str(key), fields)}")
+            raise ValueError(f"unknown key {key!r} of a {what}{nearest(str(key), fields)}")
     for name, item in fields.items():
         if item.default is item.default_factory is dataclasses.MISSING and name not in entry:
-            raise ValueError(f"the {what} lacks `{name}`")
+            raise ValueError(f"a {what} needs `{name}`")

@@ -1,6 +1,6 @@
-"""A run in a process of its own: `python -m hf_summ.experiments.worker FOLDER` does what FOLDER/settings.yaml says.
+"""A run in a process of its own: `python -m hf_summ.experiments.worker FOLDER` runs FOLDER/settings.yaml.
 
-The process that works holds the lock, so that a run whose starter was killed is not begun a second time beside it.
+The working process holds the lock, so that a run whose starter was killed is not started a second time in parallel.
 """
 
 import json
@@ -14,12 +14,12 @@ from hf_summ.common.files import write_atomically
 from hf_summ.training.run import console_main
 
 SETTINGS, RECORD, LOCK = "settings.yaml", "record.json", "lock"
-# the exit status that says that another process is at it (sysexits: EX_TEMPFAIL)
+# the exit status if another process is working on the run (sysexits: EX_TEMPFAIL)
 BUSY = 75
 
 
 def main(folder: Path) -> int:
-    """The recipe's exit status, 0 when the run had been done before, `BUSY` when another process is at it."""
+    """Run the recipe and return its exit status: 0 if already done, `BUSY` if another process is working on it."""
     try:
         with FileLock(folder / LOCK, timeout=0):
             if (folder / RECORD).exists():
@@ -28,7 +28,7 @@ def main(folder: Path) -> int:
             sys.argv = ["run_summarization.py", str(folder / SETTINGS)]
             status = console_main()
             if status == 0:
-                # written last: a run without it was interrupted, and goes on from its last checkpoint
+                # written last: a run without it was interrupted, and resumes from its last checkpoint
                 record = {"seconds": round(time.monotonic() - start, 1)}
                 write_atomically(folder / RECORD, json.dumps(record) + "\n")
             return status

@@ -1,4 +1,4 @@
-"""`pipeline("summarization")`, which transformers 5 no longer has, for every seq2seq model."""
+"""`pipeline("summarization")`, which transformers 5 no longer has, for every sequence-to-sequence model."""
 
 import inspect
 import types
@@ -13,18 +13,18 @@ logger = logging.get_logger(__name__)
 
 
 class SummarizationPipeline(Pipeline):
-    """Texts to summaries.
+    """Summarizes texts.
 
-    Call it with a text, a list of texts, or a generator of texts (which it reads as it goes):
+    Call it with a text, a list of texts, or a generator of texts, which is read lazily:
 
-    - `truncation` (True): cut a text to what the model reads, and say how much was cut; False: refuse such a text.
-    - `batch_size` (1): texts in one call of `generate`.
-    - `show_progress` (False): a bar over a list or generator.
-    - `return_tensors`, `return_text`: token ids, texts (the default) or both.
-    - anything else goes to `generate`.
+    - `truncation` (True): whether to cut a text that is too long for the model, with a warning, or to refuse it.
+    - `batch_size` (1): number of texts per call of `generate`.
+    - `show_progress` (False): whether to show a progress bar over a list or generator.
+    - `return_tensors`, `return_text`: whether to return token ids, texts (the default) or both.
+    - All other arguments go to `generate`.
 
     Returns:
-        A list of `{"summary_text"}`, one a text and a returned sequence; for a generator, an iterator over them.
+        A list of `{"summary_text"}`, one per text and returned sequence; for a generator, an iterator over them.
     """
 
     # a checkpoint without a processor has its tokenizer instead
@@ -51,7 +51,7 @@ class SummarizationPipeline(Pipeline):
         return preprocess, generate, postprocess
 
     def __call__(self, documents, *args, show_progress: bool = False, **kwargs):
-        """Summaries of `documents`; see the class."""
+        """Summarize `documents`; see the class."""
         if isinstance(documents, str):
             return self._flat([super().__call__(documents, *args, **kwargs)])
         if isinstance(documents, (list, tuple)):
@@ -74,42 +74,42 @@ class SummarizationPipeline(Pipeline):
 
     def preprocess(self, document, truncation=True):
         if not isinstance(document, str):
-            raise TypeError(f"a document must be a string, but got {type(document).__name__}: {document!r:.80}")
+            raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
         limit = self._source_limit()
         inputs, length = self._read(self._prefix() + document, limit)
         if limit is not None and length > limit:
-            message = f"the document has {length} tokens, of which the model reads {limit}"
+            message = f"the document has {length} tokens, but the model reads at most {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
             logger.warning(f"{message}: the last {length - limit} ({1 - limit / length:.0%}) were cut")
         return inputs
 
     def _prefix(self) -> str:
-        """What a model such as T5 wants before a text, as its config says."""
+        """The prefix before each text that the config of a model such as T5 specifies."""
         prefix = getattr(self.model.config, "prefix", None)
         settings = getattr(self.model.config, "task_specific_params", None) or {}
         return prefix or settings.get("summarization", {}).get("prefix") or ""
 
     def _read(self, document: str, limit: int | None):
-        """The model's inputs, cut to `limit` tokens, and how many there were before."""
+        """The model's inputs, cut to `limit` tokens, and the number of tokens before cutting."""
         if hasattr(self.processor, "source_features"):
             inputs = self.processor(document, return_tensors="pt", max_length=limit, return_lengths=True)
             return inputs, inputs.pop("lengths").item()
         cuts = limit is not None
-        # what is cut off comes along, so that it is counted without tokenizing twice
+        # returns the tokens that are cut off too, to count them without tokenizing twice
         encoded = self.tokenizer(
             [readable(document)], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
         )
         kept, *overflow = encoded["input_ids"]
         special = self.tokenizer.num_special_tokens_to_add()
-        # a tokenizer in Python counts what it cuts off, the others give it as further rows
+        # tokenizers in Python count the tokens that they cut off, and the others return them as further rows
         length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
         return BatchEncoding(fields, tensor_type="pt"), length
 
     def _source_limit(self) -> int | None:
         limits = [
-            # a processor's tokenizer may come from a model of fewer positions
+            # a processor's tokenizer may come from a model with fewer positions
             getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
             getattr(self.model.config, "max_position_embeddings", None),
         ]
@@ -117,7 +117,7 @@ class SummarizationPipeline(Pipeline):
         return min(known, default=None)
 
     def _forward(self, inputs, **generate_kwargs):
-        # an adapter's own forward takes anything, and would hand it on to a model that does not
+        # an adapter's forward accepts any argument, and passes it on to a model that may not
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         accepted = inspect.signature(model.forward).parameters
         inputs = {name: value for name, value in inputs.items() if name in accepted}

@@ -1,4 +1,4 @@
-"""What the processors of all architectures share."""
+"""The base of all architectures' processors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,28 +10,28 @@ from .text_padding import pad_features, source_padding_values
 
 
 class SummarizationProcessor(ProcessorMixin):
-    """Texts to the model's inputs, and its outputs to texts.
+    """Converts texts to the model's inputs, and its outputs to texts.
 
-    An architecture's own processor names its settings as parameters of `__init__` and adds to `source_features` what
-    its model reads beside subwords. Every text is cleaned, tokenized and cut here, once.
+    An architecture's processor has its settings as parameters of `__init__`, and adds to `source_features` what its
+    model reads in addition to subwords. Every text is cleaned, tokenized and cut here, once.
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
-        max_source_length: subwords that a document is cut to, its end token included.
-        max_target_length: the same for a summary.
+        max_source_length: number of subwords to which documents are cut, including the end token.
+        max_target_length: the same for summaries.
 
     Raises:
-        ValueError: a length below 2, or a tokenizer without padding or end token.
+        ValueError: a length below 2, or a tokenizer without a padding or end token.
     """
 
     def __init__(self, tokenizer, max_source_length=500, max_target_length=150, chat_template=None):
         for name, value in (("max_source_length", max_source_length), ("max_target_length", max_target_length)):
             if value < 2:
-                raise ValueError(f"`{name}` is {value}, but at least 2 are needed: a subword and the end token")
+                raise ValueError(f"`{name}` is {value}, but must be at least 2, for a subword and the end token")
         for name in ("pad_token", "eos_token"):
             if getattr(tokenizer, name) is None:
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
-        # positions are counted from the left, and `pad` fills up on the right
+        # positions are counted from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
@@ -51,7 +51,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     @property
     def padding_values(self) -> dict[str, int]:
-        """Field -> what `pad` fills it up with."""
+        """Field -> the value with which `pad` pads it."""
         return source_padding_values(self.pad_token_id)
 
     def __call__(
@@ -67,17 +67,18 @@ class SummarizationProcessor(ProcessorMixin):
         return_lengths: bool = False,
         show_progress: bool = False,
     ) -> BatchFeature:
-        """Documents, summaries or both to model inputs.
+        """Convert documents, summaries or both to model inputs.
 
         Args:
-            text: a document or several.
-            text_target: a summary or several; gives `labels`.
-            truncation: cut documents to `max_length` and summaries to `max_target_length`.
-            max_length, max_target_length: in subwords; by default the processor's own.
-            padding: as in `pad`; by default rows are padded when tensors are asked for.
+            text: one or several documents.
+            text_target: one or several summaries, which give `labels`.
+            truncation: whether to cut documents to `max_length` and summaries to `max_target_length`.
+            max_length, max_target_length: lengths in subwords; by default the processor's.
+            padding: as in `pad`; by default rows are padded if tensors are requested.
+            pad_to_multiple_of: a number to whose multiples lengths are rounded up.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
-            return_lengths: adds `lengths`: of each document, how many ids it has before it is cut.
-            show_progress: a bar for what takes long.
+            return_lengths: whether to add `lengths`, the number of ids of each document before it is cut.
+            show_progress: whether to show a progress bar for steps that take long.
 
         Raises:
             TypeError: a text is not a string.
@@ -108,50 +109,50 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature(features, tensor_type=return_tensors)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """What the model reads of each text, cut to `length` ids, and `lengths`: how many there were before.
+        """The model's inputs for each text, cut to `length` ids, and `lengths`, the numbers of ids before cutting.
 
-        Here rows of `input_ids` and `attention_mask`.
+        The base gives rows of `input_ids` and `attention_mask`.
 
         Args:
             texts: the documents.
-            length: None does not cut.
-            show_progress: a bar for what takes long.
+            length: maximum number of ids; None does not cut.
+            show_progress: whether to show a progress bar for steps that take long.
         """
         return self._source_rows(self._tokenize(texts)["input_ids"], length)
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Rows, or a batch of lists, to one length: every token-aligned field, labels with -100.
+        """Pad every token-aligned field of rows, or of a batch of lists, to one length; labels with -100.
 
         Args:
-            features: one mapping a row, or one mapping of lists.
-            padding: True or `longest`, `max_length` (of the source), False.
+            features: one mapping per row, or one mapping of lists.
+            padding: True or `longest`, `max_length` (of the source), or False.
             max_length: the length for `max_length`.
-            pad_to_multiple_of: round lengths up to a multiple of this.
+            pad_to_multiple_of: a number to whose multiples lengths are rounded up.
             return_tensors: `pt`, or None for lists.
         """
         return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
 
     def align(self, config) -> None:
-        """Fit a fresh config to this processor: vocabulary and special tokens."""
+        """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
 
     def batch_decode(self, *args, **kwargs) -> list[str]:
-        """Token ids to texts; the tokenizer's `batch_decode`."""
+        """Decode token ids to texts with the tokenizer's `batch_decode`."""
         return self.tokenizer.batch_decode(*args, **kwargs)
 
     def decode(self, *args, **kwargs) -> str:
-        """Token ids to a text; the tokenizer's `decode`."""
+        """Decode token ids to a text with the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
 
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
         """The tokenizer's `input_ids` of whole texts, without special tokens."""
-        # a tokenizer warns of texts longer than its own model reads; ours says itself what is cut
+        # a tokenizer warns about texts that are too long for its own model, but the limits here are the processor's
         return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
 
     def _source_rows(self, subwords: list[list[int]], length: int | None) -> dict[str, list]:
-        """`input_ids` cut to `length` with their special token, `attention_mask`, and `lengths` before the cut."""
+        """`input_ids` cut to `length` with their special token, `attention_mask`, and `lengths` before cutting."""
         input_ids = [self._source_row(row, length) for row in subwords]
         return {
             "input_ids": input_ids,
@@ -160,7 +161,7 @@ class SummarizationProcessor(ProcessorMixin):
         }
 
     def _source_row(self, row: list[int], length: int | None) -> list[int]:
-        """A document's subwords, cut, with its one special token."""
+        """A document's subwords, cut, with its special token."""
         return self._end(row, length)
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
@@ -168,7 +169,7 @@ class SummarizationProcessor(ProcessorMixin):
 
 
 def align_config(config, tokenizer) -> None:
-    """Give a fresh config the tokenizer's vocabulary and special tokens."""
+    """Set the vocabulary size and special tokens of a new config to the tokenizer's."""
     config.vocab_size = len(tokenizer)
     config.pad_token_id = tokenizer.pad_token_id
     config.bos_token_id = tokenizer.bos_token_id

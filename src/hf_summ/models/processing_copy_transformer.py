@@ -4,16 +4,17 @@ from .processing_base import SummarizationProcessor
 
 
 class CopyTransformerProcessor(SummarizationProcessor):
-    """Documents to `input_ids` and `attention_mask`; summaries to `labels`.
+    """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`.
 
-    With BERT's tokenizer a document begins with `[CLS]` and has no end token (thesis, section 5.1); summaries begin
-    with `[CLS]` and end with `[SEP]`. A tokenizer without `[CLS]`, such as `hf-summ vocabulary` makes, ends both alike.
+    With BERT's tokenizer, a document begins with `[CLS]` and has no end token (Aksenov 2020, section 5.1); summaries
+    begin with `[CLS]` and end with `[SEP]`. With a tokenizer without `[CLS]`, such as those of `hf-summ vocabulary`,
+    both get an end token.
 
     Args:
-        tokenizer: a fast tokenizer; BERT's where the model is built on BERT.
-        max_source_length: subwords that a document is cut to, `[CLS]` included.
-        max_target_length: the same for a summary and its end token.
-        chat_template: transformers', which saves it; nothing here reads it.
+        tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
+        max_source_length: number of subwords to which documents are cut, including `[CLS]`.
+        max_target_length: the same for summaries, including the end token.
+        chat_template: stored and saved as in every transformers processor, but not used.
     """
 
     def __init__(self, tokenizer, max_source_length=512, max_target_length=512, chat_template=None):
@@ -21,17 +22,17 @@ class CopyTransformerProcessor(SummarizationProcessor):
             if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
                 setattr(tokenizer, special, getattr(tokenizer, substitute))
         if tokenizer.cls_token is not None:
-            # WordPiece parts words from their punctuation: "it's" would come back as "it ' s"
+            # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
             tokenizer.clean_up_tokenization_spaces = True
-        # a text that spells out a special token holds no such token
+        # a special token spelled out in a text is plain text
         tokenizer.split_special_tokens = True
         super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
 
     def align(self, config) -> None:
-        """Fit a fresh config to this processor: vocabulary, special tokens, and the mask of its language model.
+        """Set the vocabulary size, special tokens and mask token of a new config to this processor's.
 
         Raises:
-            ValueError: the model is built on a BERT that has another vocabulary.
+            ValueError: the model is built on a BERT with another vocabulary.
         """
         super().align(config)
         config.mask_token_id = self.tokenizer.mask_token_id

@@ -15,21 +15,24 @@ from .text_tagging import (
     without_leading_space,
 )
 
-# characters behind the cut that the tagger still sees: a word's tag depends on the few words after it
+# number of characters after the cut that the tagger still reads: a word's tag depends on the few words after it
 _CONTEXT = 200
 
 
 class GdlfProcessor(SummarizationProcessor):
-    """Documents to `input_ids`, `attention_mask` and, with tags, `tag_ids`; summaries to `labels`.
+    """Converts documents to `input_ids`, `attention_mask` and, with tags, `tag_ids`, and summaries to `labels`.
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
         tagger: name of a spaCy pipeline.
-        tag_vocabulary: the words' tags in the order of their ids; by default those of spaCy's English pipelines.
-        max_source_length: subwords that a document is cut to, its end token included.
-        max_target_length: the same for a summary.
-        chat_template: transformers', which saves it; nothing here reads it.
+        tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
+        max_source_length: number of subwords to which documents are cut, including the end token.
+        max_target_length: the same for summaries.
+        chat_template: stored and saved as in every transformers processor, but not used.
+
+    Raises:
+        ValueError: an unknown value of `tags`, or as `SummarizationProcessor`.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class GdlfProcessor(SummarizationProcessor):
         chat_template=None,
     ):
         if tags not in TAGS:
-            raise ValueError(f"`tags` is {tags!r}; known are {', '.join(TAGS)}")
+            raise ValueError(f"`tags` is {tags!r}, but must be one of {', '.join(TAGS)}")
         self.tags = tags
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
@@ -59,13 +62,13 @@ class GdlfProcessor(SummarizationProcessor):
 
     @property
     def word_tags(self) -> list[str]:
-        """The words' tags in the order of their ids."""
+        """The word tags in the order of their ids."""
         if self.tags == "none":
             return []
         return default_tag_vocabulary(self.tags) if self.tag_vocabulary is None else list(self.tag_vocabulary)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """As the base's, and rows of `tag_ids`."""
+        """The base's features, and rows of `tag_ids`."""
         if self.tags == "none":
             return super().source_features(texts, length, show_progress)
         encoded = self._tokenize(texts, return_offsets_mapping=True)
@@ -86,11 +89,11 @@ class GdlfProcessor(SummarizationProcessor):
         return features
 
     def align(self, config) -> None:
-        """Fit a fresh config to this processor, and this processor to the config's `tags`."""
+        """Fit a new config to this processor, and this processor to the config's `tags`."""
         super().align(config)
         if config.tags != self.tags:
             self.tags = config.tags
-            # a tagger of one's own has its own labels also for the other kind of tags
+            # the user's own tagger has its own labels for the other kind of tags too
             is_known = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
             self.tag_vocabulary = None if is_known else tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)

@@ -17,23 +17,24 @@ def pad_features(
     pad_to_multiple_of: int | None = None,
     return_tensors: str | None = "pt",
 ) -> BatchFeature:
-    """Rows of different lengths to one length, on the right.
+    """Pad rows of different lengths to one length, on the right.
 
     Args:
-        features: one mapping a row, or one mapping of lists; fields that `padding_values` does not name are left out.
-        padding_values: field -> what it is padded with. `labels` are padded to their own longest row.
-        padding: True or `longest`, `max_length` (of the source), False.
+        features: one mapping per row, or one mapping of lists; fields that are not in `padding_values` are left out.
+        padding_values: field -> the value with which it is padded. `labels` are padded to their own longest row.
+        padding: True or `longest`, `max_length` (of the source), or False.
         max_length: the length for `max_length`.
-        pad_to_multiple_of: round lengths up to a multiple of this.
+        pad_to_multiple_of: a number to whose multiples lengths are rounded up.
         return_tensors: `pt`, or None for lists.
 
     Raises:
-        ValueError: nothing to pad, `padding` of another kind, `max_length` without a length, or a row longer than it.
+        ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, or a longer row.
     """
     if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-        raise ValueError(f"`padding` is {padding!r}; known are True, 'longest', 'max_length', False and 'do_not_pad'")
+        known = "True, 'longest', 'max_length', False, 'do_not_pad'"
+        raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
     if not features:
-        raise ValueError("there are no features to pad")
+        raise ValueError("no features to pad")
     padding = False if padding == "do_not_pad" else padding
     if padding == "max_length" and max_length is None:
         raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
@@ -51,7 +52,7 @@ def pad_features(
 
 
 def source_padding_values(pad_token_id: int) -> dict[str, int]:
-    """What the fields of every architecture are padded with."""
+    """The values with which the fields of every architecture are padded."""
     return {
         "input_ids": pad_token_id,
         "attention_mask": 0,
@@ -63,7 +64,7 @@ def source_padding_values(pad_token_id: int) -> dict[str, int]:
 def _pad_rows(name: str, rows: list[list], value: int, length: int | None, multiple: int | None) -> list[list]:
     longest = max(map(len, rows), default=0)
     if length is not None and longest > length:
-        raise ValueError(f"`{name}` has a row of {longest}, beyond the `max_length` of {length}: truncate it first")
+        raise ValueError(f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it")
     length = longest if length is None else length
     if multiple:
         length = -(-length // multiple) * multiple

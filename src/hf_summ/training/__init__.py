@@ -1,1 +1,1 @@
-"""The recipe: arguments, batches, optimisation, checkpoints, the trainer and the run."""
+"""The training recipe: arguments, batches, optimization, checkpoints, the trainer and the run."""

@@ -1,4 +1,4 @@
-"""What a run can be told: dataclasses of flags, and `CONFIG.yaml [--flag value ...]` read into them."""
+"""The arguments of a run: dataclasses of flags, and how `CONFIG.yaml [--flag value ...]` is read into them."""
 
 import argparse
 import dataclasses
@@ -26,36 +26,38 @@ from hf_summ.training.scores import FALLING, METRICS, score_names
 
 @dataclass
 class ModelArguments:
-    """Which model and processor, from a checkpoint or fresh."""
+    """The model and its processor, from a checkpoint or new."""
 
     model_name_or_path: str | None = flag(
-        "model", "checkpoint to start from: a folder or a Hub repository", unset="fresh weights"
+        "model", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
     )
     model_type: str | None = flag(
-        "model", "architecture of a model with fresh weights, such as gdlf or bart", unset="the checkpoint's"
+        "model", "Architecture of a model with new weights, such as gdlf or bart", unset="the checkpoint's"
     )
     config_name: str | None = flag(
-        "model", "folder or repository whose config.json shapes the fresh model", unset="the defaults of model_type"
+        "model",
+        "Folder or Hub repository whose config.json describes the new model",
+        unset="that of model_type",
     )
     tokenizer_name: str | None = flag(
-        "model", "processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
+        "model", "Processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
     )
     config_overrides: dict[str, Any] = flag(
         "model",
-        "values of the model's configuration as key=JSON, dotted keys allowed; repeatable",
+        "Values of the model's configuration as key=JSON; keys may be dotted, and the flag may be repeated",
         default={},
         unset="none",
         action=MergeOverrides,
         nargs="+",
     )
     cache_dir: str | None = flag(
-        "reporting decoding", "folder of downloads and prepared data", unset="that of Hugging Face's libraries"
+        "reporting decoding", "Folder for downloads and prepared data", unset="that of Hugging Face's libraries"
     )
-    model_revision: str = flag("model", "branch, tag or commit of the checkpoint", default="main")
-    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN or the one logged in with")
-    trust_remote_code: bool = flag("model decoding", "run code that comes with a Hub repository", default=False)
+    model_revision: str = flag("model", "Branch, tag or commit of the checkpoint", default="main")
+    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
+    trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
     resize_position_embeddings: bool | None = flag(
-        "model", "enlarge learned positions to max_source_length", unset="where needed, with a warning"
+        "model", "Enlarge learned positions to max_source_length", unset="if needed, with a warning"
     )
 
 
@@ -64,24 +66,32 @@ class DataArguments:
     """How the corpus is cut and prepared."""
 
     max_source_length: int | None = flag(
-        "training decoding", "tokens of a document that are kept", unset="the processor's own, or 1024"
+        "training decoding",
+        "Number of tokens to which documents are cut",
+        unset="the processor's, or 1024",
     )
     max_target_length: int | None = flag(
-        "training decoding", "tokens of a summary that are kept in training", unset="the processor's own, or 128"
+        "training decoding",
+        "Number of tokens to which summaries are cut in training",
+        unset="the processor's, or 128",
     )
     val_max_target_length: int | None = flag(
         "training decoding",
-        "the same for validation and test, and how long summaries are generated",
+        "The same for validation and test, and the maximum length of generated summaries",
         unset="max_target_length",
     )
-    max_train_samples: int | None = flag("training", "train on the first n documents alone", unset="all")
-    max_eval_samples: int | None = flag("training", "validate on the first n documents alone", unset="all")
-    max_predict_samples: int | None = flag("decoding", "predict the first n documents alone", unset="all")
-    source_prefix: str = flag("training decoding", "put before each document, as T5 wants it", default="", unset="none")
-    ignore_pad_token_for_loss: bool = flag("training decoding", "no loss on padding", default=True)
-    pad_to_max_length: bool = flag("training decoding", "pad all batches to the maximum lengths", default=False)
-    preprocessing_num_workers: int | None = flag("reporting decoding", "processes that prepare data", unset="1")
-    overwrite_cache: bool = flag("reporting decoding", "prepare the data again", default=False)
+    max_train_samples: int | None = flag("training", "Train only on the first n documents", unset="all")
+    max_eval_samples: int | None = flag("training", "Validate only on the first n documents", unset="all")
+    max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")
+    source_prefix: str = flag(
+        "training decoding", "Text to put before each document, as for T5", default="", unset="none"
+    )
+    ignore_pad_token_for_loss: bool = flag("training decoding", "Exclude padding from the loss", default=True)
+    pad_to_max_length: bool = flag("training decoding", "Pad all batches to the maximum lengths", default=False)
+    preprocessing_num_workers: int | None = flag(
+        "reporting decoding", "Number of processes that prepare the data", unset="1"
+    )
+    overwrite_cache: bool = flag("reporting decoding", "Prepare the data again", default=False)
     language: str = flag(
         "training decoding",
         "ISO 639 code of the summaries' language, for the metrics' words and sentences",
@@ -95,41 +105,45 @@ class DataArguments:
 
 
 def _generation_flag(help: str) -> Any:
-    """A flag of decoding, which training has too: it chooses checkpoints by summaries and saves how they are made."""
-    return flag("training decoding", help, unset="the model's own")
+    """A decoding flag, which also affects training: checkpoints are chosen by summaries, and the settings are saved."""
+    return flag("training decoding", help, unset="the model's")
 
 
 @dataclass
 class GenerationArguments:
-    """How summaries are decoded; what is given is written into generation_config.json."""
+    """How summaries are decoded; settings that are given are written to generation_config.json."""
 
-    num_beams: int | None = _generation_flag("beams; 1 is greedy")
-    length_penalty: float | None = _generation_flag("score / length ** this; above 0 favours longer summaries")
-    early_stopping: bool | None = _generation_flag("stop at num_beams finished candidates")
-    no_repeat_ngram_size: int | None = _generation_flag("no n-gram of so many tokens occurs twice")
-    no_repeat_word_ngram_size: int | None = _generation_flag("no n-gram of so many words occurs twice")
-    min_new_tokens: int | None = _generation_flag("tokens that a summary has at least")
-    min_new_words: int | None = _generation_flag("words that a summary has at least")
-    max_new_tokens: int | None = _generation_flag("tokens that a summary has at most")
-    gnmt_length_penalty: float | None = _generation_flag("score / ((5 + n) / 6) ** this, for n tokens")
+    num_beams: int | None = _generation_flag("Number of beams; 1 is greedy search")
+    length_penalty: float | None = _generation_flag(
+        "Exponent of the length by which scores are divided; above 0 favors longer summaries"
+    )
+    early_stopping: bool | None = _generation_flag("Stop as soon as there are num_beams finished candidates")
+    no_repeat_ngram_size: int | None = _generation_flag("Size in tokens of n-grams that may not occur twice")
+    no_repeat_word_ngram_size: int | None = _generation_flag("Size in words of n-grams that may not occur twice")
+    min_new_tokens: int | None = _generation_flag("Minimum number of tokens of a summary")
+    min_new_words: int | None = _generation_flag("Minimum number of words of a summary")
+    max_new_tokens: int | None = _generation_flag("Maximum number of tokens of a summary")
+    gnmt_length_penalty: float | None = _generation_flag(
+        "Exponent of (5 + n) / 6, for n tokens, by which scores are divided instead of the length"
+    )
     coverage_penalty: float | None = _generation_flag(
-        "taken off a beam's score for each source position that is copied from again"
+        "Factor of the penalty on a beam's score for copying from the same source positions again"
     )
     lm_rejected_factor: float | None = _generation_flag(
-        "multiplies the probability of tokens that the masked language model finds unlikely, 0 to 1"
+        "Factor of the probability of tokens that the masked language model rejects, above 0 and at most 1"
     )
     lm_accepted_factor: float | None = _generation_flag(
-        "multiplies the probability of tokens that the masked language model finds likely, from 1"
+        "Factor of the probability of tokens that the masked language model accepts, at least 1"
     )
-    lm_percentile: float | None = _generation_flag("percentile above which the masked language model accepts a token")
-    lm_top_tokens: int | None = _generation_flag(
-        "so many of the likeliest tokens are shown to the masked language model"
+    lm_percentile: float | None = _generation_flag("Percentile above which the masked language model accepts a token")
+    lm_top_tokens: int | None = _generation_flag("Number of most likely tokens that the masked language model judges")
+    repetition_penalty: float | None = _generation_flag(
+        "Penalty on tokens that have already occurred; above 1 makes them less likely"
     )
-    repetition_penalty: float | None = _generation_flag("above 1 makes tokens that occurred less likely")
-    do_sample: bool | None = _generation_flag("sample instead of searching")
-    temperature: float | None = _generation_flag("temperature of sampling")
-    top_k: int | None = _generation_flag("sample among the k likeliest tokens")
-    top_p: float | None = _generation_flag("sample among the likeliest tokens that hold this probability together")
+    do_sample: bool | None = _generation_flag("Sample instead of searching")
+    temperature: float | None = _generation_flag("Temperature of sampling")
+    top_k: int | None = _generation_flag("Sample from the k most likely tokens")
+    top_p: float | None = _generation_flag("Sample from the most likely tokens with this total probability")
 
     def __post_init__(self):
         _check_at_least(1, self, "num_beams")
@@ -138,15 +152,15 @@ class GenerationArguments:
         )
 
     def given(self) -> dict[str, Any]:
-        """The settings that were given."""
+        """The settings that are not None."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
 @dataclass
 class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
-    """transformers' own flags with defaults that suit summarization, and what is missing there."""
+    """transformers' flags with defaults that suit summarization, and additional ones."""
 
-    # what transformers' own flags decide, where that is not the training alone
+    # what transformers' flags affect, if not only training
     KINDS: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("bf16", "fp16", "bf16_full_eval", "fp16_full_eval", "use_cpu", "seed"), "training decoding"),
         **dict.fromkeys(("per_device_eval_batch_size",), "training decoding"),
@@ -157,71 +171,74 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "hub_token": "secret",
     }
 
-    predict_with_generate: bool = flag("training", "generate summaries and score them", default=True)
+    predict_with_generate: bool = flag("training", "Generate summaries and score them", default=True)
     report_to: list[str] | None = flag(
-        "reporting", "where to log", unset="tensorboard where it is installed, else nowhere"
+        "reporting", "Integrations to report to", unset="tensorboard if installed, otherwise none"
     )
     restore_callback_states_from_checkpoint: bool = flag(
-        "training", "early stopping goes on counting after a resume", default=True
+        "training", "Let early stopping continue its count after resuming", default=True
     )
     logging_nan_inf_filter: bool = flag(
-        "training", "hide losses that are not finite, where such a loss would stop the run", default=False
+        "training", "Hide losses that are not finite, which otherwise stop the run", default=False
     )
     metrics: list[str] = flag(
-        "training", "scores of the generated summaries: rouge, bleu, novelty; one or several", default=["rouge"]
+        "training", "Metrics of the generated summaries: one or more of rouge, bleu, novelty", default=["rouge"]
     )
     rouge_mode: typing.Literal["rouge_score", "rouge155"] = flag(
         "training",
-        "ROUGE of Google's rouge-score, or as the Perl script ROUGE-1.5.5 computes it",
+        "Whether ROUGE is that of Google's rouge-score or of the Perl script ROUGE-1.5.5",
         default="rouge_score",
     )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
         "training",
-        "adam, whose weight decay is part of the gradient; adamw, whose weight decay is decoupled from it, as in "
-        "fairseq's adam; or adadelta",
+        "Optimizer: adam, which adds weight decay to the gradient; adamw, which decouples it, like fairseq's adam; or "
+        "adadelta",
         unset="transformers' --optim",
     )
-    adadelta_rho: float = flag("training", "decay of Adadelta", default=0.95)
+    adadelta_rho: float = flag("training", "Decay rate of Adadelta", default=0.95)
     learning_rates: list[str] = flag(
         "training",
-        "regex=rate: a rate for the parameters whose names match; the last match counts; repeatable",
+        "Learning rates of parameters as regex=rate; the last regex that matches a name applies, and the flag may be "
+        "repeated",
         default=[],
         unset="one rate for all",
         action="extend",
     )
     schedule: typing.Literal["noam", "cosine"] | None = flag(
-        "training", "noam or cosine", unset="transformers' --lr_scheduler_type"
+        "training", "Learning rate schedule: noam or cosine", unset="transformers' --lr_scheduler_type"
     )
     schedule_period: int | None = flag(
-        "training", "updates from one restart of the cosine schedule to the next", unset="all after warm-up"
+        "training", "Number of updates between restarts of the cosine schedule", unset="all after warm-up"
     )
-    minimum_learning_rate: float = flag("training", "rate that the cosine schedule comes down to", default=0.0)
-    noam_scale: float = flag("training", "factor of the Noam schedule, which replaces learning_rate", default=1.0)
+    minimum_learning_rate: float = flag("training", "Lowest rate of the cosine schedule", default=0.0)
+    noam_scale: float = flag("training", "Factor of the Noam schedule, which replaces learning_rate", default=1.0)
     train_tokens_per_batch: int | None = flag(
         "training",
-        "tokens of source and target, padding counted, in a device's batch",
+        "Number of source and target tokens, including padding, in a device's batch",
         unset="batches of per_device_train_batch_size examples",
     )
     eval_tokens_per_batch: int | None = flag(
         "training decoding",
-        "the same for evaluation and prediction",
+        "The same for evaluation and prediction",
         unset="batches of per_device_eval_batch_size examples",
     )
     early_stopping_patience: int | None = flag(
         "training",
-        "stop after so many evaluations since the warm-up without a better metric_for_best_model",
+        "Number of evaluations since the warm-up without a better metric_for_best_model after which to stop",
         unset="never",
     )
-    early_stopping_threshold: float = flag("training", "what a metric has to gain to count as better", default=0.0)
-    lead_sentences: int | None = flag(
-        "reporting", "score the first n sentences of each document beside the model", unset="no such row"
+    early_stopping_threshold: float = flag(
+        "training", "Difference by which a metric must improve to count as better", default=0.0
     )
-    show_summaries: int = flag("reporting", "print n summaries beside their references at the end", default=0)
+    lead_sentences: int | None = flag(
+        "reporting", "Also score the first n sentences of each document, for comparison", unset="off"
+    )
+    show_summaries: int = flag("reporting", "Number of summaries to print with their references at the end", default=0)
 
     def __post_init__(self):
         self.has_output_dir = self.output_dir is not None
         if not self.has_output_dir:
-            # an evaluation alone leaves nothing behind
+            # a run that only evaluates writes nothing
             self.output_dir, self.report_to = ".", ["none"]
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
@@ -246,12 +263,12 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             return
         self._check_best_metric()
         name = self.metric_for_best_model.removeprefix("eval_")
-        # transformers takes every metric that is not called loss for one where more is better
+        # transformers assumes that more is better for every metric but the loss
         if self.greater_is_better is None and name in FALLING:
             self.greater_is_better = False
 
     def _check_best_metric(self):
-        """Raises ValueError for a score that the run does not compute, and for a name that is a slip of the pen."""
+        """Raise a ValueError for a score that the run does not compute, and for a misspelled name."""
         name = self.metric_for_best_model.removeprefix("eval_")
         told = f"--metric_for_best_model {self.metric_for_best_model}"
         ways = [(metric, mode) for metric in METRICS for mode in ROUGE_MODES]
@@ -261,9 +278,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             # any other name may be a part of the model's loss
             hint = "" if name in known else nearest(name, known, cutoff=0.8)
             if hint:
-                raise ValueError(f"{told}: there is no such metric{hint}")
+                raise ValueError(f"{told}: unknown metric{hint}")
             return
-        told = f"{told}: is not computed"
+        told = f"{told}: not computed"
         if not self.predict_with_generate:
             raise ValueError(f"{told} without --predict_with_generate")
         if not any(metric in self.metrics and mode == self.rouge_mode for metric, mode in computing):
@@ -274,7 +291,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
 
 @dataclass
 class RunArguments:
-    """All that one run was told."""
+    """All arguments of a run."""
 
     model: ModelArguments
     corpus: Corpus
@@ -283,13 +300,13 @@ class RunArguments:
     training: SummarizationTrainingArguments
 
 
-# all that can be told, in the order of `RunArguments`
+# all groups of flags, in the order of `RunArguments`
 GROUPS = (ModelArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
 
 
 @functools.cache
 def flag_kinds() -> Mapping[str, frozenset[str]]:
-    """Every flag with the kinds of what it decides, of `hf_summ.common.flags.KINDS`."""
+    """Every flag with its kinds, see `hf_summ.common.flags.KINDS`."""
     theirs = {name: frozenset(kinds.split()) for name, kinds in SummarizationTrainingArguments.KINDS.items()}
     fields = [field for group in GROUPS for field in dataclasses.fields(group) if field.init]
     return {
@@ -298,17 +315,18 @@ def flag_kinds() -> Mapping[str, frozenset[str]]:
 
 
 def flags_of(*kinds: str) -> frozenset[str]:
-    """The names of the flags that are of one of the kinds."""
+    """The names of the flags of any of these kinds."""
     return frozenset(name for name, found in flag_kinds().items() if found & set(kinds))
 
 
 def parse_arguments(argv: Sequence[str]) -> RunArguments:
-    """Reads `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or flags alone; flags win over the file.
+    """Parse `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or only flags; flags take precedence over the file.
 
-    Flags that name corpus files put aside a data set that the file names, and the other way round.
+    Flags that name corpus files replace a data set named in the file, and vice versa.
 
     Raises:
-        ValueError: a file that cannot be read, a key or flag that does not exist (the nearest is named), a wrong value.
+        ValueError: an unreadable file, an unknown key or flag (the message suggests the most similar), or a wrong
+            value.
     """
     if not argv or argv[0].startswith("-"):
         return make_arguments(parse_flags(argv))
@@ -317,10 +335,10 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
 
 
 def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
-    """The arguments of a run by its settings, see `read_settings`; those that are None are not given.
+    """The arguments of a run from its settings, see `read_settings`; None means not given.
 
     Raises:
-        ValueError: settings that do not go together.
+        ValueError: inconsistent settings.
     """
     given = {name: value for name, value in settings.items() if value is not None}
     groups = [group(**{name: given[name] for name in names(group) if name in given}) for group in GROUPS]
@@ -328,11 +346,11 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """A YAML or JSON file of flags as settings: each flag that it names with the value that the command line gives it.
+    """Read a YAML or JSON file of flags into settings, with the values that the command line would give them.
 
     Raises:
-        ValueError: no such file, another ending, not readable as YAML or JSON, not a mapping, a key that is not a
-            flag, or a wrong value.
+        ValueError: the file does not exist, has another extension, is not valid YAML or JSON or not a mapping, or has
+            an unknown key or a wrong value.
     """
     content = _read_mapping(path)
     try:
@@ -342,16 +360,16 @@ def read_settings(path: str) -> dict[str, Any]:
 
 
 def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a mapping as a file has it; null, which takes a setting away, stays None.
+    """Settings from the mapping in a file; null, which removes a setting, stays None.
 
     Raises:
-        ValueError: a key that is not a flag (the nearest is named), or a wrong value.
+        ValueError: an unknown key (the message suggests the most similar), or a wrong value.
     """
     settings: dict[str, Any] = {}
     tokens: list[str] = []
     for name, value in content.items():
         if name not in flag_kinds():
-            raise ValueError(f"there is no key {name!r}{nearest(str(name), flag_kinds())}")
+            raise ValueError(f"unknown key {name!r}{nearest(str(name), flag_kinds())}")
         if value is None or value == []:
             settings[name] = None
         elif name == "config_overrides" and isinstance(value, dict):
@@ -362,12 +380,12 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
-    """Settings of a command line: those flags alone that are given, converted and checked one by one.
+    """Settings from a command line: only the flags given, converted and checked one by one.
 
-    `null` takes away a flag that need not have a value.
+    `null` removes a flag that may be None.
 
     Raises:
-        ValueError: a flag that does not exist (the nearest is named), a value without a flag, or a wrong one.
+        ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
     """
     found, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
     if unknown:
@@ -376,7 +394,7 @@ def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings over settings, the later over the earlier; those of flags that can be repeated are added to."""
+    """Merge settings, where later ones take precedence; those of flags that may be repeated are extended."""
     settings: dict[str, Any] = {}
     for part in parts:
         for name, value in part.items():
@@ -390,18 +408,18 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Parser(HfArgumentParser):
-    """HfArgumentParser that gives back given flags alone, and raises instead of printing three hundred flags' usage."""
+    """An HfArgumentParser that returns only the flags given, and raises instead of printing the usage of 300 flags."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
     def add_argument(self, *names: str, kinds: Collection[str] = (), **settings: Any) -> argparse.Action:
-        """Adds a flag whose default stands in its help alone; the dataclasses have it."""
+        """Add a flag whose default is only in its help, as the dataclasses have it."""
         default = settings.get("default")
         if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
             settings["help"] = with_default(settings.get("help", ""), default)
         if settings.get("type") is string_to_bool:
-            # transformers wants a value of those that are neither on nor off by default
+            # transformers requires a value for flags that are neither on nor off by default
             settings |= {"nargs": "?", "const": True}
         if settings.get("action") is MergeOverrides:
             del settings["type"]
@@ -431,7 +449,7 @@ def _extended() -> frozenset[str]:
 
 
 def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's settings without those of its data, columns and format included, where flags name other data."""
+    """A file's settings without those of its data, including columns and format, if flags name other data."""
     files = {file_flag(split) for split in SPLITS}
     replaced: set[str] = set()
     if "dataset_name" in flags:
@@ -444,7 +462,7 @@ def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -
 def _read_mapping(path: str) -> dict[str, Any]:
     file = Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"{path}: the first argument is a .yaml or .json file; flags start with --")
+        raise ValueError(f"{path}: the first argument must be a .yaml or .json file; flags start with --")
     try:
         text = file.read_text(encoding="utf-8")
         content = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
@@ -453,18 +471,18 @@ def _read_mapping(path: str) -> dict[str, Any]:
     except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {error}") from None
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path}: holds no `key: value` lines")
+        raise ValueError(f"{path}: must contain `key: value` lines")
     return content
 
 
 def _tokens(name: str, value: Any) -> list[str]:
-    """A file's entry as the command line has it, so that one parser converts and checks both."""
+    """A file's entry in the form of the command line, so that one parser converts and checks both."""
     if name in _extended() and isinstance(value, dict):
         value = [f"{key}={item}" for key, item in value.items()]
     elif isinstance(value, dict):
         value = json.dumps(value)
     elif isinstance(value, bool) and not _is_boolean(name):
-        # YAML reads a bare `no` as false, transformers spells "never" as no
+        # YAML reads a bare `no` as false, and transformers spells "never" as no
         value = "yes" if value else "no"
     return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
 
@@ -473,11 +491,11 @@ def _check_at_least(least: int, arguments: Any, *names: str) -> None:
     for name in names:
         value = getattr(arguments, name)
         if value is not None and value < least:
-            raise ValueError(f"--{name} {value}: give a number of at least {least}, or leave it out")
+            raise ValueError(f"--{name} {value}: must be at least {least}")
 
 
 def _switched_off(token: str) -> str:
-    """`--no_X` as `--X=false` for every boolean; the parser knows it for those only that are on by default."""
+    """`--no_X` as `--X=false` for every boolean; the parser supports it only for those that are on by default."""
     name = token.replace("-", "_").removeprefix("__no_")
     return f"--{name}=false" if token.startswith("--no") and _is_boolean(name) else token
 
@@ -493,7 +511,7 @@ def _unknown_flags(unknown: list[str]) -> str:
     flags = [token for token in unknown if token.startswith("--")]
     if not flags:
         is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
-        hint = "; the file with the settings comes first" if is_file else ""
-        return f"{' '.join(unknown)}: belongs to no flag{hint}"
+        hint = "; a settings file must be the first argument" if is_file else ""
+        return f"{' '.join(unknown)}: does not belong to a flag{hint}"
     name = flags[0].split("=")[0].lstrip("-").replace("-", "_")
-    return f"there is no flag --{name}{nearest(name, flag_kinds(), prefix='--')}"
+    return f"unknown flag --{name}{nearest(name, flag_kinds(), prefix='--')}"

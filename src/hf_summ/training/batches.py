@@ -1,4 +1,4 @@
-"""Batches counted in tokens, the same for one process or many."""
+"""Batches measured in tokens, the same for one process or many."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow.compute as pc
 from torch.utils.data import Sampler
 
-# sources whose lengths differ by less are ordered by target length, so that neither side pads much
+# sources whose lengths differ by less are ordered by target length, so that neither side needs much padding
 _SOURCE_BUCKET = 16
 
 
 def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
-    """Length of each row's list in `column`, (rows,) int64; zeros when there is no such column."""
+    """Length of each row's list in `column`, (rows,) int64; zeros if there is no such column."""
     if column not in dataset.column_names:
         return np.zeros(len(dataset), dtype=np.int64)
     tables = dataset.select_columns([column]).with_format("arrow").iter(batch_size=65536)
@@ -22,10 +22,10 @@ def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
 
 
 def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int, seed: int = 0) -> list[list[int]]:
-    """Rows of like length in batches whose padded size stays within `tokens_per_batch`.
+    """Group rows of similar length into batches whose padded size stays within `tokens_per_batch`.
 
-    Padded size is `rows · (longest source + longest target)`; a row that is larger by itself goes alone.
-    Rows of equal length are spread over batches by `seed`. Batches come shortest first.
+    The padded size is `rows · (longest source + longest target)`; a row that exceeds it is a batch of its own. Rows of
+    equal length are spread over batches by `seed`. Batches are ordered from the shortest.
     """
     rows = np.random.default_rng(seed).permutation(len(sources))
     rows = rows[np.lexsort((sources[rows], targets[rows], sources[rows] // _SOURCE_BUCKET))]
@@ -44,18 +44,18 @@ def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int,
 
 
 def pack_examples(sources: np.ndarray, examples_per_batch: int) -> list[list[int]]:
-    """Rows of like source length in batches of `examples_per_batch`, shortest first; the last one may be smaller."""
+    """Group rows of similar source length into batches of `examples_per_batch`, shortest first; one may be smaller."""
     rows = np.argsort(sources, kind="stable").tolist()
     return [rows[start : start + examples_per_batch] for start in range(0, len(rows), examples_per_batch)]
 
 
 class BatchOrder(Sampler[list[int]]):
-    """Deals fixed batches out to processes, in an order of its own for each epoch when `seed` is given.
+    """Distributes fixed batches over processes, in a different order for each epoch if `seed` is given.
 
-    Update `i` takes the same batches whether they are spread over processes or over accumulation steps: batches are
-    halved until their number divides by `num_processes · accumulation_steps`, so each process gets equally many,
-    no row is dropped, and none is seen twice (only when rows run out do batches repeat). Without a seed the longest
-    batches come first, so that memory runs out at once if it does.
+    Update `i` uses the same batches whether they are spread over processes or over accumulation steps. Batches are
+    halved until their number is a multiple of `num_processes · accumulation_steps`, so that each process gets the same
+    number, no row is dropped, and none is seen twice (batches repeat only if there are too few rows). Without a seed
+    the longest batches come first, so that memory runs out immediately if it does at all.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BatchOrder(Sampler[list[int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the order; the same epoch always has the same."""
+        """Choose the order, which is always the same for the same epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -91,11 +91,11 @@ class BatchOrder(Sampler[list[int]]):
 
 
 def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
-    """Halves the batches with most rows until their number divides by `multiple`, as far as there are rows for it."""
+    """Halve the batches with the most rows until their number is a multiple of `multiple`, if there are enough rows."""
     missing = -len(batches) % multiple
     if not missing:
         return list(batches)
-    # a split batch leaves its halves where it stood, so that the order by length stays
+    # the halves of a batch take its place, so that the order by length is kept
     heap = [(-len(batch), index, batch) for index, batch in enumerate(batches)]
     heapq.heapify(heap)
     while missing and len(heap[0][2]) > 1:

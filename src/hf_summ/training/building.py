@@ -29,17 +29,17 @@ from hf_summ.training.overrides import apply_overrides, refusal
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
-# what a file writes down to be sized by; a checkpoint has it from its own processor and pre-trained parts
+# keys that a configuration file sets for the sizes; a checkpoint has them from its processor and pre-trained parts
 _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
-# what a bare tokenizer does not know
+# lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
-# transformers refuses to save a greedy configuration that sets its own of these; ours do nothing there either
+# transformers refuses to save a greedy configuration that sets its own of these, and ours have no effect there either
 _BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "coverage_penalty")
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Tokens that documents, training summaries, and other summaries are cut to."""
+    """The number of tokens to which documents, training summaries and other summaries are cut."""
 
     source: int
     target: int
@@ -47,11 +47,11 @@ class Lengths:
 
 
 def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]:
-    """The run's model and processor, and how long its texts are.
+    """Build the run's model and processor, and settle the lengths of its texts.
 
     Raises:
-        ValueError: no model or processor is named, a name or an override that does not exist, an unreadable checkpoint,
-            settings that do not go together.
+        ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
+            inconsistent settings.
     """
     is_fresh = arguments.model.model_name_or_path is None
     _check_files(arguments.model)
@@ -69,28 +69,28 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
         model = _load_model(arguments.model.model_name_or_path, arguments.model, config)
     if arguments.training.label_smoothing_factor and hasattr(config, "label_smoothing"):
         raise ValueError(
-            f"--label_smoothing_factor: {config.model_type} smooths its own loss; set "
-            f"--config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
+            f"--label_smoothing_factor {arguments.training.label_smoothing_factor}: {config.model_type} smooths its "
+            f"own loss; set --config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
         )
     vocabulary = len(getattr(processor, "tokenizer", processor))
     if vocabulary > model.get_input_embeddings().weight.shape[0]:
         model.resize_token_embeddings(vocabulary)
     _fit_positions(model, lengths.source, arguments.model.resize_position_embeddings)
-    # a checkpoint knows its own length; it goes by ours only when told
+    # a checkpoint has its own length, which ours replaces only if it was given
     length_is_told = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
     if hasattr(model, "check_generation_keys"):
-        # now, not when the first summary is generated
+        # here rather than when the first summary is generated
         model.check_generation_keys(model.generation_config)
     return model, processor, lengths
 
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
-    """The checkpoint's configuration, that of `config_name`, or the defaults of `model_type`; with the overrides.
+    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
 
     Raises:
-        ValueError: nothing names a model, an architecture that does not exist or is none for seq2seq, values that the
-            configuration refuses.
+        ValueError: no model is named, an architecture is unknown or not an encoder-decoder, or the configuration
+            refuses a value.
     """
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
@@ -98,17 +98,17 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
             config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
         except StrictDataclassError as error:
             flag = "config_name" if arguments.config_name else "model_name_or_path"
-            raise ValueError(f"--{flag} {source}: its config.json: {refusal(error)}") from error
+            raise ValueError(f"--{flag} {source}: its config.json is refused: {refusal(error)}") from error
     elif arguments.model_type is None:
-        raise ValueError("name a model: --model_name_or_path for a checkpoint, --model_type for fresh weights")
+        raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
     elif arguments.model_type not in CONFIG_MAPPING:
         hint = nearest(arguments.model_type, CONFIG_MAPPING.keys())
-        raise ValueError(f"--model_type {arguments.model_type}: there is no such architecture{hint}")
+        raise ValueError(f"--model_type {arguments.model_type}: unknown architecture{hint}")
     else:
         config = AutoConfig.for_model(arguments.model_type)
     if not config.is_encoder_decoder:
         raise ValueError(
-            f"{config.model_type} is not an encoder-decoder; this recipe trains seq2seq models such as bart"
+            f"{config.model_type} is not an encoder-decoder: choose a sequence-to-sequence model such as bart"
         )
     overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
@@ -117,65 +117,65 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
 
 def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
-    """Those that are not settled in a checkpoint; what they change in it is said."""
+    """The overrides of what a checkpoint does not fix; a warning says what they change in it."""
     overrides = {
         name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
     }
     for name, value in overrides.items():
-        # dotted keys lead into what is no attribute
+        # a dotted key is not an attribute
         there = getattr(config, name, value)
         if there != value:
-            logger.warning(f"--config_overrides: {name} is {there!r} in the checkpoint, and becomes {value!r}")
+            logger.warning(f"--config_overrides: {name} is {there!r} in the checkpoint and becomes {value!r}")
     return overrides
 
 
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
     """The architecture's processor, or a bare tokenizer for architectures that have none.
 
-    A tokenizer alone, or the processor of another architecture, lends its vocabulary.
+    From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
     """
     source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
     if source is None:
         raise ValueError(
-            "name a processor or tokenizer: --tokenizer_name FOLDER; `hf-summ vocabulary` makes one from your corpus"
+            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` makes from your corpus"
         )
     processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
     wanted = PROCESSOR_MAPPING.get(type(config), None)
-    # by name, as a class that came with the checkpoint is not the installed one
+    # compared by name, as a class that came with the checkpoint is not the installed one
     if wanted is not None and type(processor).__name__ != wanted.__name__:
         processor = wanted(tokenizer)
     elif wanted is None and type(config).__module__.startswith("transformers."):
         processor = tokenizer
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
-            raise ValueError(f"{source}: the tokenizer has no {name}; add one with tokenizer.add_special_tokens")
+            raise ValueError(f"{source}: the tokenizer has no {name}: add one with `tokenizer.add_special_tokens`")
     return processor
 
 
 def generation_config(
     model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_told: bool
 ) -> GenerationConfig:
-    """The model's generation settings with those of the run written over them.
+    """The model's generation settings, overridden by those of the run.
 
-    Without max_new_tokens summaries grow as long as references are cut to, if `length_is_told` or nothing else says.
+    Without `max_new_tokens`, summaries may be as long as references, if `length_is_told` or no other limit is set.
 
     Raises:
-        ValueError: settings that do not go together, or that the model's generate() does not know.
+        ValueError: inconsistent settings, or ones that the model's generate() does not know.
     """
     settings = given.given()
     base = model.generation_config
     for name in settings:
         if not hasattr(base, name) and name not in getattr(model, "generation_keys", ()):
             raise ValueError(
-                f"--{name}: generate() of {model.config.model_type} does not know it; "
-                "no_repeat_ngram_size, min_new_tokens and length_penalty count tokens and work for every model"
+                f"--{name} {settings[name]}: generate() of {model.config.model_type} does not know it; use "
+                "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
     length_is_open = base.max_length is None and base.max_new_tokens is None
     if "max_new_tokens" not in settings and (length_is_told or length_is_open):
         settings["max_new_tokens"] = lengths.evaluation_target
     config = copy.deepcopy(base)
-    # else transformers rebuilds it from the model's config on loading, and drops what it does not know
+    # otherwise transformers rebuilds it from the model's config on loading, and drops keys it does not know
     config._from_model_config = False
     for name, value in settings.items():
         setattr(config, name, value)
@@ -184,12 +184,12 @@ def generation_config(
     if (config.num_beams or 1) == 1:
         for name in _BEAM_KEYS:
             if name in settings:
-                logger.info(f"--{name} {settings[name]} is left out: it only counts with --num_beams of 2 or more")
+                logger.info(f"--{name} {settings[name]}: ignored, as it needs --num_beams of at least 2")
             setattr(config, name, None)
     try:
         config.validate(strict=True)
     except ValueError as error:
-        raise ValueError(f"the generation settings do not go together: {error}") from None
+        raise ValueError(f"inconsistent generation settings: {error}") from None
     return config
 
 
@@ -203,12 +203,12 @@ def _hub_settings(arguments: ModelArguments) -> dict:
 
 
 def _part_settings(arguments: ModelArguments) -> dict:
-    """For the checkpoints that a configuration names: neither the model's revision nor its code are theirs."""
+    """Hub settings for the checkpoints that a configuration names, without the model's revision and code."""
     return {"cache_dir": arguments.cache_dir, "token": arguments.token}
 
 
 def _check_files(arguments: ModelArguments) -> None:
-    """Raises ValueError for a named folder with a file that was not written to its end."""
+    """Raise a ValueError for a folder with an incomplete file."""
     for flag, problem_of in (
         ("model_name_or_path", model_problem),
         ("config_name", settings_problem),
@@ -221,21 +221,21 @@ def _check_files(arguments: ModelArguments) -> None:
 
 
 def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
-    # transformers' own error would not say which weights are of another shape
+    # transformers' own error does not say which weights have another shape
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
         name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
     )
     if loaded["mismatched_keys"]:
         name, there, here = min(loaded["mismatched_keys"])
         raise ValueError(
-            f"--model_name_or_path {name_or_path}: {name} is {list(there)} in its weights, but {list(here)} by its "
-            "configuration; give the one it was trained with, with no --config_overrides that change shapes"
+            f"--model_name_or_path {name_or_path}: {name} has shape {list(there)} in its weights, but {list(here)} in "
+            "its configuration; give the one it was trained with, and no --config_overrides that change shapes"
         )
     unused = loaded["unexpected_keys"]
     if unused and arguments.config_overrides:
         raise ValueError(
-            f"--model_name_or_path {name_or_path}: its {min(unused)} ({len(unused)} such) has no place in the model "
-            "that these --config_overrides describe; give those that it was trained with"
+            f"--model_name_or_path {name_or_path}: the model that these --config_overrides describe has no "
+            f"{min(unused)} ({len(unused)} are unused); give the overrides that it was trained with"
         )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
@@ -243,13 +243,13 @@ def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrained
     if missing and arguments.config_overrides:
         raise ValueError(
             f"--model_name_or_path {name_or_path}: it has no weights for {min(missing)} ({len(missing)} are missing), "
-            "which its configuration with these --config_overrides asks for; give those that it was trained with"
+            "which these --config_overrides need; give the overrides that it was trained with"
         )
     return model
 
 
 def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:
-    """Lengths that were given go to the processor, so that it cuts alike ever after; open ones come from it."""
+    """Set given lengths in the processor, so that it always cuts in the same way, and take the others from it."""
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_SOURCE_LENGTH
     settled = {}
     for name, default in (
@@ -268,7 +268,7 @@ def settle_lengths(data: DataArguments, processor: Processor, config: PreTrained
 
 
 def _align(processor: Processor, config: PreTrainedConfig) -> None:
-    """Vocabulary and special tokens of a fresh configuration."""
+    """Set the vocabulary size and special tokens of a new configuration."""
     if hasattr(processor, "align"):
         processor.align(config)
         return
@@ -279,7 +279,7 @@ def _align(processor: Processor, config: PreTrainedConfig) -> None:
 
 
 def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> None:
-    """Learned positions for the whole source."""
+    """Enlarge learned positions to the length of the source."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions >= length:
         return
@@ -290,6 +290,6 @@ def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> 
     except NotImplementedError:
         raise ValueError(
             f"--max_source_length {length}: {model.config.model_type} has positions for {positions} tokens; lower it, "
-            "or take a model that allows --resize_position_embeddings"
+            "or choose a model that allows --resize_position_embeddings"
         ) from None
     logger.warning(f"positions were enlarged from {positions} to {length} tokens")

@@ -1,19 +1,19 @@
-"""What watches over a run."""
+"""Callbacks that watch over a run."""
 
 import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 _ADVICE = (
-    "Try a lower --learning_rate (or --noam_scale), more --warmup_steps, a smaller --max_grad_norm, "
-    "and --bf16 or full precision in place of --fp16. The last checkpoint is from before that step."
+    "try a lower --learning_rate (or --noam_scale), more --warmup_steps, a smaller --max_grad_norm, and --bf16 or full "
+    "precision instead of --fp16; the last checkpoint is from before that step"
 )
 
 
 class NonFiniteLossCallback(TrainerCallback):
-    """Stops a run whose loss is NaN or infinite, with the step and what to try.
+    """Stops a run whose loss is NaN or infinite, naming the step and what to try.
 
-    A loss is looked at one update later, when the device has it ready, so that training never waits for it; evaluation
-    and saving look at once, so no checkpoint holds such weights.
+    A loss is checked one update later, when the device has it ready, so that training never waits for it. Evaluation
+    and saving check immediately, so no checkpoint contains such weights.
 
     Raises:
         FloatingPointError: from the training loop.
@@ -23,46 +23,46 @@ class NonFiniteLossCallback(TrainerCallback):
         self._watched: list[tuple[int, torch.Tensor]] = []
 
     def watch(self, loss: torch.Tensor, step: int) -> None:
-        """Remembers the loss of one batch of update `step`."""
+        """Remember the loss of one batch of update `step`."""
         self._watched.append((step, loss.detach()))
 
     def check(self, before: int | None = None) -> None:
-        """Looks at the losses of updates before `before`, or at all."""
+        """Check the losses of updates before `before`, or all."""
         due = [entry for entry in self._watched if before is None or entry[0] < before]
         self._watched = self._watched[len(due) :]
         for step, loss in due:
             if not torch.isfinite(loss).all():
-                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}. {_ADVICE}")
+                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}: {_ADVICE}")
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Forgets an earlier run."""
+        """Forget an earlier run."""
         self._watched = []
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Looks at the update before; at this one too where the loop is about to log, evaluate, save or stop."""
+        """Check the previous update, and this one too if the loop is about to log, evaluate, save or stop."""
         at_once = control.should_log or control.should_evaluate or control.should_save or control.should_training_stop
         self.check(before=None if at_once else state.global_step)
 
     def on_epoch_end(self, args, state, control, **kwargs):
-        """Looks at everything, as saving may follow."""
+        """Check everything, as saving may follow."""
         self.check()
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):
-    """transformers' early stopping, whose patience begins when the warm-up ends.
+    """transformers' early stopping, whose patience starts when the warm-up ends.
 
-    After a resume it goes by the patience of this run, not of the one before; a run that had already lost its patience
+    After resuming it uses the patience of this run, not of the one before. A run whose patience was already exhausted
     stays stopped.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Takes this run's settings; the count came with the checkpoint."""
+        """Apply this run's settings; the count comes from the checkpoint."""
         super().on_train_begin(args, state, control, **kwargs)
         self.early_stopping_patience = args.early_stopping_patience
         self.early_stopping_threshold = args.early_stopping_threshold
         control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
-        """Counts an evaluation without a better score; while the rate still rises none is counted."""
+        """Counts an evaluation without a better score; none is counted during the warm-up."""
         if state.global_step >= args.get_warmup_steps(state.max_steps):
             super().on_evaluate(args, state, control, metrics, **kwargs)

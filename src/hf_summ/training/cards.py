@@ -1,4 +1,4 @@
-"""transformers' model card, put right where it does not know this recipe."""
+"""transformers' model card, corrected for this recipe."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 def correct_card(
     text: str, args: SummarizationTrainingArguments, is_fresh: bool, pretrained_names: Sequence[str] = ()
 ) -> str:
-    """The card with the optimiser, schedule and batches that were used; fresh weights are not called fine-tuned.
+    """The card with the optimizer, schedule and batches that were used; a new model is not called fine-tuned.
 
     Args:
-        pretrained_names: the checkpoints that parts of a fresh model came from.
+        pretrained_names: the checkpoints from which parts of a new model were taken.
     """
     facts: dict[str, str | None] = {}
     if args.optimizer == "adam":

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: which are whole, and the mean of several."""
+"""Checkpoints of a run: which are complete, and the average of several."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _STATE = "trainer_state.json"
 _WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
 _INDEX = "model.safetensors.index.json"
-# transformers goes on without some of them when they cannot be read, and then decodes with other settings
+# transformers continues without some of these if they cannot be read, and then decodes with other settings
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -31,35 +31,35 @@ _SETTINGS = (
     "tokenizer_config.json",
 )
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
-# what a training checkpoint holds beside model and processor
+# files of a training checkpoint other than model and processor
 _TRAINING_FILES = re.compile(
     r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state)\.(pt|pth|bin|json)$"
 )
 
 
 def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
-    """Path of the newest whole `checkpoint-<step>`, or None; half-written ones are passed over with a warning."""
+    """Path of the newest complete `checkpoint-<step>`, or None; incomplete ones are skipped with a warning."""
     for _, folder in reversed(_checkpoints(run_folder)):
         problem = checkpoint_problem(folder)
         if problem is None:
             return str(folder)
-        logger.warning(f"{folder} is passed over: {problem}")
+        logger.warning(f"{folder} is skipped: {problem}")
     return None
 
 
 def checkpoint_problem(folder: str | os.PathLike) -> str | None:
-    """What keeps training from going on at this checkpoint, or None when nothing does."""
+    """Why training cannot resume from this checkpoint, or None if it can."""
     folder = Path(folder)
     if not folder.is_dir():
-        return "there is no such folder"
+        return "no such folder"
     problem = weights_problem(folder)
     if problem is not None:
         return problem
     try:
-        # written last, so that a checkpoint without it was cut off
+        # written last, so a checkpoint without it is incomplete
         step = json.loads((folder / _STATE).read_text(encoding="utf-8"))["global_step"]
     except FileNotFoundError:
-        return f"it has no {_STATE}, so it was not written to its end"
+        return f"it has no {_STATE}, so it is incomplete"
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"its {_STATE} cannot be read ({error})"
     name = _FOLDER.match(folder.name)
@@ -67,7 +67,7 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
         return f"its {_STATE} is of step {step}"
     for file in ("optimizer.pt", "scheduler.pt"):
         if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
-            return f"its {file} was not written to its end"
+            return f"its {file} is incomplete"
     return None
 
 
@@ -77,13 +77,13 @@ def model_problem(folder: str | os.PathLike) -> str | None:
     problem = settings_problem(folder)
     if problem is not None:
         return problem
-    # others' checkpoints may hold weights of another kind
+    # checkpoints from elsewhere may have another kind of weights
     has_safetensors = any((folder / name).exists() for name in (*_WEIGHTS, _INDEX))
     return None if not has_safetensors and any(folder.glob("*_model*.bin")) else weights_problem(folder)
 
 
 def settings_problem(folder: str | os.PathLike) -> str | None:
-    """Which of the settings and vocabulary files that a folder holds cannot be read, or None."""
+    """Which of a folder's settings and vocabulary files cannot be read, or None."""
     for name in _SETTINGS:
         try:
             json.loads((Path(folder) / name).read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
-    """What is wrong with a folder's safetensors, or None; looks at headers and sizes, not at the numbers."""
+    """What is wrong with a folder's safetensors, or None; checks headers and sizes, not values."""
     try:
         files = _weight_files(Path(folder))
     except ValueError as error:
@@ -110,16 +110,16 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
 
 
 def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
-    """Raises ValueError when the weights under `folder` have other shapes than the model's."""
+    """Raise a ValueError if the weights in `folder` have other shapes than the model's."""
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in _weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
+            for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 shape = list(tensors.get_slice(name).get_shape())
                 if shapes.get(name, shape) != shape:
                     raise ValueError(
-                        f"{folder} is of another model: {name} is {shape} there and {shapes[name]} here; give the "
-                        "settings that it was trained with, or another --output_dir"
+                        f"{folder} is from another model: {name} has shape {shape} there but {shapes[name]} here; give "
+                        "the settings that it was trained with, or another --output_dir"
                     )
 
 
@@ -129,23 +129,28 @@ def average_checkpoints(
     last: int | None = None,
     best: int | None = None,
 ) -> list[str]:
-    """Writes the mean of several checkpoints' weights, taken in float32, as a model folder; returns what was averaged.
+    """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
-    `folders` are several model folders, or one run's output folder: then `last=n` or `best=n` chooses among its
-    checkpoints, best by the run's metric_for_best_model. Config, processor and generation settings are the newest's;
-    the weights keep their dtype.
+    `folders` are several model folders, or one run's output folder; in the latter case `last=n` or `best=n` chooses
+    among its checkpoints, best according to the run's `metric_for_best_model`. Config, processor and generation
+    settings are those of the newest; the weights keep their dtype.
+
+    Returns:
+        The folders that were averaged.
 
     Raises:
-        ValueError: fewer checkpoints than asked for, an unreadable one, or weights that do not fit together.
-        FileExistsError: `output` holds something already.
+        ValueError: fewer checkpoints than requested, an unreadable one, or weights that do not match.
+        FileExistsError: `output` is not empty.
     """
     chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
     if len(chosen) == 1:
         chosen = _choose(chosen[0], last, best)
     elif not chosen:
-        raise ValueError("there is no checkpoint to average")
+        raise ValueError("no checkpoint to average")
     elif last is not None or best is not None:
-        raise ValueError(f"last and best choose among the checkpoints of one run, but {len(chosen)} folders are given")
+        raise ValueError(
+            f"`last` and `best` choose among the checkpoints of one run, but there are {len(chosen)} folders"
+        )
     for folder in chosen:
         problem = weights_problem(folder)
         if problem is not None:
@@ -191,30 +196,30 @@ def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
     elif best is not None and last is None:
         wanted = best
     else:
-        raise ValueError("say which checkpoints to average: last=n or best=n, one of them")
+        raise ValueError("the checkpoints of a run need either `last` or `best`: set one of them")
     if wanted < 1:
-        raise ValueError(f"{wanted} checkpoints cannot be averaged; ask for at least 1")
+        raise ValueError(f"`{'last' if best is None else 'best'}` is {wanted}, but must be at least 1")
     whole = []
     for step, folder in _checkpoints(run_folder):
         problem = checkpoint_problem(folder)
         if problem is None:
             whole.append((step, folder))
         else:
-            logger.warning(f"{folder} is passed over: {problem}")
+            logger.warning(f"{folder} is skipped: {problem}")
     if len(whole) < wanted:
-        raise ValueError(f"{run_folder} has {len(whole)} whole checkpoints, {wanted} were asked for")
+        raise ValueError(f"{run_folder} has {len(whole)} complete checkpoints, but {wanted} were requested")
     if best is not None:
         scores = _scores(whole[-1][1])
         missing = [str(folder) for step, folder in whole if step not in scores]
         if len(whole) - len(missing) < wanted:
-            raise ValueError(f"{run_folder}: no evaluation is recorded for {', '.join(missing)}; use last={wanted}")
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {', '.join(missing)}; use `last` instead")
         ranked = sorted((item for item in whole if item[0] in scores), key=lambda item: scores[item[0]])
         whole = sorted(ranked[-wanted:])
     return [folder for _, folder in whole[-wanted:]]
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:
-    """Step to validation score, more is better, from the history that the newest checkpoint carries."""
+    """Step -> validation score (more is better), from the history in the newest checkpoint."""
     state = TrainerState.load_from_json(str(checkpoint / _STATE))
     evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
     best = next((entry for entry in evaluations if entry["step"] == state.best_global_step), {})
@@ -230,7 +235,7 @@ def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
         names = set()
         for file in _weight_files(folder):
             with safe_open(file, framework="pt") as tensors:
-                for name in tensors.keys():  # noqa: SIM118 (safe_open is no mapping)
+                for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                     tensor = tensors.get_tensor(name)
                     names.add(name)
                     dtypes[name] = tensor.dtype
@@ -239,14 +244,15 @@ def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
                     elif name in total and total[name].shape == tensor.shape:
                         total[name] += tensor.float()
                     else:
-                        raise ValueError(f"{folder} does not fit {folders[0]}: {name} has shape {list(tensor.shape)}")
+                        raise ValueError(f"{folder} does not match {folders[0]}: {name} has shape {list(tensor.shape)}")
         if names != total.keys():
-            raise ValueError(f"{folder} does not fit {folders[0]}: it has no {', '.join(sorted(total.keys() - names))}")
+            missing = ", ".join(sorted(total.keys() - names))
+            raise ValueError(f"{folder} does not match {folders[0]}: it has no weights for {missing}")
     return {name: (tensor / len(folders)).to(dtypes[name]).contiguous() for name, tensor in total.items()}
 
 
 def _copy_model_files(source: Path, target: Path) -> None:
-    """All of a checkpoint but its weights and what only training needs."""
+    """Copy all files of a checkpoint but its weights and those that only training needs."""
     target.mkdir()
     for path in source.iterdir():
         if path.suffix == ".safetensors" or path.name == _INDEX or _TRAINING_FILES.fullmatch(path.name):

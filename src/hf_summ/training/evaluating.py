@@ -1,4 +1,4 @@
-"""The evaluation loop: the loss of each row and a summary for it, every row once, in the data set's order."""
+"""The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
 
 import inspect
 from copy import deepcopy
@@ -19,15 +19,15 @@ from hf_summ.training.batches import BatchOrder
 
 
 class RowwiseTrainer(Seq2SeqTrainer):
-    """Seq2SeqTrainer whose evaluation loses no row and counts none twice; its loaders' batches are of `BatchOrder`.
+    """A Seq2SeqTrainer that evaluates each row exactly once; its loaders' batches come from `BatchOrder`.
 
-    It generates with the model's own generation settings, leaves them as they were, and passes the tokenizer along for
-    settings that count words. Predictions come in the data set's order, one list of token ids a row. `compute_metrics`
-    gets them, with the columns `summary` as label_ids and `document` as inputs where the data set has them.
+    It generates with the model's own generation settings, leaves them unchanged, and passes the tokenizer on for
+    settings that count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics`
+    gets them, with the columns `summary` as label_ids and `document` as inputs if the data set has them.
 
     Attributes:
-        row_losses: what the last evaluation found for each row: `nll` and `tokens`, see `perplexity`; nothing for a
-            model that computes its loss without logits.
+        row_losses: `nll` and `tokens` of each row from the last evaluation, see `perplexity`; empty for a model that
+            computes its loss without logits.
     """
 
     def __init__(self, *args, **kwargs):
@@ -73,7 +73,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
 
     def _evaluation_model(self) -> nn.Module:
-        """The model, ready and in evaluation mode, also when nothing was trained before."""
+        """The model, prepared and in evaluation mode, even if nothing was trained before."""
         model = self._wrap_model(self.model, training=False)
         if not self.accelerator._models and model is self.model:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
@@ -83,13 +83,13 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def _score(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
-        """Batch sums of loss and parts, shared out over the rows by their target tokens."""
+        """The batch's loss and its parts for each row, with the row's number of target tokens."""
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
         given: dict[str, Any] = dict(inputs)
         if takes(self.model, "skip_logits"):
-            # all logits of a batch would be the largest thing in evaluation, and nothing here reads them
+            # all logits of a batch would be the largest tensor in evaluation, and nothing here reads them
             given["skip_logits"] = True
         with self.compute_loss_context_manager():
             loss, outputs = self.compute_loss(model, given, return_outputs=True)
@@ -109,10 +109,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
         settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
-        # generate() fills in what a generation config leaves open, and the checkpoints would save that
+        # generate() fills in what a generation config leaves open, and checkpoints would save that
         generation_config = deepcopy(self.model.generation_config)
         try:
-            # the encoder is called by itself there, outside of what accelerate wraps
+            # generate() calls the encoder directly, outside the method that accelerate wraps
             with self.accelerator.autocast():
                 generated = self.model.generate(**inputs, **settings)
         finally:
@@ -122,7 +122,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
 
 def takes(model: nn.Module, name: str) -> bool:
-    """Whether the model's forward has an input of that name; an adapter's own takes anything."""
+    """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
     unwrap = getattr(model, "get_base_model", None)
     base = model if unwrap is None else cast(nn.Module, unwrap())
     return name in inspect.signature(base.forward).parameters
@@ -140,7 +140,7 @@ def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
-    """Negative log-likelihood of each row, summed over its target tokens. (B, T, V), (B, T) -> B numbers"""
+    """Negative log-likelihood of each row, summed over its target tokens, (B, T, V) and (B, T) -> B numbers."""
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     nll = logits.logsumexp(-1) - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     return nll.masked_fill(labels == IGNORED_LABEL, 0.0).sum(-1).tolist()

@@ -1,4 +1,4 @@
-"""Optimisers and schedules that the papers train with and transformers lacks."""
+"""Optimizers and schedules that the papers use and transformers lacks."""
 
 import math
 import re
@@ -12,10 +12,10 @@ Rates = list[tuple[str, float]]
 
 
 def parse_learning_rates(items: Iterable[str]) -> Rates:
-    """`["regex=rate", ...]` as pairs.
+    """Parse `["regex=rate", ...]` into pairs.
 
     Raises:
-        ValueError: an item without `=`, a regular expression that does not compile, a rate that is no number >= 0.
+        ValueError: an item without `=`, an invalid regular expression, or a rate that is not a number of at least 0.
     """
     rates = []
     for item in items:
@@ -25,26 +25,24 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"--learning_rates {item!r}: {pattern!r} is no regular expression ({error})") from None
+            raise ValueError(f"--learning_rates {item!r}: {pattern!r} is not a regular expression ({error})") from None
         try:
             rate = float(text)
         except ValueError:
             rate = -1.0
         if not 0 <= rate < math.inf:
-            raise ValueError(f"--learning_rates {item!r}: {text!r} is no rate; give a number such as 1e-4")
+            raise ValueError(f"--learning_rates {item!r}: {text!r} is not a rate; give a number such as 1e-4")
         rates.append((pattern, rate))
     return rates
 
 
 def check_patterns(model: nn.Module, rates: Rates) -> None:
-    """Raises ValueError for a pattern that matches no trainable parameter."""
+    """Raise a ValueError for a pattern that matches no trainable parameter."""
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     for pattern, _ in rates:
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
-            raise ValueError(
-                f"--learning_rates: {pattern!r} matches no parameter that learns; their names are like {some}"
-            )
+            raise ValueError(f"--learning_rates: {pattern!r} matches no trainable parameter; the names are {some}, ...")
 
 
 def parameter_groups(
@@ -52,7 +50,7 @@ def parameter_groups(
 ) -> list[dict]:
     """Trainable parameters grouped by rate and weight decay.
 
-    `decayed` names the parameters that weight decay touches; of several patterns that match a name the last one wins.
+    `decayed` names the parameters subject to weight decay; of several patterns that match a name, the last one wins.
     """
     decayed = set(decayed)
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -62,14 +60,14 @@ def parameter_groups(
         decay = weight_decay if name in decayed else 0.0
         group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay})
         group["params"].append(parameter)
-    # the first group's rate is the one that gets logged
+    # the first group's rate is the one that is logged
     return sorted(groups.values(), key=lambda group: group["lr"] != learning_rate)
 
 
 def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable[[int], float]:
-    """`scale · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)` for the update after `done` finished ones.
+    """`scale · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)` for the update after `done` completed ones.
 
-    The optimiser's own rate has to be 1, as the formula is the whole rate (Vaswani et al. 2017, equation 3).
+    The optimizer's own rate must be 1, as the formula gives the whole rate (Vaswani et al. 2017, equation 3).
     """
     if warmup_steps < 1:
         raise ValueError(f"--warmup_steps {warmup_steps}: the noam schedule needs at least 1")
@@ -84,7 +82,7 @@ def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable
 def cosine_factor(warmup_steps: int, period: int, minimum: float = 0.0) -> Callable[[int], float]:
     """Linear warm-up from 0 to 1, then cosine annealing to `minimum` with a warm restart every `period` updates.
 
-    fairseq's `cosine` schedule with equal periods that all start from the same rate.
+    This is fairseq's `cosine` schedule with equal periods that all start from the same rate.
     """
 
     def factor(done: int) -> float:
@@ -107,12 +105,12 @@ def build_schedule(
     minimum_learning_rate: float = 0.0,
     noam_scale: float = 1.0,
 ) -> LambdaLR:
-    """The schedule `noam` or `cosine` over an optimiser; every group's rate is multiplied by the same factor."""
+    """The schedule `noam` or `cosine` for an optimizer; every group's rate is multiplied by the same factor."""
     if name == "noam":
         return LambdaLR(optimizer, noam_factor(d_model, warmup_steps, noam_scale))
     if not 0 <= minimum_learning_rate <= learning_rate:
         raise ValueError(
-            f"--minimum_learning_rate {minimum_learning_rate}: lies between 0 and --learning_rate {learning_rate}"
+            f"--minimum_learning_rate {minimum_learning_rate}: must be from 0 to --learning_rate ({learning_rate})"
         )
     period = period or max(1, training_steps - warmup_steps)
     minimum = minimum_learning_rate / learning_rate if learning_rate else 0.0

@@ -10,15 +10,15 @@ from transformers import PreTrainedConfig
 
 from hf_summ.common.messages import nearest, one_line
 
-# in a configuration's dictionary, but no choice of the caller's
+# keys of a configuration's dictionary that are not for users to set
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """`["key=JSON", ...]` as a mapping; what is not JSON is taken as a string, and of equal keys the last one wins.
+    """Parse `["key=JSON", ...]` into a mapping; other text is read as a string, and the last of equal keys wins.
 
     Raises:
-        ValueError: an item without `=` or without a key, or JSON that breaks off.
+        ValueError: an item without `=` or without a key, or incomplete JSON.
     """
     overrides = {}
     for item in items:
@@ -36,16 +36,16 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
 
 
 class MergeOverrides(argparse.Action):
-    """Items `key=JSON` of a flag that may be repeated, as one mapping."""
+    """Collects the items `key=JSON` of a flag that may be repeated into one mapping."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        """Puts the items over those that came before."""
+        """Merge the items over those given before."""
         before = getattr(namespace, self.dest, {})
         setattr(namespace, self.dest, {**before, **parse_overrides(cast(list[str], values))})
 
 
 def override_item(key: str, value: Any) -> str:
-    """The item `key=JSON` that `parse_overrides` reads back as the value; a string is bare where it may be."""
+    """The item `key=JSON` that `parse_overrides` reads back as the value; strings are left bare if possible."""
     is_word = isinstance(value, str) and not value.startswith(("[", "{", '"'))
     if is_word and parse_overrides([f"{key}={value}"])[key] == value:
         return f"{key}={value}"
@@ -53,12 +53,12 @@ def override_item(key: str, value: Any) -> str:
 
 
 def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> PreTrainedConfig:
-    """A new config of the same class with the overrides merged in, all of them checked together.
+    """A new config of the same class with the overrides merged in and checked together.
 
-    Keys that change at the same time (layers and their kernel sizes) never stand half changed.
+    Keys that depend on each other, such as layers and their kernel sizes, can thus be changed at the same time.
 
     Raises:
-        ValueError: a key that does not exist (the nearest is named), or a value that the config refuses.
+        ValueError: an unknown key (the message suggests the most similar), or a value that the config refuses.
     """
     if not overrides:
         return config
@@ -73,7 +73,7 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
 
 
 def refusal(error: Exception) -> str:
-    """In one line, why a config refused a value."""
+    """Why a config refused a value, in one line."""
     return one_line(error.__cause__ or error)
 
 
@@ -88,19 +88,19 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
             if not done:
                 part = config.attribute_map.get(part, part)
             if part not in names:
-                where = f" under {node_name}" if done else f" of {config.model_type}"
-                hint = nearest(part, names) or f"; it has {', '.join(sorted(map(str, names)))}"
-                raise ValueError(f"--config_overrides {key}: there is no key {part!r}{where}{hint}")
+                where = f" in {node_name if done else config.model_type}"
+                hint = nearest(part, names) or f"; the keys are {', '.join(sorted(map(str, names)))}"
+                raise ValueError(f"--config_overrides {key}: unknown key {part!r}{where}{hint}")
             index: Any = part
         elif isinstance(node, list):
             if not part.isdigit() or int(part) >= len(node):
                 raise ValueError(
-                    f"--config_overrides {key}: {node_name} is a list of {len(node)}; "
-                    f"{part!r} is not an index from 0 to {len(node) - 1}"
+                    f"--config_overrides {key}: {node_name} is a list of {len(node)}, so {part!r} must be an index "
+                    f"from 0 to {len(node) - 1}"
                 )
             index = int(part)
         else:
-            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r} and holds no {part!r}")
+            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r}, which has no {part!r}")
         done.append(part)
         if len(done) <= len(parents):
             node = node[index]

@@ -1,4 +1,4 @@
-"""Texts to token ids, once: cached by what they depend on."""
+"""Conversion of texts to token ids, cached by everything that the result depends on."""
 
 import functools
 import hashlib
@@ -17,10 +17,10 @@ from hf_summ.training.building import Processor
 def prepare(
     dataset: datasets.Dataset, processor: Processor, arguments: RunArguments, lengths: tuple[int, int], description: str
 ) -> datasets.Dataset:
-    """Rows of `document` and `summary` to the model's fields, cut to (source, target) lengths; `summary` stays.
+    """Convert rows of `document` and `summary` to the model's fields, cut to (source, target) lengths; keep `summary`.
 
-    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so it is the same
-    file in every run, which a hash of the processor object itself would not give.
+    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so that every run
+    uses the same file, unlike with a hash of the processor object itself.
     """
     data = arguments.data
     parts = (dataset._fingerprint, processor_fingerprint(processor), *lengths, data.source_prefix, _code(processor))
@@ -40,7 +40,7 @@ def prepare(
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
-    """A batch of rows to lists of token ids, cut to (source, target) lengths."""
+    """Convert a batch of rows to lists of token ids, cut to (source, target) lengths."""
     documents = [prefix + document for document in rows["document"]]
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
@@ -54,9 +54,9 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
 def _tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: list[str], length: int, as_target: bool = False
 ) -> list[list[int]]:
-    """Token ids cut to `length`, with an end token also from tokenizers that set none."""
+    """Token ids cut to `length`, with an end token even if the tokenizer adds none."""
     end = tokenizer.eos_token_id
-    # a language token may follow it
+    # a language token may follow the end token
     ends = end in tokenizer("a")["input_ids"]
     key = "text_target" if as_target else "text"
     rows = tokenizer(**{key: texts}, max_length=length if ends else length - 1, truncation=True)["input_ids"]
@@ -70,7 +70,7 @@ def processor_fingerprint(processor: Processor) -> str:
     if backend is None:
         vocabulary = {"vocabulary": tokenizer.get_vocab()}
     else:
-        # truncation and padding are left over from the last call
+        # truncation and padding are leftovers of the last call
         vocabulary = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
     settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map}
     if processor is not tokenizer:
@@ -80,7 +80,7 @@ def processor_fingerprint(processor: Processor) -> str:
 
 
 def _code(processor: Processor) -> str:
-    """A hash of the code that turns texts into ids: what an older version of it cached is not taken up."""
+    """A hash of the code that converts texts to ids, so that results cached by another version of it are not used."""
     files = {__file__}
     if not isinstance(processor, PreTrainedTokenizerBase):
         own = inspect.getfile(type(processor))

@@ -1,4 +1,4 @@
-"""What a run leaves behind: result files, predictions, and the comparison with LEAD."""
+"""Reports of a run: result files, predictions, and the comparison with LEAD."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from hf_summ.training.scores import Scorer
 
 
 def write_results(folder: str, split: str, metrics: dict[str, float]) -> None:
-    """`<split>_results.json`."""
+    """Write `<split>_results.json`."""
     write_atomically(Path(folder) / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True) + "\n")
 
 
 def write_predictions(
     folder: str, dataset: datasets.Dataset, predictions: Sequence[str], losses: Sequence[Mapping[str, float]] = ()
 ) -> None:
-    """`generated_predictions.txt`, a line a document, and `predictions.jsonl` with id, summary and prediction.
+    """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction.
 
     Args:
-        losses: `nll` and `tokens` of each summary, written beside it; by default none are known.
+        losses: `nll` and `tokens` of each summary, which are written beside it; by default unknown.
     """
     losses = losses or [{}] * len(predictions)
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
@@ -37,7 +37,7 @@ def write_predictions(
 
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
-    """The run's scores of each document's first sentences, as `lead<n>_rouge1` and so on."""
+    """The scores of each document's first sentences, as `lead<n>_rouge1` and so on."""
     documents = list(dataset["document"])
     baseline = [lead(document, sentences, language=scorer.language) for document in documents]
     scores = scorer(baseline, list(dataset["summary"]), documents)
@@ -45,7 +45,7 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
 
 
 def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer) -> str:
-    """The model's scores and LEAD's, a table for each of the run's metrics."""
+    """The scores of the model and of LEAD, with one table for each of the run's metrics."""
     rows = {"model": "predict_"}
     if sentences is not None:
         rows[f"LEAD-{sentences}"] = f"predict_lead{sentences}_"

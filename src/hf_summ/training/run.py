@@ -1,4 +1,4 @@
-"""The run: corpus, model, training, evaluation, prediction."""
+"""A training run: corpus, model, training, evaluation, prediction."""
 
 import functools
 import gc
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Parts:
-    """What a run works on."""
+    """The objects of a run."""
 
     corpus: datasets.DatasetDict
     model: PreTrainedModel
@@ -42,11 +42,11 @@ class Parts:
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    """Runs `CONFIG.yaml [--flag value ...]` and returns all metrics.
+    """Run `CONFIG.yaml [--flag value ...]` and return all metrics.
 
     Raises:
         ValueError: an argument, a corpus, a checkpoint or a setting that cannot work; the message says what would.
-        FloatingPointError: the loss stopped being finite.
+        FloatingPointError: the loss is no longer finite.
     """
     arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
     metrics = run(arguments, set_up(arguments))
@@ -55,10 +55,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
 
 def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
-    """`main` for a command line: what the user can mend is told in one line, which begins with `prefix`.
+    """`main` for a command line: errors that users can fix are printed in one line, which begins with `prefix`.
 
     Returns:
-        0 when it went well, 2 when something given to it cannot work, 1 when that showed later, 130 after Ctrl-C.
+        0 on success, 2 if something given to it cannot work, 1 if that only appears later, 130 after Ctrl-C.
     """
     training = None
     try:
@@ -68,11 +68,12 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
         run(arguments, parts)
     except KeyboardInterrupt:
         if training is not None and training.do_train and training.process_index == 0:
-            # below the progress bar
+            # on a line below the progress bar
             print(f"\n{prefix}{_way_on(training)}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
         is_running = training is not None
+        # a full disk or another library's error, hours into a run, is reported with its traceback
         if is_running and (isinstance(error, OSError) or not _is_ours(error)):
             raise
         print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
@@ -82,15 +83,15 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
 
 
 def set_up(arguments: RunArguments) -> Parts:
-    """Corpus, model and processor, with all that can be wrong in the settings checked before anything long starts."""
+    """Load corpus, model and processor, checking everything in the settings before anything long starts."""
     training = arguments.training
     _set_up_logging(arguments)
     if not (training.do_train or training.do_eval or training.do_predict):
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
     if (training.do_train or training.do_predict) and not training.has_output_dir:
-        raise ValueError("--output_dir is needed for training and prediction: the folder for model and results")
+        raise ValueError("training and prediction need --output_dir, a folder for the model and the results")
     if training.n_gpu > 1:
-        logger.warning(f"1 of {training.n_gpu} GPUs is used; start with `accelerate launch` to use them all")
+        logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
     rates = parse_learning_rates(training.learning_rates)
     checkpoint = _checkpoint_to_resume(training) if training.do_train else None
@@ -107,7 +108,7 @@ def set_up(arguments: RunArguments) -> Parts:
 
 
 def run(arguments: RunArguments, parts: Parts) -> dict[str, float]:
-    """Trains, evaluates and predicts what was asked for; returns all metrics."""
+    """Train, evaluate and predict as requested, and return all metrics."""
     training = arguments.training
     prepared = _prepare_splits(arguments, parts)
     trainer = _trainer(arguments, prepared, parts)
@@ -134,34 +135,34 @@ class PaddingLearningCollator(SummarizationCollator):
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer) -> dict[str, float]:
-    """The run's scores of generated token ids, and their mean number."""
+    """The run's scores of generated token ids, and their mean length."""
     scores = scorer(decode(processor, predictions.predictions), predictions.label_ids, predictions.inputs)
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
 
 
 def decode(processor: Processor, predictions: list[list[int]]) -> list[str]:
-    """Token ids to texts."""
+    """Decode token ids to texts."""
     return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True)]
 
 
 def end_processes() -> None:
-    """Takes leave of the other processes; without that they may abort at interpreter exit."""
+    """Leave the process group, without which processes may abort at interpreter exit."""
     gc.collect()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def _way_on(training: SummarizationTrainingArguments) -> str:
-    """What becomes of a run that is interrupted."""
+    """How to continue a run that is interrupted."""
     checkpoint = last_complete_checkpoint(training.output_dir)
     if checkpoint is None:
-        return "interrupted before the first checkpoint: the same command starts anew"
-    return f"interrupted: the same command goes on from {checkpoint}"
+        return "interrupted before the first checkpoint: the same command starts over"
+    return f"interrupted: the same command resumes from {checkpoint}"
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the package itself raised it, so that its message says all there is to say."""
+    """Whether the package itself raised the error, so that its message is sufficient."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__", "").startswith("hf_summ.")
 
@@ -175,7 +176,7 @@ def _set_up_logging(arguments: RunArguments) -> None:
 
 
 def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> datasets.DatasetDict:
-    """The splits that the run uses, cut to the number of samples asked for."""
+    """The splits that the run uses, cut to the requested numbers of samples."""
     data, training = arguments.data, arguments.training
     wanted = {
         "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
@@ -201,14 +202,14 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
         with arguments.training.main_process_first(desc=description):
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
         if split != "train" and parts.scorer is not None and parts.scorer.needs_documents:
-            # beside the prepared rows, not in them: what is cached does not depend on the metrics
+            # beside the prepared rows, not in them, so that the cache does not depend on the metrics
             columns = [prepared[split], rows.select_columns("document")]
             prepared[split] = datasets.concatenate_datasets(columns, axis=1)
     return prepared
 
 
 def _scorer(arguments: RunArguments) -> Scorer | None:
-    """What scores the run's summaries, None where it makes none."""
+    """The scorer of the run's summaries, or None if it generates none."""
     training = arguments.training
     if not (training.do_eval or training.do_predict):
         return None
@@ -234,7 +235,7 @@ def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:
     return kind(
         parts.processor,
         model=parts.model,
-        # half precision is fast on multiples of eight only
+        # half precision is only fast on multiples of eight
         pad_to_multiple_of=8 if training.fp16 or training.bf16 else None,
         pad_to_max_length=data.pad_to_max_length,
         max_source_length=parts.lengths.source,
@@ -244,7 +245,7 @@ def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:
 
 def _train(trainer: SummarizationTrainer, checkpoint: str | None) -> dict[str, float]:
     if checkpoint is not None:
-        logger.info(f"going on from {checkpoint}")
+        logger.info(f"resuming from {checkpoint}")
     output = trainer.train(resume_from_checkpoint=checkpoint)
     trainer.save_model()
     trainer.save_state()
@@ -284,7 +285,7 @@ def _predict(
 
 
 def _report(trainer: SummarizationTrainer, split: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-    """Logs the metrics and writes them to the output folder."""
+    """Log the metrics and write them to the output folder."""
     metrics = metrics | {f"{split}_samples": samples}
     trainer.log_metrics(split, metrics)
     if trainer.is_world_process_zero() and trainer.args.has_output_dir:
@@ -293,7 +294,7 @@ def _report(trainer: SummarizationTrainer, split: str, metrics: dict[str, float]
 
 
 def _publish(trainer: SummarizationTrainer, arguments: RunArguments) -> None:
-    """The model card, and the Hub when asked for."""
+    """Write the model card, and push to the Hub if requested."""
     card = {"tasks": "summarization", "tags": ["summarization", "hf_summ"], "language": arguments.data.language}
     if arguments.model.model_name_or_path is not None:
         card["finetuned_from"] = arguments.model.model_name_or_path

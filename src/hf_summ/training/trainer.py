@@ -1,4 +1,4 @@
-"""Seq2SeqTrainer for summarization: token batches, the papers' optimisers, the parts of the loss, what is saved."""
+"""A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, parts of the loss, and what is saved."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from hf_summ.training.optimization import build_schedule, parameter_groups, pars
 
 
 class TokenLoss:
-    """Loss of models that do not count `num_items_in_batch` themselves (BART, T5), so that accumulation is exact."""
+    """Loss for models that do not use `num_items_in_batch` themselves (BART, T5), so that accumulation is exact."""
 
     def __init__(self, smoothing: float):
         self.smoothing = smoothing
@@ -34,12 +34,12 @@ class TokenLoss:
 
 
 class SummarizationTrainer(RowwiseTrainer):
-    """Seq2SeqTrainer that trains the papers' way and evaluates every row once.
+    """A Seq2SeqTrainer that trains as the papers do and evaluates every row once.
 
-    - batches counted in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`;
-    - `optimizer`, `learning_rates` and `schedule`, see `optimization.py`;
-    - the parts of the loss are logged beside it, and a loss that is not finite stops the run;
-    - evaluation is that of `RowwiseTrainer`.
+    - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
+    - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
+    - The parts of the loss are logged beside it, and a loss that is not finite stops the run.
+    - Evaluation is that of `RowwiseTrainer`.
     """
 
     args: SummarizationTrainingArguments
@@ -55,12 +55,12 @@ class SummarizationTrainer(RowwiseTrainer):
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
 
-    # optimiser and schedule
+    # optimizer and schedule
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
-        """The optimiser that the arguments name."""
+        """The optimizer named in the arguments."""
         args = self.args
-        # noam is the whole rate, the optimiser's own has to be 1
+        # noam gives the whole rate, so the optimizer's own must be 1
         needs_own = args.optimizer is not None or args.learning_rates or args.schedule == "noam"
         if self.optimizer is not None or not needs_own:
             return super().create_optimizer(model)
@@ -79,7 +79,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return self.optimizer
 
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
-        """The schedule that the arguments name."""
+        """The schedule named in the arguments."""
         args = self.args
         if self.lr_scheduler is not None or args.schedule is None:
             return super().create_scheduler(num_training_steps, optimizer)
@@ -120,7 +120,7 @@ class SummarizationTrainer(RowwiseTrainer):
         if is_training:
             self._examples_per_update = len(dataset) * order.num_processes * self.args.gradient_accumulation_steps
             self._examples_per_update = max(1, round(self._examples_per_update / len(order.batches)))
-        # the order is dealt out to processes already, so accelerate must not do it again: no accelerator.prepare
+        # the order is already distributed over processes, so there is no accelerator.prepare to do it again
         return DataLoaderShard(
             dataset,
             device=self.accelerator.device,
@@ -133,13 +133,13 @@ class SummarizationTrainer(RowwiseTrainer):
         )
 
     def get_total_train_batch_size(self, args) -> int:
-        """Examples in an update; their mean where batches are counted in tokens."""
+        """Number of examples per update; its mean if batches are measured in tokens."""
         if args.train_tokens_per_batch is None:
             return super().get_total_train_batch_size(args)
         return self._examples_per_update
 
     def _padded_lengths(self, dataset: datasets.Dataset) -> tuple[np.ndarray, np.ndarray]:
-        """Source and target length of every row, rounded up as the collator pads the longest of a batch."""
+        """Source and target length of every row, rounded up as the collator pads them."""
         multiple = getattr(self.data_collator, "pad_to_multiple_of", None) or 1
         columns = [token_lengths(dataset, name) for name in ("input_ids", "labels")]
         if getattr(self.data_collator, "pad_to_max_length", False):
@@ -164,7 +164,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Adds the loss's parts, means over the updates since the last entry, to a training entry."""
+        """Add the parts of the loss, as means over the updates since the last entry, to a training entry."""
         if "loss" in logs and self._loss_parts:
             updates = self.state.global_step - self._parts_since
             for name, total in sorted(self._loss_parts.items()):
@@ -173,17 +173,17 @@ class SummarizationTrainer(RowwiseTrainer):
         super().log(logs, start_time)
 
     def train(self, *args, **kwargs):
-        """Trains; the parts of the loss are counted from here."""
+        """Train, collecting the parts of the loss from here on."""
         self._loss_parts = {}
         return super().train(*args, **kwargs)
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
-        """Evaluates; not with weights that a loss which is not finite has spoilt."""
+        """Evaluate, unless the loss was not finite and has spoiled the weights."""
         self._finite_loss.check()
         return super().evaluation_loop(*args, **kwargs)
 
     def _run_epoch(self, *args, **kwargs) -> None:
-        # transformers would make one more update after resuming a run that is at its end
+        # transformers would make one more update after resuming a run that has ended
         if self.state.global_step >= self.state.max_steps or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
@@ -192,12 +192,12 @@ class SummarizationTrainer(RowwiseTrainer):
     # what is saved
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        """transformers' files, with the arguments as training_args.json in place of its pickle, which nothing reads.
+        """Save transformers' files, with training_args.json in place of its pickle, which nothing reads.
 
         Checkpoints keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
         """
         if output_dir is None or Path(output_dir) == Path(self.args.output_dir):
-            # an upload in the background still reads what lies there
+            # an upload in the background may still be reading the folder
             self._finish_current_push()
         super()._save(output_dir, state_dict)
         if self.args.should_save:
@@ -206,7 +206,7 @@ class SummarizationTrainer(RowwiseTrainer):
             write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
 
     def init_hf_repo(self, *args, **kwargs) -> None:
-        """The repository on the Hub; transformers pickles its arguments right before uploads, so they are ignored."""
+        """Create the repository on the Hub, ignoring the arguments that transformers pickles right before uploads."""
         super().init_hf_repo(*args, **kwargs)
         if self.is_world_process_zero():
             path = Path(self.args.output_dir) / ".gitignore"
@@ -216,7 +216,7 @@ class SummarizationTrainer(RowwiseTrainer):
                 write_atomically(path, "\n".join([*lines, TRAINING_ARGS_NAME]) + "\n")
 
     def create_model_card(self, *args, **kwargs) -> None:
-        """transformers' card, corrected."""
+        """Write transformers' card, corrected."""
         super().create_model_card(*args, **kwargs)
         if self.is_world_process_zero():
             card = Path(self.args.output_dir) / "README.md"
@@ -228,7 +228,7 @@ class SummarizationTrainer(RowwiseTrainer):
             )
 
     def _issue_warnings_after_load(self, load_result) -> None:
-        # a checkpoint holds tied weights once
+        # a checkpoint has tied weights only once
         tied = getattr(self.model, "all_tied_weights_keys", {})
         load_result.missing_keys[:] = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result)
