@@ -1,7 +1,7 @@
 """A training step of GDLF compared with transformers' BART with the same number of parameters: time and memory.
 
-BART is measured in its best setting on a CPU, without dropout of attention weights, and with it, as in many recipes: the
-fused attention kernel has no dropout, so that all weights are then computed and kept.
+BART is measured in its best setting on a CPU, without dropout of attention weights, and with it, as in many recipes:
+the fused attention kernel has no dropout, so that all weights are then computed and kept.
 
 Run: python benchmarks/training.py
 """
