@@ -85,7 +85,7 @@ def training(length: int, kernel: int, causal: bool, arguments) -> None:
         ]
         for name in CANDIDATES
     ]
-    side = "causal" if causal else "centred"
+    side = "causal" if causal else "centered"
     columns = ["formulation", "forward, ms", "+ backward, ms", "peak, MiB", "times faster", "of the memory"]
     print_table(f"length {length}, kernel {kernel}, {side}, batch {arguments.batch}", columns, rows)
 

@@ -20,7 +20,7 @@ from hf_summ.training.arguments import RunArguments, parse_arguments
 from hf_summ.training.overrides import apply_overrides
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-# the papers' tables of scores and statistics; those of human judgements and of examples are left out
+# the papers' tables of scores and statistics; those of human judgments and of examples are left out
 NAMES = [
     *(f"gdlf_{number}" for number in (1, 2, 4, 5, 6, 7, 8, 9)),
     *(f"thesis_4_{number}" for number in (1, 2, 3)),

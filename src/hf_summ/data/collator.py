@@ -17,7 +17,7 @@ class SummarizationCollator:
     Args:
         processor: a processor of this package, whose `pad` does the work, or a bare tokenizer.
         model: a model whose `prepare_decoder_input_ids_from_labels`, if it has one, makes `decoder_input_ids`.
-        pad_to_multiple_of: a number to whose multiples lengths are rounded up.
+        pad_to_multiple_of: lengths are rounded up to a multiple of this number.
         pad_to_max_length: whether to pad to the full lengths below instead of the batch's longest row, so that all
             shapes are equal.
         max_source_length, max_target_length: the full lengths; by default the processor's.

@@ -77,7 +77,7 @@ def novelty_scores(
     Words are lowercased but not stemmed.
 
     Args:
-        predictions, sources: one summary and one document a row.
+        predictions, sources: one summary and one document per row.
         language: as for `rouge_scores`.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
 

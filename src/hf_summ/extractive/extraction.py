@@ -54,7 +54,7 @@ def extract_sentences(
     """The sentences that `extract` chooses: one list of ascending indices into `split_sentences` per document.
 
     Args:
-        documents: one text a document.
+        documents: one text per document.
         method: one of `METHODS`.
         sentences: number of sentences, for all documents or for each; all sentences of a shorter document.
         references: one text per document, for "oracle"; other methods ignore them.

@@ -8,7 +8,7 @@ from .layers_language_model import accepted_tokens, multiply_probabilities
 
 
 class LanguageModelLogitsProcessor(LogitsProcessor):
-    """Scales the probabilities of the generator's most likely tokens by a masked LM's judgement, and renormalizes.
+    """Scales the probabilities of the generator's most likely tokens by a masked LM's judgment, and renormalizes.
 
     The LM reads `[draft so far, MASK]`. A token is rejected if it is not above the percentile of the LM's distribution.
     Scores may be logits or log-probabilities; the result is log-probabilities. Forbidden tokens stay forbidden, and

@@ -75,7 +75,7 @@ class SummarizationProcessor(ProcessorMixin):
             truncation: whether to cut documents to `max_length` and summaries to `max_target_length`.
             max_length, max_target_length: lengths in subwords; by default the processor's.
             padding: as in `pad`; by default rows are padded if tensors are requested.
-            pad_to_multiple_of: a number to whose multiples lengths are rounded up.
+            pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
             return_lengths: whether to add `lengths`, the number of ids of each document before it is cut.
             show_progress: whether to show a progress bar for steps that take long.
@@ -129,7 +129,7 @@ class SummarizationProcessor(ProcessorMixin):
             features: one mapping per row, or one mapping of lists.
             padding: True or `longest`, `max_length` (of the source), or False.
             max_length: the length for `max_length`.
-            pad_to_multiple_of: a number to whose multiples lengths are rounded up.
+            pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists.
         """
         return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)

@@ -24,7 +24,7 @@ def pad_features(
         padding_values: field -> the value with which it is padded. `labels` are padded to their own longest row.
         padding: True or `longest`, `max_length` (of the source), or False.
         max_length: the length for `max_length`.
-        pad_to_multiple_of: a number to whose multiples lengths are rounded up.
+        pad_to_multiple_of: lengths are rounded up to a multiple of this number.
         return_tensors: `pt`, or None for lists.
 
     Raises:
