@@ -23,7 +23,7 @@ MODEL = {
     "fusion_dim": 32,
     "tags": "none",
 }
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
+NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
 
 
 def rows(number: int, seed: int = 0) -> list[dict[str, str]]:
