@@ -1,11 +1,10 @@
 """CopyTransformer's configuration: what it refuses, and the pre-trained parts that it names."""
 
+import json
+
 import pytest
 import torch
-from transformers import (
-    AutoConfig,
-    BertConfig,
-)
+from transformers import AutoConfig, BertConfig
 
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
@@ -15,6 +14,7 @@ MISTAKES = [
     ({"num_heads": 7}, r"`d_model` \(512\) must be a multiple of `num_heads` \(7\)"),
     ({"decoder_layers": 0}, "`decoder_layers` is 0"),
     ({"copy_attention": "first"}, "`copy_attention` is 'first', but must be one of first_head, separate, mean"),
+    ({"norm": "rms"}, "`norm` is 'rms', but must be one of pre, post"),
     ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
     ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
     ({"convolutional_attention": "2d", "head_window_size": 2}, "`head_window_size` is 2, but must be odd"),
@@ -131,3 +131,20 @@ def test_saved_config_keeps_its_bert(tmp_path):
     assert isinstance(loaded.bert_config, BertConfig)
     assert loaded.bert_config.hidden_size == 8
     assert loaded.bert_config.to_dict() == COPY_TRANSFORMER_BERT.config().bert_config.to_dict()
+
+
+def test_last_is_read_as_mean_with_a_note(caplog):
+    assert COPY_TRANSFORMER.config(copy_attention="last").copy_attention == "mean"
+    assert "`copy_attention` is 'last', which is read as 'mean'" in caplog.text
+
+
+def test_keys_that_an_older_config_lacks_are_as_they_were(tmp_path):
+    fresh = COPY_TRANSFORMER.config()
+    assert (fresh.norm, fresh.copy_attention) == ("pre", "first_head")
+    fresh.save_pretrained(tmp_path)
+    kept = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    assert AutoConfig.from_pretrained(tmp_path).norm == "pre"
+    older = {key: value for key, value in kept.items() if key not in ("norm", "copy_attention", "activation_dropout")}
+    (tmp_path / "config.json").write_text(json.dumps(older), encoding="utf-8")
+    read = AutoConfig.from_pretrained(tmp_path)
+    assert (read.norm, read.copy_attention, read.activation_dropout) == ("post", "separate", 0.0)

@@ -18,8 +18,8 @@ _CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
 _ENCODERS = ("transformer", "bert", "bert_transformer")
 _DECODER_EMBEDDINGS = ("trained", "bert")
 _REDUCTIONS = ("linear", "relu")
-# what models computed whose config.json has no such key
-_BEFORE_IT_WAS_SAID = {"norm": "post", "copy_attention": "separate", "activation_dropout": 0.0}
+# the values of models that were saved before these were keys
+_BEFORE_THEY_WERE_KEYS = {"norm": "post", "copy_attention": "separate", "activation_dropout": 0.0}
 # the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
 _PADDING_ROWS = 127
 
@@ -131,7 +131,7 @@ class CopyTransformerConfig(SummarizationConfig):
 
     def __post_init__(self, **kwargs):
         if self.copy_attention == "last":
-            logger.warning("`copy_attention` 'last' is read as 'mean', which is its name")
+            logger.warning("`copy_attention` is 'last', which is read as 'mean'")
             self.copy_attention = "mean"
         for key in ("bert_config", "masked_lm_config"):
             nested = getattr(self, key)
@@ -141,8 +141,8 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """transformers' `from_dict`; what a saved configuration does not say is read as it was before it was said."""
-        return super().from_dict({**_BEFORE_IT_WAS_SAID, **config_dict}, **kwargs)
+        """transformers' `from_dict`; keys that an older config.json lacks get the values that models had then."""
+        return super().from_dict({**_BEFORE_THEY_WERE_KEYS, **config_dict}, **kwargs)
 
     @property
     def uses_bert(self) -> bool:

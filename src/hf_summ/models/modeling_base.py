@@ -44,7 +44,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _supports_sdpa = True
 
-    # where, in a Hub repository or its cache, what lies beside the weights is found
+    # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
     hub_settings: Mapping[str, Any] = {}
 
     @classmethod

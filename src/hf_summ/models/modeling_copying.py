@@ -157,7 +157,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             past_key_values=own_cache,
         )
         source_mask = source_padding_mask(encoder_attention_mask)
-        # the coverage of a model that does not copy is only asked for while decoding
+        # without copying, coverage is only needed in decoding
         has_coverage = self.config.copy or not self.training
         of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
         weights = None
