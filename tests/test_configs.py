@@ -12,8 +12,8 @@ from transformers import AutoConfig
 import hf_summ  # noqa: F401 registers the architectures
 from hf_summ.data.rows import ROW_FILES
 from hf_summ.experiments.rows import millions
-from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.overrides import apply_overrides
+from hf_summ.training.parsing import parse_arguments
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 # tables and their scales are not runs

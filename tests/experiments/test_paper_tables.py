@@ -16,8 +16,9 @@ import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.experiments.rows import millions
 from hf_summ.experiments.rows import model_config as counted_config
 from hf_summ.experiments.tables import Row, Table, load_table, table_names
-from hf_summ.training.arguments import RunArguments, parse_arguments
+from hf_summ.training.arguments import RunArguments
 from hf_summ.training.overrides import apply_overrides
+from hf_summ.training.parsing import parse_arguments
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 # the papers' tables of scores and statistics; those of human judgments and of examples are left out

@@ -7,7 +7,7 @@ import pytest
 from hf_summ.experiments import rows
 from hf_summ.experiments.rows import fill, flag_items, model_config, override_items, rows_of
 from hf_summ.experiments.tables import Row, configs_folder, load_table
-from hf_summ.training.arguments import parse_flags
+from hf_summ.training.parsing import parse_flags
 from tests.experiments.made_up import TRANSFORMER, write_table
 
 README = configs_folder() / "README.md"

@@ -19,7 +19,8 @@ from hf_summ.experiments.settings import (
     with_data,
 )
 from hf_summ.experiments.tables import Row, load_table
-from hf_summ.training.arguments import flags_of, parse_arguments, read_settings
+from hf_summ.training.arguments import flags_of
+from hf_summ.training.parsing import parse_arguments, read_settings
 from tests.experiments.made_up import TRANSFORMER, table, write_data
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -61,7 +62,7 @@ def test_flags_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_path, s
     settings = settle(table(tmp_path), Row("DC", flags=row), scale, **extra)
     assert settings["max_steps"] == expected
     # what nobody else says is the paper's
-    assert settings["optimizer"] == "adam"
+    assert settings["optimizer"] == "adamw"
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,8 @@ from transformers import Seq2SeqTrainingArguments
 from hf_summ.common.flags import KINDS
 from hf_summ.data import Corpus
 from hf_summ.training import arguments as module
-from hf_summ.training.arguments import (
-    GROUPS,
-    GenerationArguments,
-    SummarizationTrainingArguments,
-    flag_kinds,
-    flags_of,
-    parse_arguments,
-)
+from hf_summ.training.arguments import GROUPS, GenerationArguments, SummarizationTrainingArguments, flag_kinds, flags_of
+from hf_summ.training.parsing import parse_arguments
 
 
 @pytest.fixture

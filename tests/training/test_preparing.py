@@ -12,7 +12,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.models import GdlfProcessor
-from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import encode, prepare, processor_fingerprint
 from tests.training import tiny
 

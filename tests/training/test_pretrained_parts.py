@@ -5,8 +5,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertForPreTraining
 
 from hf_summ import CopyTransformerProcessor
-from hf_summ.training.arguments import parse_arguments
 from hf_summ.training.building import build
+from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
 from tests.conftest import word_piece_tokenizer
 from tests.training import tiny

@@ -17,7 +17,7 @@ from hf_summ import GdlfProcessor
 from hf_summ.data import lead
 from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
-from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
 from tests.training import tiny

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from hf_summ.training.arguments import parse_arguments
+from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import end_processes, run, set_up
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.markdown import markdown_table
 from hf_summ.experiments.report import number, title_of
 from hf_summ.experiments.tables import Row, Table, configs_folder, load_table, table_names
-from hf_summ.training.arguments import read_settings
 from hf_summ.training.overrides import apply_overrides, override_item
+from hf_summ.training.parsing import read_settings
 
 _MARKED = re.compile(r"(<!-- rows of (\w+): .*? -->\n).*?(<!-- end of rows -->)", re.DOTALL)
 # values that come with the processor: the Stanford tagger's 45 tags with four subword positions each

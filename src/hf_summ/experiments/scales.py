@@ -8,7 +8,7 @@ import yaml
 
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.experiments.tables import configs_folder
-from hf_summ.training.arguments import settings_of
+from hf_summ.training.parsing import settings_of
 
 SCALES = ("tiny", "small", "full")
 

@@ -16,8 +16,9 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
 from hf_summ.experiments.scales import Scale, load_scale
 from hf_summ.experiments.tables import Row, Table, configs_folder
-from hf_summ.training.arguments import flags_of, merged, parse_flags, read_settings
+from hf_summ.training.arguments import flags_of
 from hf_summ.training.overrides import BOOKKEEPING, apply_overrides
+from hf_summ.training.parsing import merged, parse_flags, read_settings
 
 _SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 _ENDINGS = (".jsonl", ".json", ".csv", ".source")

@@ -11,7 +11,8 @@ import yaml
 import hf_summ
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
-from hf_summ.training.arguments import flags_of, settings_of
+from hf_summ.training.arguments import flags_of
+from hf_summ.training.parsing import settings_of
 
 # measures of a row; the names of novelty's and the others' are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")

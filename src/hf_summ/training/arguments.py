@@ -1,24 +1,18 @@
-"""The arguments of a run: dataclasses of flags, and how `CONFIG.yaml [--flag value ...]` is read into them."""
+"""The arguments of a run: dataclasses of flags, each of which says what it decides."""
 
-import argparse
 import dataclasses
 import functools
-import json
-import types
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
-import yaml
-from transformers import HfArgumentParser, Seq2SeqTrainingArguments
-from transformers.hf_argparser import string_to_bool
+from transformers import Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
 
-from hf_summ.common.flags import flag, names, with_default
+from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
-from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
@@ -319,199 +313,8 @@ def flags_of(*kinds: str) -> frozenset[str]:
     return frozenset(name for name, found in flag_kinds().items() if found & set(kinds))
 
 
-def parse_arguments(argv: Sequence[str]) -> RunArguments:
-    """Parse `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or only flags; flags take precedence over the file.
-
-    Flags that name corpus files replace a data set named in the file, and vice versa.
-
-    Raises:
-        ValueError: an unreadable file, an unknown key or flag (the message suggests the most similar), or a wrong
-            value.
-    """
-    if not argv or argv[0].startswith("-"):
-        return make_arguments(parse_flags(argv))
-    from_file, flags = read_settings(argv[0]), parse_flags(argv[1:])
-    return make_arguments(merged(_without_replaced_data(from_file, flags), flags))
-
-
-def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
-    """The arguments of a run from its settings, see `read_settings`; None means not given.
-
-    Raises:
-        ValueError: inconsistent settings.
-    """
-    given = {name: value for name, value in settings.items() if value is not None}
-    groups = [group(**{name: given[name] for name in names(group) if name in given}) for group in GROUPS]
-    return RunArguments(*typing.cast(list[Any], groups))
-
-
-def read_settings(path: str) -> dict[str, Any]:
-    """Read a YAML or JSON file of flags into settings, with the values that the command line would give them.
-
-    Raises:
-        ValueError: the file does not exist, has another extension, is not valid YAML or JSON or not a mapping, or has
-            an unknown key or a wrong value.
-    """
-    content = _read_mapping(path)
-    try:
-        return settings_of(content)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings from the mapping in a file; null, which removes a setting, stays None.
-
-    Raises:
-        ValueError: an unknown key (the message suggests the most similar), or a wrong value.
-    """
-    settings: dict[str, Any] = {}
-    tokens: list[str] = []
-    for name, value in content.items():
-        if name not in flag_kinds():
-            raise ValueError(f"unknown key {name!r}{nearest(str(name), flag_kinds())}")
-        if value is None or value == []:
-            settings[name] = None
-        elif name == "config_overrides" and isinstance(value, dict):
-            settings[name] = dict(value)
-        else:
-            tokens += _tokens(name, value)
-    return settings | parse_flags(tokens)
-
-
-def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
-    """Settings from a command line: only the flags given, converted and checked one by one.
-
-    `null` removes a flag that may be None.
-
-    Raises:
-        ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
-    """
-    found, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
-    if unknown:
-        raise ValueError(_unknown_flags(unknown))
-    return vars(found)
-
-
-def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge settings, where later ones take precedence; those of flags that may be repeated are extended."""
-    settings: dict[str, Any] = {}
-    for part in parts:
-        for name, value in part.items():
-            before = settings.get(name)
-            if before and value is not None and name == "config_overrides":
-                value = {**before, **value}
-            elif before and value is not None and name in _extended():
-                value = [*before, *value]
-            settings[name] = value
-    return settings
-
-
-class _Parser(HfArgumentParser):
-    """An HfArgumentParser that returns only the flags given, and raises instead of printing the usage of 300 flags."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(message)
-
-    def add_argument(self, *names: str, kinds: Collection[str] = (), **settings: Any) -> argparse.Action:
-        """Add a flag whose default is only in its help, as the dataclasses have it."""
-        default = settings.get("default")
-        if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
-            settings["help"] = with_default(settings.get("help", ""), default)
-        if settings.get("type") is string_to_bool:
-            # transformers requires a value for flags that are neither on nor off by default
-            settings |= {"nargs": "?", "const": True}
-        if settings.get("action") is MergeOverrides:
-            del settings["type"]
-        elif default is None and settings.get("nargs") != "+" and "type" in settings:
-            settings["type"] = _or_null(settings["type"])
-        return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
-
-
-@functools.cache
-def _parser() -> _Parser:
-    usage = "%(prog)s CONFIG.yaml [--flag value ...]"
-    return _Parser(GROUPS, prog="run_summarization.py", usage=usage, allow_abbrev=False)
-
-
-def _or_null(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    @functools.wraps(kind, updated=())
-    def read(text: str) -> Any:
-        return None if text == "null" else kind(text)
-
-    return read
-
-
-@functools.cache
-def _extended() -> frozenset[str]:
-    fields = [field for group in GROUPS for field in dataclasses.fields(group)]
-    return frozenset(field.name for field in fields if field.metadata.get("action") == "extend")
-
-
-def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's settings without those of its data, including columns and format, if flags name other data."""
-    files = {file_flag(split) for split in SPLITS}
-    replaced: set[str] = set()
-    if "dataset_name" in flags:
-        replaced = set(names(Corpus))
-    elif flags.keys() & files and "dataset_name" in settings:
-        replaced = set(names(Corpus)) - files
-    return {name: value for name, value in settings.items() if name not in replaced}
-
-
-def _read_mapping(path: str) -> dict[str, Any]:
-    file = Path(path)
-    if file.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"{path}: the first argument must be a .yaml or .json file; flags start with --")
-    try:
-        text = file.read_text(encoding="utf-8")
-        content = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {error}") from None
-    if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path}: must contain `key: value` lines")
-    return content
-
-
-def _tokens(name: str, value: Any) -> list[str]:
-    """A file's entry in the form of the command line, so that one parser converts and checks both."""
-    if name in _extended() and isinstance(value, dict):
-        value = [f"{key}={item}" for key, item in value.items()]
-    elif isinstance(value, dict):
-        value = json.dumps(value)
-    elif isinstance(value, bool) and not _is_boolean(name):
-        # YAML reads a bare `no` as false, and transformers spells "never" as no
-        value = "yes" if value else "no"
-    return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
-
-
 def _check_at_least(least: int, arguments: Any, *names: str) -> None:
     for name in names:
         value = getattr(arguments, name)
         if value is not None and value < least:
             raise ValueError(f"--{name} {value}: must be at least {least}")
-
-
-def _switched_off(token: str) -> str:
-    """`--no_X` as `--X=false` for every boolean; the parser supports it only for those that are on by default."""
-    name = token.replace("-", "_").removeprefix("__no_")
-    return f"--{name}=false" if token.startswith("--no") and _is_boolean(name) else token
-
-
-@functools.cache
-def _is_boolean(name: str) -> bool:
-    kind = next((typing.get_type_hints(group)[name] for group in GROUPS if name in names(group)), None)
-    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return kind is bool or (is_union and bool in typing.get_args(kind))
-
-
-def _unknown_flags(unknown: list[str]) -> str:
-    flags = [token for token in unknown if token.startswith("--")]
-    if not flags:
-        is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
-        hint = "; a settings file must be the first argument" if is_file else ""
-        return f"{' '.join(unknown)}: does not belong to a flag{hint}"
-    name = flags[0].split("=")[0].lstrip("-").replace("-", "_")
-    return f"unknown flag --{name}{nearest(name, flag_kinds(), prefix='--')}"

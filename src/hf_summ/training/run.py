@@ -18,10 +18,11 @@ from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, parse_arguments
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
+from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import prepare
 from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
