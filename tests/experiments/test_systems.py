@@ -84,7 +84,7 @@ def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, pl
     said = []
     place = replaced(place, scale="full", data={"xsum": data}, announce=said.append)
     system = planned(place, DC)
-    assert said == ["fitting subwords to the training documents: vocab_size 30000, tags none"]
+    assert said == ["fitting subwords to the training documents: vocab_size 30000, lowercase True, tags none"]
     assert (system.training.settings["max_steps"], system.training.settings["max_source_length"]) == (30000, 500)
     assert not system.training.settings.keys() & {"dataset_name", "text_column", "summary_column"}
 

@@ -79,7 +79,8 @@ class FavourShortTexts(LogitsProcessor):
     """Makes the end, and a few tokens that open words, likelier than an untrained model finds them."""
 
     def __init__(self, tokenizer):
-        opening = [index for token, index in tokenizer.get_vocab().items() if token.startswith("Ġ")]
+        # a space alone is no word
+        opening = [index for token, index in tokenizer.get_vocab().items() if token.startswith("Ġ") and token != "Ġ"]
         self.favoured = [tokenizer.eos_token_id, *sorted(opening)[:6]]
 
     def __call__(self, input_ids, scores):
