@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import torch
 from torch.nn.functional import gelu
+from transformers import LogitsProcessor
 
 from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration
 from hf_summ.models.losses import smoothed_cross_entropy
@@ -210,3 +211,31 @@ def test_loss_is_that_of_torch():
 def test_loss_of_a_batch_without_targets_is_zero():
     loss, _ = smoothed_cross_entropy(torch.randn(2, 3, 5), torch.full((2, 3), -100), 0.1)
     assert loss.item() == 0.0
+
+
+class EndingBeams(LogitsProcessor):
+    """Lets the first beams of each step end, and counts the steps."""
+
+    def __init__(self, beams):
+        self.beams, self.steps = beams, 0
+
+    def __call__(self, input_ids, scores):
+        self.steps += 1
+        scores = scores.clone()
+        end = GDLF.end_token_id
+        scores[:, end] = -torch.inf
+        # likelier than anything else, so that it is among the candidates that a step looks at
+        scores[: self.beams, end] = scores.max() + 1.0
+        return scores
+
+
+# at the first step there is one beam, so one hypothesis ends
+@pytest.mark.parametrize(("ending", "steps"), [(4, 2), (2, 3), (1, 4)])
+def test_document_is_done_when_as_many_hypotheses_as_beams_have_ended(ending, steps):
+    # fairseq's rule; without it, a penalty that favors long texts makes the search go on to the cap
+    settings = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 3.0}
+    model, inputs = GDLF.model(), GDLF.inputs(rows=1)
+    for early_stopping, expected in ((True, steps), (False, 9)):
+        processor = EndingBeams(ending)
+        model.generate(**inputs, **settings, early_stopping=early_stopping, logits_processor=[processor])
+        assert processor.steps == expected
