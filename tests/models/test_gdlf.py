@@ -230,12 +230,12 @@ class EndingBeams(LogitsProcessor):
 
 
 # at the first step there is one beam, so one hypothesis ends
-@pytest.mark.parametrize(("ending", "steps"), [(4, 2), (2, 3), (1, 4)])
-def test_document_is_done_when_as_many_hypotheses_as_beams_have_ended(ending, steps):
-    # fairseq's rule; without it, a penalty that favors long texts makes the search go on to the cap
+@pytest.mark.parametrize(("ending", "steps", "otherwise"), [(4, 2, 2), (2, 3, 9), (1, 4, 9)])
+def test_document_is_done_when_as_many_hypotheses_as_beams_have_ended(ending, steps, otherwise):
+    # fairseq's rule; otherwise a penalty that favors long texts makes the search go on to the cap
     settings = {"num_beams": 4, "max_new_tokens": 9, "length_penalty": 3.0}
     model, inputs = GDLF.model(), GDLF.inputs(rows=1)
-    for early_stopping, expected in ((True, steps), (False, 9)):
+    for early_stopping, expected in ((True, steps), (False, otherwise)):
         processor = EndingBeams(ending)
         model.generate(**inputs, **settings, early_stopping=early_stopping, logits_processor=[processor])
         assert processor.steps == expected
