@@ -50,9 +50,10 @@ def test_interrupt_ends_the_command_quietly(tmp_path):
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.05)
     process.send_signal(signal.SIGINT)
+    # a signal that comes just before the read waits until the read ends
+    os.close(writer)
     assert process.communicate() == ("", "")
     assert process.returncode == 130
-    os.close(writer)
 
 
 @pytest.mark.parametrize(

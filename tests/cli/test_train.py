@@ -68,7 +68,7 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
 
 
 def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
-    path = settings(max_steps=100_000, save_strategy="steps", save_steps=2)
+    path = settings(max_steps=2000, save_strategy="steps", save_steps=2)
     process = start("train", path, cwd=tmp_path)
     while last_complete_checkpoint("out") is None:
         assert process.poll() is None, process.communicate()[1]
@@ -82,7 +82,7 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
 
 
 def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
-    process = start("train", settings(max_steps=100_000), cwd=tmp_path, PYTHONUNBUFFERED="1")
+    process = start("train", settings(max_steps=2000), cwd=tmp_path, PYTHONUNBUFFERED="1")
     # the first loss is logged when training is on its way
     assert any("'loss'" in line for line in process.stdout)
     process.send_signal(signal.SIGINT)
