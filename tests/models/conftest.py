@@ -11,9 +11,9 @@ def bert_folder(tmp_path):
     return tmp_path / "bert"
 
 
-@pytest.fixture
-def conditioned(bert_folder):
+@pytest.fixture(params=["log", "probability"])
+def conditioned(bert_folder, request):
     """A Transformer whose output a masked language model corrects."""
-    settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_top_tokens": 10}
+    settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_space": request.param}
     model = build(**settings, masked_lm_name=str(bert_folder), lm_training_factor=3.0)
     return model.double().eval()

@@ -34,6 +34,8 @@ MISTAKES = [
     ({"lm_training_factor": 0.5}, "`lm_training_factor` is 0.5"),
     ({"lm_training_factor": 1.5}, "needs a language model: set `masked_lm_name`"),
     ({"lm_percentile": 100}, "`lm_percentile` is 100"),
+    ({"lm_training_percentile": -1}, "`lm_training_percentile` is -1"),
+    ({"lm_space": "probabilities"}, "`lm_space` is 'probabilities'"),
     ({"lm_top_tokens": 0}, "`lm_top_tokens` is 0"),
     ({"masked_lm_name": "x"}, "`masked_lm_name` and `copy=True` exclude each other"),
 ]
@@ -140,11 +142,16 @@ def test_last_is_read_as_mean_with_a_note(caplog):
 
 def test_keys_that_an_older_config_lacks_are_as_they_were(tmp_path):
     fresh = COPY_TRANSFORMER.config()
-    assert (fresh.norm, fresh.copy_attention) == ("pre", "first_head")
+    assert (fresh.norm, fresh.copy_attention, fresh.lm_space) == ("pre", "first_head", "log")
+    assert (fresh.lm_percentile, fresh.lm_training_percentile, fresh.lm_top_tokens) == (90, 80, 10)
     fresh.save_pretrained(tmp_path)
     kept = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert AutoConfig.from_pretrained(tmp_path).norm == "pre"
-    older = {key: value for key, value in kept.items() if key not in ("norm", "copy_attention", "activation_dropout")}
-    (tmp_path / "config.json").write_text(json.dumps(older), encoding="utf-8")
+    new = ("norm", "copy_attention", "activation_dropout", "lm_space", "lm_training_percentile", "lm_top_tokens")
+    older = {key: value for key, value in kept.items() if key not in new}
+    (tmp_path / "config.json").write_text(json.dumps({**older, "lm_percentile": 97}), encoding="utf-8")
     read = AutoConfig.from_pretrained(tmp_path)
     assert (read.norm, read.copy_attention, read.activation_dropout) == ("post", "separate", 0.0)
+    assert (read.lm_space, read.lm_percentile, read.lm_top_tokens) == ("probability", 97, 50)
+    # one percentile served both
+    assert read.lm_training_percentile == 97

@@ -14,13 +14,19 @@ from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT, VOCAB_SIZE
 from tests.models.pretrained import build
 
 
-def condition(log_probs, draft, masked_lm, rejected=1.0, accepted=1.0):
-    """Section 4.2.7 for one place: the ten likeliest tokens, by whether more than 60% of the vocabulary is below."""
+def condition(space, log_probs, draft, masked_lm, rejected=1.0, accepted=1.0, judged=10, share=0.6):
+    """Section 4.2.7 for one place: the likeliest tokens, by whether more than 60% of the vocabulary is below."""
     scores = masked_lm(torch.tensor([[*draft, 3]])).logits[0, -1]
-    factors = torch.ones_like(log_probs)
-    for token in log_probs.topk(10).indices.tolist():
-        below = (scores < scores[token]).sum().item()
-        factors[token] = accepted if below >= 0.6 * len(scores) else rejected
+    factors = torch.full_like(log_probs, rejected if space == "log" else 1.0)
+    if space == "log":
+        factors[2] = 1.0
+    for token in log_probs.topk(judged).indices.tolist():
+        if (scores < scores[token]).sum().item() >= share * len(scores):
+            factors[token] = accepted
+        elif space == "probability":
+            factors[token] = rejected
+    if space == "log":
+        return log_probs.mean() + factors * (log_probs - log_probs.mean())
     probabilities = log_probs.exp() * factors
     return (probabilities / probabilities.sum()).log()
 
@@ -52,11 +58,13 @@ def test_conditioned_decoding_follows_the_thesis(conditioned, factors, tmp_path)
     plain = model(**inputs, decoder_input_ids=outputs.sequences[:, :-1]).logits[0].log_softmax(-1)
     names = {"lm_rejected_factor": "rejected", "lm_accepted_factor": "accepted"}
     settings = {names[key]: value for key, value in factors.items()}
+    space = model.config.lm_space
     differs = False
     for step, scores in enumerate(outputs.scores):
         draft = outputs.sequences[0, : step + 1].tolist()
-        expected = condition(plain[step], draft, model.masked_lm, **settings)
-        torch.testing.assert_close(scores[0].double(), expected, rtol=1e-4, atol=1e-4)
+        expected = condition(space, plain[step], draft, model.masked_lm, **settings)
+        # a row of logits has a constant of its own
+        torch.testing.assert_close(scores[0].double().log_softmax(-1), expected.log_softmax(-1), rtol=1e-4, atol=1e-4)
         differs = differs or (expected - plain[step]).abs().max() > 0.01
     assert differs
 
@@ -76,12 +84,14 @@ def test_conditioned_training_follows_the_thesis(conditioned):
     outputs = conditioned(**inputs, labels=labels)
     conditioned.train()
     loss = conditioned(**inputs, labels=labels).loss
-    total, tokens, smoothing = 0.0, 0, conditioned.config.label_smoothing
+    total, tokens, smoothing, space = 0.0, 0, conditioned.config.label_smoothing, conditioned.config.lm_space
+    # in log space all accepted tokens are raised, and the percentile of training is another
+    judged = {"log": {"judged": VOCAB_SIZE, "share": 0.8}, "probability": {"judged": 10, "share": 0.8}}[space]
     for row in range(len(labels)):
         wanted = labels[row][labels[row] != -100].tolist()
         for position, label in enumerate(wanted):
             log_p = outputs.logits[row, position].log_softmax(-1)
-            log_p = condition(log_p, [1, *wanted[:position]], conditioned.masked_lm, accepted=3.0)
+            log_p = condition(space, log_p, [1, *wanted[:position]], conditioned.masked_lm, accepted=3.0, **judged)
             total = total - (1 - smoothing) * log_p[label] - smoothing * log_p.mean()
             tokens += 1
     torch.testing.assert_close(loss, total / tokens)

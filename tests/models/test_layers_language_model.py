@@ -18,7 +18,12 @@ from transformers import (
 
 from hf_summ.models import layers_language_model
 from hf_summ.models.generation_language_model import LanguageModelLogitsProcessor
-from hf_summ.models.layers_language_model import above_percentile, condition_in_training, draft_predictions
+from hf_summ.models.layers_language_model import (
+    LM_SPACES,
+    above_percentile,
+    condition_in_training,
+    draft_predictions,
+)
 
 VOCABULARY, POSITIONS = 40, 12
 PAD, CLS, SEP, MASK = 0, 1, 2, 3
@@ -61,20 +66,31 @@ def naive_scores(masked_lm, draft):
         return masked_lm(torch.tensor([inputs])).logits[0, -1].tolist()
 
 
-def naive_conditioning(log_probs, accepts, top_tokens, rejected, accepted):
+def naive_conditioning(space, log_probs, accepts, top_tokens, rejected, accepted, ends=()):
     """(V,) log-probabilities, token -> whether the LM accepts it."""
+    likeliest = sorted(range(len(log_probs)), key=lambda token: -log_probs[token].item())[:top_tokens]
+    if space == "log":
+        mean = sum(log_probs) / len(log_probs)
+        kept = {token for token in likeliest if accepts(token)}
+        factors = [accepted if token in kept else 1.0 if token in ends else rejected for token in range(len(log_probs))]
+        return torch.stack([mean + factor * (p - mean) for factor, p in zip(factors, log_probs, strict=True)])
     probabilities = list(log_probs.exp())
-    likeliest = sorted(range(len(probabilities)), key=lambda token: -log_probs[token].item())[:top_tokens]
     for token in likeliest:
         probabilities[token] = probabilities[token] * (accepted if accepts(token) else rejected)
     total = sum(probabilities)
     return torch.stack([probability / total for probability in probabilities]).log()
 
 
-def naive_step(masked_lm, draft, log_probs, top_tokens, percentile, rejected, accepted):
+def naive_step(space, masked_lm, draft, log_probs, top_tokens, percentile, rejected, accepted, ends=()):
     scores = naive_scores(masked_lm, draft)
     return naive_conditioning(
-        log_probs, lambda token: naive_is_accepted(scores, token, percentile), top_tokens, rejected, accepted
+        space,
+        log_probs,
+        lambda token: naive_is_accepted(scores, token, percentile),
+        top_tokens,
+        rejected,
+        accepted,
+        ends,
     )
 
 
@@ -134,30 +150,47 @@ def test_positions_that_start_behind_padding_are_counted():
 
 @pytest.mark.parametrize(("top_tokens", "percentile"), [(1, 90), (5, 50), (20, 80), (VOCABULARY + 9, 30)])
 @pytest.mark.parametrize(("rejected", "accepted"), [(0.7, 1.0), (1.0, 1.5), (0.3, 2.0)])
-def test_processor_does_what_the_thesis_says(masked_lm, top_tokens, percentile, rejected, accepted):
-    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, top_tokens, percentile, rejected, accepted)
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_processor_does_what_the_thesis_says(masked_lm, space, top_tokens, percentile, rejected, accepted):
+    settings = (top_tokens, percentile, rejected, accepted)
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, *settings, space, [SEP])
     tokens, logits = drafts(6, 5), 2 * torch.randn(6, VOCABULARY).double()
     log_probs = logits.log_softmax(-1)
-    conditioned = processor(tokens, logits)
+    conditioned = processor(tokens, log_probs)
     for row in range(6):
-        settings = (top_tokens, percentile, rejected, accepted)
-        expected = naive_step(masked_lm, tokens[row].tolist(), log_probs[row], *settings)
+        expected = naive_step(space, masked_lm, tokens[row].tolist(), log_probs[row], *settings, [SEP])
         torch.testing.assert_close(conditioned[row], expected)
-    torch.testing.assert_close(processor(tokens, log_probs), conditioned)
-    torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(6).double())
+    from_logits = processor(tokens, logits)
+    torch.testing.assert_close(from_logits.log_softmax(-1), conditioned.log_softmax(-1))
+    if space == "probability":
+        torch.testing.assert_close(from_logits, conditioned)
+        torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(6).double())
     # many tokens judged, some of them accepted and some not: it must make a difference
     if top_tokens >= 5:
         assert (conditioned - log_probs).abs().amax() > 0.01
 
 
-def test_factors_of_one_change_nothing(masked_lm):
-    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 90)
+def test_log_space_lowers_all_but_the_accepted_and_the_end(masked_lm):
+    tokens, log_probs = drafts(1, 5), 2 * torch.randn(1, VOCABULARY).double().log_softmax(-1)
+    lowered = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 50, 0.5, end_token_ids=[SEP])(tokens, log_probs)
+    scores = naive_scores(masked_lm, tokens[0].tolist())
+    likeliest = log_probs[0].topk(10).indices.tolist()
+    kept = {SEP} | {token for token in likeliest if naive_is_accepted(scores, token, 50)}
+    assert 1 < len(kept) < 11
+    unchanged = (lowered - log_probs)[0].abs() < 1e-12
+    assert set(unchanged.nonzero()[:, 0].tolist()) == kept
+
+
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_factors_of_one_change_nothing(masked_lm, space):
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 90, space=space)
     log_probs = torch.randn(4, VOCABULARY).double().log_softmax(-1)
     torch.testing.assert_close(processor(drafts(4, 3), log_probs), log_probs, rtol=1e-12, atol=1e-12)
 
 
-def test_forbidden_tokens_stay_forbidden(masked_lm):
-    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 50, rejected_factor=0.5, accepted_factor=2.0)
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_forbidden_tokens_stay_forbidden(masked_lm, space):
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, 10, 50, 0.5, 2.0, space)
     logits = torch.randn(3, VOCABULARY).double()
     logits[0, ::2] = -torch.inf
     # fewer tokens are possible than are judged
@@ -166,19 +199,27 @@ def test_forbidden_tokens_stay_forbidden(masked_lm):
     conditioned = processor(drafts(3, 4), logits)
     assert torch.equal(conditioned.isneginf(), logits.isneginf())
     assert not conditioned.isnan().any()
-    torch.testing.assert_close(conditioned[:2].exp().sum(-1), torch.ones(2).double())
+    if space == "probability":
+        torch.testing.assert_close(conditioned[:2].exp().sum(-1), torch.ones(2).double())
+    else:
+        # what cannot come does not move the mean
+        possible = logits[0, 1::2]
+        lowest, mean = possible.argmin(), possible.mean()
+        torch.testing.assert_close(conditioned[0, 1::2][lowest], mean + 0.5 * (possible[lowest] - mean))
 
 
-def test_batches_are_bounded(masked_lm, monkeypatch):
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_batches_are_bounded(masked_lm, monkeypatch, space):
     settings = {"top_tokens": 8, "percentile": 60}
+    training = {**IDS, **settings, "factor": 2.0, "space": space}
     tokens, log_probs = drafts(4, 6), torch.randn(4, 6, VOCABULARY).double().log_softmax(-1)
-    together = condition_in_training(log_probs, tokens, masked_lm, **IDS, **settings, factor=2.0)
+    together = condition_in_training(log_probs, tokens, masked_lm, **training)
     shapes = []
     masked_lm.register_forward_pre_hook(
         lambda module, args, kwargs: shapes.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     monkeypatch.setattr(layers_language_model, "_TOKENS_AT_ONCE", 21)
-    split = condition_in_training(log_probs, tokens, masked_lm, **IDS, **settings, factor=2.0)
+    split = condition_in_training(log_probs, tokens, masked_lm, **training)
     torch.testing.assert_close(split, together)
     assert sum(rows for rows, _ in shapes) == tokens.numel()
     assert all(rows * length <= 21 for rows, length in shapes)
@@ -187,7 +228,8 @@ def test_batches_are_bounded(masked_lm, monkeypatch):
     assert shapes[-4:] == [(1, 7)] * 4
 
 
-def test_training_raises_what_the_lm_accepts(masked_lm):
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_training_raises_what_the_lm_accepts(masked_lm, space):
     rows, length, top_tokens, percentile, factor = 3, POSITIONS + 2, 12, 60, 1.7
     tokens = drafts(rows, length)
     # a target that is shorter
@@ -195,18 +237,20 @@ def test_training_raises_what_the_lm_accepts(masked_lm):
     logits = 2 * torch.randn(rows, length, VOCABULARY).double()
     weights = torch.randn_like(logits)
     ours, naive = logits.clone().requires_grad_(), logits.clone().requires_grad_()
-    conditioned = condition_in_training(
-        ours.log_softmax(-1), tokens, masked_lm, **IDS, top_tokens=top_tokens, percentile=percentile, factor=factor
-    )
+    settings = {"top_tokens": top_tokens, "percentile": percentile, "factor": factor, "space": space}
+    conditioned = condition_in_training(ours.log_softmax(-1), tokens, masked_lm, **IDS, **settings)
     log_probs = naive.log_softmax(-1)
     expected = log_probs.clone()
     for row in range(rows):
         for place in range(5 if row == 1 else length):
             draft = tokens[row, : place + 1].tolist()
-            settings = (top_tokens, percentile, 1.0, factor)
-            expected[row, place] = naive_step(masked_lm, draft, log_probs[row, place], *settings)
+            # in log space all accepted tokens are raised, not only the likeliest
+            judged = VOCABULARY if space == "log" else top_tokens
+            step = (draft, log_probs[row, place], judged, percentile, 1.0, factor)
+            expected[row, place] = naive_step(space, masked_lm, *step)
     torch.testing.assert_close(conditioned, expected)
-    torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(rows, length).double())
+    if space == "probability":
+        torch.testing.assert_close(conditioned.exp().sum(-1), torch.ones(rows, length).double())
     assert (conditioned - log_probs).abs().amax() > 0.1
     # tokens of padding predict nothing
     torch.testing.assert_close(conditioned[1, 5:], log_probs[1, 5:])
@@ -216,9 +260,10 @@ def test_training_raises_what_the_lm_accepts(masked_lm):
     assert all(parameter.grad is None for parameter in masked_lm.parameters())
 
 
-def test_training_takes_logits_too_and_a_factor_of_one(masked_lm):
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_training_takes_logits_too_and_a_factor_of_one(masked_lm, space):
     logits, tokens = torch.randn(2, 4, VOCABULARY).double(), drafts(2, 4)
-    settings = {"masked_lm": masked_lm, **IDS, "top_tokens": 9, "percentile": 70}
+    settings = {"masked_lm": masked_lm, **IDS, "top_tokens": 9, "percentile": 70, "space": space}
     raised = condition_in_training(logits, tokens, **settings, factor=3.0)
     torch.testing.assert_close(raised, condition_in_training(logits.log_softmax(-1), tokens, **settings, factor=3.0))
     torch.testing.assert_close(condition_in_training(logits, tokens, **settings, factor=1.0), logits.log_softmax(-1))
@@ -226,19 +271,19 @@ def test_training_takes_logits_too_and_a_factor_of_one(masked_lm):
 
 def test_decoder_that_starts_with_padding_is_conditioned(masked_lm):
     log_probs, tokens = torch.randn(1, 1, VOCABULARY).double().log_softmax(-1), torch.tensor([[PAD]])
-    settings = (VOCABULARY, 50)
-    conditioned = condition_in_training(log_probs, tokens, masked_lm, MASK, PAD, *settings, factor=2.0)
+    conditioned = condition_in_training(log_probs, tokens, masked_lm, MASK, PAD, VOCABULARY, 50, 2.0, "probability")
     # the LM reads a place of padding in front of [MASK], and does not attend to it
     inputs = torch.tensor([[PAD, MASK]])
     with torch.no_grad():
         scores = masked_lm(inputs, attention_mask=torch.tensor([[0, 1]])).logits[0, -1].tolist()
     expected = naive_conditioning(
-        log_probs[0, 0], lambda token: naive_is_accepted(scores, token, 50), VOCABULARY, 1.0, 2.0
+        "probability", log_probs[0, 0], lambda token: naive_is_accepted(scores, token, 50), VOCABULARY, 1.0, 2.0
     )
     torch.testing.assert_close(conditioned[0, 0], expected)
 
 
-def test_beams_are_scored_by_the_conditioned_distribution(masked_lm):
+@pytest.mark.parametrize("space", LM_SPACES)
+def test_beams_are_scored_by_the_conditioned_distribution(masked_lm, space):
     config = BartConfig(
         vocab_size=VOCABULARY,
         d_model=16,
@@ -258,7 +303,8 @@ def test_beams_are_scored_by_the_conditioned_distribution(masked_lm):
     model = BartForConditionalGeneration(config).double().eval()
     source = ordinary_tokens(2, 7)
     settings = {"top_tokens": 20, "percentile": 70, "rejected_factor": 0.2, "accepted_factor": 1.5}
-    processors = LogitsProcessorList([LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings)])
+    processor = LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings, space=space, end_token_ids=[SEP])
+    processors = LogitsProcessorList([processor])
     decoding = {"num_beams": 4, "num_return_sequences": 4, "max_new_tokens": 6, "return_dict_in_generate": True}
     output = model.generate(source, logits_processor=processors, output_scores=True, **decoding)
     for row, sequence in enumerate(output.sequences):
@@ -269,7 +315,8 @@ def test_beams_are_scored_by_the_conditioned_distribution(masked_lm):
         total = 0.0
         for place, token in enumerate(written):
             draft = sequence[: place + 1].tolist()
-            conditioned = naive_step(masked_lm, draft, logits[place].log_softmax(-1), *settings.values())
+            log_probs = logits[place].log_softmax(-1)
+            conditioned = naive_step(space, masked_lm, draft, log_probs, *settings.values(), [SEP])
             total += conditioned[token]
         torch.testing.assert_close(output.sequences_scores[row].double(), total / len(written), rtol=1e-5, atol=1e-5)
     assert not torch.equal(output.sequences, model.generate(source, **decoding).sequences)

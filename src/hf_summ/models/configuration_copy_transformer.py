@@ -8,6 +8,7 @@ from transformers.utils import logging
 
 from .configuration_base import SummarizationConfig
 from .layers_bert import HIDDEN_STATES
+from .layers_language_model import LM_SPACES
 from .layers_transformer import NORMS
 from .pretrained_parts import read_config
 
@@ -19,7 +20,14 @@ _ENCODERS = ("transformer", "bert", "bert_transformer")
 _DECODER_EMBEDDINGS = ("trained", "bert")
 _REDUCTIONS = ("linear", "relu")
 # the values of models that were saved before these were keys
-_BEFORE_THEY_WERE_KEYS = {"norm": "post", "copy_attention": "separate", "activation_dropout": 0.0}
+_BEFORE_THEY_WERE_KEYS = {
+    "norm": "post",
+    "copy_attention": "separate",
+    "activation_dropout": 0.0,
+    "lm_space": "probability",
+    "lm_percentile": 95,
+    "lm_top_tokens": 50,
+}
 # the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
 _PADDING_ROWS = 127
 
@@ -60,10 +68,15 @@ class CopyTransformerConfig(SummarizationConfig):
             one window to the next (section 4.2.4).
         masked_lm_name, masked_lm_config: the same for the masked language model of the generator conditioning
             (section 4.2.7), which requires `copy=False`.
-        lm_training_factor: factor applied in training to the probabilities of the tokens that the language model
-            accepts; 1 disables it.
-        lm_percentile: percentile of the language model's distribution above which a token is accepted.
-        lm_top_tokens: number of the generator's most likely tokens that are judged.
+        lm_space: what the factors of generator conditioning multiply: `log`, the distance of a log-probability from
+            the mean of all, without normalizing again, as in the author's program; or `probability`, a probability,
+            then normalized, as the text can be read.
+        lm_training_factor: factor applied in training to the tokens that the language model accepts; 1 disables it.
+        lm_training_percentile: percentile of the language model's distribution above which a token is accepted in
+            training.
+        lm_percentile: the same while decoding.
+        lm_top_tokens: number of the generator's most likely tokens that are judged while decoding and, in the space
+            `probability`, in training.
         mask_token_id: id of the masked language model's mask token.
         norm: `pre` normalizes what a sub-layer reads, with a LayerNorm on top of each stack, as in the author's
             program; `post` normalizes the sum of a sub-layer's input and output.
@@ -112,9 +125,11 @@ class CopyTransformerConfig(SummarizationConfig):
     bert_window_stride: int = 256
     masked_lm_name: str | None = None
     masked_lm_config: dict | PreTrainedConfig | None = None
+    lm_space: str = "log"
     lm_training_factor: float | int = 1.0
-    lm_percentile: float | int = 95
-    lm_top_tokens: int = 50
+    lm_training_percentile: float | int = 80
+    lm_percentile: float | int = 90
+    lm_top_tokens: int = 10
     mask_token_id: int | None = 103
     norm: str = "pre"
     dropout: float | int = 0.2
@@ -142,7 +157,10 @@ class CopyTransformerConfig(SummarizationConfig):
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
         """transformers' `from_dict`; keys that an older config.json lacks get the values that models had then."""
-        return super().from_dict({**_BEFORE_THEY_WERE_KEYS, **config_dict}, **kwargs)
+        config_dict = {**_BEFORE_THEY_WERE_KEYS, **config_dict}
+        # one percentile held in training and while decoding
+        config_dict.setdefault("lm_training_percentile", config_dict["lm_percentile"])
+        return super().from_dict(config_dict, **kwargs)
 
     @property
     def uses_bert(self) -> bool:
@@ -206,6 +224,7 @@ class CopyTransformerConfig(SummarizationConfig):
                 "bert_reduction": _REDUCTIONS,
                 "decoder_embedding": _DECODER_EMBEDDINGS,
                 "norm": NORMS,
+                "lm_space": LM_SPACES,
             }
         )
         self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
@@ -283,8 +302,9 @@ class CopyTransformerConfig(SummarizationConfig):
         """Require generator conditioning to be in range and to have an output that does not copy."""
         if self.lm_training_factor < 1:
             raise ValueError(f"`lm_training_factor` is {self.lm_training_factor}, but must be at least 1")
-        if not 0 <= self.lm_percentile < 100:
-            raise ValueError(f"`lm_percentile` is {self.lm_percentile}, but must be from 0 to below 100")
+        for key in ("lm_training_percentile", "lm_percentile"):
+            if not 0 <= getattr(self, key) < 100:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be from 0 to below 100")
         if self.lm_top_tokens < 1:
             raise ValueError(f"`lm_top_tokens` is {self.lm_top_tokens}, but must be at least 1")
         if self.masked_lm_name is None and self.masked_lm_config is None:

@@ -1,18 +1,26 @@
 """Generator conditioning while decoding (Aksenov 2020, section 4.2.7)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .layers_language_model import accepted_tokens, multiply_probabilities
+from .layers_language_model import accepted_tokens, multiply_probabilities, scale_from_mean
 
 
 class LanguageModelLogitsProcessor(LogitsProcessor):
-    """Scales the probabilities of the generator's most likely tokens by a masked LM's judgment, and renormalizes.
+    """Scales the scores of tokens by a masked LM's judgment of the generator's most likely ones.
 
-    The LM reads `[draft so far, MASK]`. A token is rejected if it is not above the percentile of the LM's distribution.
-    Scores may be logits or log-probabilities; the result is log-probabilities. Forbidden tokens stay forbidden, and
-    their probability goes to the others, so this must come before processors that forbid tokens.
+    The LM reads `[draft so far, MASK]`. A token is accepted if it is above the percentile of the LM's distribution.
+
+    In the space `log`, the author's program, a factor multiplies the distance of a token's log-probability from the
+    mean of all: the accepted factor for those of the most likely tokens that are accepted, the rejected factor for all
+    others but the ends. Nothing is normalized. In the space `probability` factors multiply the probabilities of the
+    most likely tokens alone, and the result is normalized: log-probabilities.
+
+    Scores may be logits or log-probabilities. Forbidden tokens stay forbidden, and in the space `probability` their
+    probability goes to the others, so this must come before processors that forbid tokens.
 
     Args:
         masked_lm: a masked language model over the generator's vocabulary.
@@ -21,6 +29,8 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         percentile: percentile above which a token is accepted.
         rejected_factor: factor for rejected tokens, α in Aksenov 2020.
         accepted_factor: factor for accepted tokens, as in the training-time variant.
+        space: one of `LM_SPACES`.
+        end_token_ids: ids of tokens that end a summary, which the space `log` does not lower.
 
     Raises:
         ValueError: a setting is out of range; the message names it as in the generation config.
@@ -35,6 +45,8 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         percentile: float,
         rejected_factor: float = 1.0,
         accepted_factor: float = 1.0,
+        space: str = "log",
+        end_token_ids: Sequence[int] = (),
     ):
         if top_tokens < 1:
             raise ValueError(f"`lm_top_tokens` is {top_tokens}, but must be at least 1")
@@ -51,6 +63,8 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         self.percentile = percentile
         self.rejected_factor = rejected_factor
         self.accepted_factor = accepted_factor
+        self.space = space
+        self.end_token_ids = list(end_token_ids)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         candidates = scores.topk(min(self.top_tokens, scores.shape[-1])).indices
@@ -58,6 +72,11 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         accepted = accepted_tokens(
             self.masked_lm, input_ids, lengths, candidates, self.percentile, self.mask_token_id, self.pad_token_id
         )
+        if self.space == "log":
+            factors = torch.full_like(scores, self.rejected_factor)
+            factors[:, self.end_token_ids] = 1.0
+            raised = factors.gather(-1, candidates).masked_fill(accepted, self.accepted_factor)
+            return scale_from_mean(scores, factors.scatter(-1, candidates, raised))
         factors = scores.new_tensor([self.rejected_factor, self.accepted_factor])[accepted.long()]
         conditioned = multiply_probabilities(scores, candidates, factors)
         # a row in which everything is forbidden cannot be normalized

@@ -7,6 +7,9 @@ from torch import nn
 
 from .pretrained_parts import longest_input
 
+# what a factor multiplies: a log-probability's distance from the mean of all, or a probability
+LM_SPACES = ("log", "probability")
+
 # the most tokens and rows in a batch of drafts: the first bounds the model's states, the second the scores over its
 # vocabulary
 _TOKENS_AT_ONCE = 8192
@@ -57,6 +60,24 @@ def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: 
     """
     # a constant added to a whole row, such as the logits' own normalizer, cancels
     return scores.scatter_add(-1, tokens, factors.log()).log_softmax(-1)
+
+
+def scale_from_mean(scores: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    """Scores whose distances from their row's mean are multiplied: m + f (s - m). They are not normalized.
+
+    A constant added to a whole row comes out as it went in.
+
+    Args:
+        scores: (…, V), logits or log-probabilities; impossible tokens, at minus infinity, do not count in the mean.
+        factors: (…, V), above 0.
+
+    Returns:
+        (…, V).
+    """
+    is_impossible = scores.isneginf()
+    possible = (~is_impossible).sum(-1, keepdim=True).clamp(min=1)
+    mean = scores.masked_fill(is_impossible, 0.0).sum(-1, keepdim=True) / possible
+    return mean + factors * (scores - mean)
 
 
 def rows_at_once(length: int) -> int:
@@ -113,7 +134,7 @@ def accepted_tokens(
     Returns:
         (R, N), bool.
     """
-    accepted = torch.empty_like(candidates, dtype=torch.bool)
+    accepted = torch.empty(candidates.shape, dtype=torch.bool, device=candidates.device)
     size = rows_at_once(drafts.shape[1] + 1)
     for start in range(0, len(drafts), size):
         batch = slice(start, start + size)
@@ -131,37 +152,49 @@ def condition_in_training(
     top_tokens: int,
     percentile: float,
     factor: float,
+    space: str,
 ) -> torch.Tensor:
-    """Generator conditioning in training: tokens that the masked LM accepts become `factor` times as likely.
+    """Generator conditioning in training: tokens that the masked LM accepts are raised by `factor`.
 
-    At each target position the LM reads `[decoder inputs up to there, MASK]`, and those of the generator's `top_tokens`
-    most likely tokens that are above the LM's percentile are raised, before renormalizing. The choice of tokens is
-    treated as a constant: gradients flow only through `scores`. Positions whose decoder input is padding predict no
-    target and are normalized without consulting the LM.
+    At each target position the LM reads `[decoder inputs up to there, MASK]` and accepts tokens above its percentile.
+    In the space `log`, the author's program, the log-probability of every accepted token gets `factor` times as far
+    from the mean of all, and nothing is normalized again. In the space `probability`, those of the generator's
+    `top_tokens` most likely tokens that are accepted become `factor` times as likely, before renormalizing. The choice
+    of tokens is treated as a constant: gradients flow only through `scores`. Positions whose decoder input is padding
+    predict no target, and the LM is not consulted there.
 
     Args:
         scores: (R, T, V), logits or log-probabilities of the generator.
         decoder_input_ids: (R, T), starting with the decoder's start token.
+        top_tokens: N of the space `probability`.
+        space: one of `LM_SPACES`.
 
     Returns:
-        (R, T, V) log-probabilities.
+        (R, T, V) log-probabilities; in the space `log` their exponentials do not sum to 1.
     """
-    candidates = scores.detach().topk(min(top_tokens, scores.shape[-1])).indices
+    if space == "log":
+        candidates = torch.arange(scores.shape[-1], device=scores.device).expand(scores.shape)
+    else:
+        candidates = scores.detach().topk(min(top_tokens, scores.shape[-1])).indices
     is_asked = decoder_input_ids != pad_token_id
     is_asked[:, 0] = True
     # by position, so that batches hold drafts of similar length
     positions, rows = is_asked.T.nonzero(as_tuple=True)
-    accepted = torch.zeros_like(candidates, dtype=torch.bool)
+    # all tokens are the same at each place: a view, where indexing would copy them
+    judged = candidates[0, 0].expand(len(rows), -1) if space == "log" else candidates[rows, positions]
+    accepted = torch.zeros(candidates.shape, dtype=torch.bool, device=scores.device)
     accepted[rows, positions] = accepted_tokens(
         masked_lm,
         decoder_input_ids[rows],
         positions + 1,
-        candidates[rows, positions],
+        judged,
         percentile,
         mask_token_id,
         pad_token_id,
     )
     factors = torch.where(accepted, scores.new_tensor(factor), scores.new_tensor(1.0))
+    if space == "log":
+        return scale_from_mean(scores.log_softmax(-1), factors)
     return multiply_probabilities(scores, candidates, factors)
 
 

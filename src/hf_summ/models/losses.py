@@ -6,7 +6,11 @@ IGNORED_LABEL = -100
 
 
 def smoothed_cross_entropy(
-    logits: torch.Tensor, labels: torch.Tensor, smoothing: float, num_items_in_batch: torch.Tensor | int | None = None
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    smoothing: float,
+    num_items_in_batch: torch.Tensor | int | None = None,
+    normalize: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Label-smoothed cross-entropy: per token (1 - ε) NLL + ε · mean over the vocabulary of -log p.
 
@@ -18,6 +22,7 @@ def smoothed_cross_entropy(
         labels: (B, T), -100 where nothing is to be predicted.
         smoothing: ε, at least 0 and below 1.
         num_items_in_batch: the number to divide by.
+        normalize: whether the logits are normalized; if not, they are taken for log-probabilities as they are.
 
     Returns:
         The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
@@ -25,7 +30,7 @@ def smoothed_cross_entropy(
     """
     wanted = labels != IGNORED_LABEL
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_partition = logits.logsumexp(-1)
+    log_partition = logits.logsumexp(-1) if normalize else logits.new_zeros(())
     nll = log_partition - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
     tokens = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
     nll_sum = nll.masked_fill(~wanted, 0.0).sum() / tokens

@@ -181,11 +181,11 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
         """
         return self._loss(self.lm_head(outputs.last_hidden_state), labels, num_items_in_batch)
 
-    def _loss(self, logits, labels, num_items_in_batch) -> dict[str, Any]:
+    def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True) -> dict[str, Any]:
         """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
         if labels is None:
             return {"logits": logits}
-        loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch)
+        loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
 
 

@@ -284,9 +284,15 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             self.config.mask_token_id,
             self.config.pad_token_id,
             top_tokens=self.config.lm_top_tokens,
-            percentile=self.config.lm_percentile,
+            percentile=self.config.lm_training_percentile,
             factor=self.config.lm_training_factor,
+            space=self.config.lm_space,
         )
+
+    def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True):
+        # conditioned in log space, scores are trained as they are, as in the author's program
+        normalize = not (self._conditions_training() and self.config.lm_space == "log")
+        return super()._loss(logits, labels, num_items_in_batch, normalize)
 
     def check_generation_keys(self, generation_config) -> None:
         super().check_generation_keys(generation_config)
@@ -304,6 +310,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         rejected, accepted, percentile, top_tokens = (getattr(generation_config, key, None) for key in keys)
         if rejected in (None, 1) and accepted in (None, 1):
             return []
+        ends = generation_config.eos_token_id
         if self.masked_lm is None:
             raise ValueError(
                 "`lm_rejected_factor` and `lm_accepted_factor` need a masked language model: build the model with "
@@ -318,6 +325,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
                 percentile=self.config.lm_percentile if percentile is None else percentile,
                 rejected_factor=1.0 if rejected is None else rejected,
                 accepted_factor=1.0 if accepted is None else accepted,
+                space=self.config.lm_space,
+                end_token_ids=[] if ends is None else [ends] if isinstance(ends, int) else ends,
             )
         ]
 
