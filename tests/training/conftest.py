@@ -1,8 +1,19 @@
-"""Fixtures for the tests of training."""
+"""Fixtures and helpers for the tests of training."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import torch
+from transformers import BertConfig, BertForPreTraining
 
+from tests.conftest import word_piece_tokenizer
 from tests.training import tiny
+
+ROOT = Path(__file__).parents[2]
+CPU = {"ACCELERATE_USE_CPU": "1"}
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +22,35 @@ def processor_folder(tiny_tokenizer, tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("processor")
     tiny.processor(tiny_tokenizer).save_pretrained(folder)
     return str(folder)
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory) -> str:
+    """A tiny BERT with a vocabulary of its own, as one downloads it."""
+    folder = tmp_path_factory.mktemp("bert")
+    tokenizer = word_piece_tokenizer([row["document"] for row in tiny.rows(24)], 200)
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
+    BertForPreTraining(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def settings(tmp_path, processor_folder):
+    """Writes the YAML of a short run over a corpus of its own."""
+    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
+
+    def write(**changes):
+        defaults = {"cache_dir": str(tmp_path / "cache"), "tokenizer_name": processor_folder}
+        return tiny.write_settings(tmp_path, **defaults | files | changes)
+
+    return write
+
+
+def start(command: list[str], **environment: str) -> subprocess.Popen:
+    """Start Python in a process of its own."""
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path} | environment
+    pipe = subprocess.PIPE
+    return subprocess.Popen([sys.executable, *command], env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)

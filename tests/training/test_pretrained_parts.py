@@ -2,29 +2,16 @@
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertConfig, BertForPreTraining
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertForPreTraining
 
 from hf_summ import CopyTransformerProcessor
 from hf_summ.training.building import build
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
-from tests.conftest import word_piece_tokenizer
 from tests.training import tiny
 
 MODEL = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
 BERT = {"encoder_type": "bert_transformer", "decoder_embedding": "bert"}
-
-
-@pytest.fixture(scope="module")
-def bert_folder(tmp_path_factory) -> str:
-    """A tiny BERT with a vocabulary of its own, as one downloads it."""
-    folder = tmp_path_factory.mktemp("bert")
-    tokenizer = word_piece_tokenizer([row["document"] for row in tiny.rows(24)], 200)
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 16}
-    BertForPreTraining(BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

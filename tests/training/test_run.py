@@ -2,10 +2,8 @@
 
 import json
 import math
-import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,30 +19,10 @@ from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
 from tests.training import tiny
+from tests.training.conftest import CPU, start
 
-ROOT = Path(__file__).parents[2]
 TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
 PICKLES = {".bin", ".pt", ".pth", ".pkl"}
-CPU = {"ACCELERATE_USE_CPU": "1"}
-
-
-@pytest.fixture
-def settings(tmp_path, processor_folder):
-    """Writes the YAML of a short run over a corpus of its own."""
-    files = tiny.write_corpus(tmp_path, train=24, validation=5, test=7)
-
-    def write(**changes):
-        defaults = {"cache_dir": str(tmp_path / "cache"), "tokenizer_name": processor_folder}
-        return tiny.write_settings(tmp_path, **defaults | files | changes)
-
-    return write
-
-
-def start(command: list[str], **environment: str) -> subprocess.Popen:
-    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = os.environ | {"PYTHONPATH": path} | environment
-    pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, *command], env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
 
 
 def test_script_trains_evaluates_and_predicts(settings, tmp_path):
@@ -183,7 +161,8 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         "examples": (
             [path],
             ["--per_device_train_batch_size", "4"],
-            ["--per_device_train_batch_size", "2"],
+            # on a CPU each process keeps the whole model
+            ["--per_device_train_batch_size", "2", "--fsdp"],
         ),
     }
     commands = []
@@ -195,6 +174,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     assert sorted(re.findall(r"process \d of \d", output)) == ["process 0 of 2", "process 1 of 2"]
+    assert errors.count("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model") == 1
     keys = ("loss", "nll", "grad_norm", "learning_rate")
     for kind in kinds:
         alone, shared = (tiny.history(tmp_path / name, *keys) for name in (kind, f"{kind}2"))

@@ -35,7 +35,8 @@ def smoothed_cross_entropy(
     tokens = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
     nll_sum = nll.masked_fill(~wanted, 0.0).sum() / tokens
     if smoothing == 0.0:
-        return nll_sum, nll_sum.detach()
+        # a copy, as transformers scales the loss in place
+        return nll_sum, nll_sum.detach().clone()
     uniform_sum = (log_partition - logits.mean(-1)).masked_fill(~wanted, 0.0).sum() / tokens
     return (1.0 - smoothing) * nll_sum + smoothing * uniform_sum, nll_sum.detach()
 

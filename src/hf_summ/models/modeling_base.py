@@ -54,6 +54,24 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         return loaded
 
+    def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
+        """transformers' `save_pretrained`, also for a model that FSDP2 has sharded.
+
+        Args:
+            state_dict: the whole weights, as a training loop gathers them from shards.
+        """
+        if state_dict is not None:
+            # gathered, tied weights are copies that transformers does not recognize
+            tied = getattr(self, "all_tied_weights_keys", {})
+            state_dict = {name: value for name, value in state_dict.items() if name not in tied}
+        kind = type(self)
+        # FSDP2 derives a class from the model's, and transformers would save the code of that one
+        self.__class__ = next(base for base in kind.__mro__ if not base.__module__.startswith("torch."))
+        try:
+            return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
+        finally:
+            self.__class__ = kind
+
     def post_init(self):
         super().post_init()
         if self.can_generate():

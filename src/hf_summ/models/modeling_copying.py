@@ -311,7 +311,8 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
 
     def _can_skip_logits(self) -> bool:
-        # with an adapter on the output layer, its weight and bias are not all that it computes
+        # with an adapter on the output layer, its weight and bias are not all that it computes, and FSDP2, which makes
+        # a class of its own from it, gathers them when it is called
         return type(self.lm_head) is nn.Linear
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:

@@ -15,6 +15,7 @@ from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.training.overrides import MergeOverrides
+from hf_summ.training.parallelism import check_parallelism
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
 
@@ -230,6 +231,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     show_summaries: int = flag("reporting", "Number of summaries to print with their references at the end", default=0)
 
     def __post_init__(self):
+        check_parallelism(self)
         self.has_output_dir = self.output_dir is not None
         if not self.has_output_dir:
             # a run that only evaluates writes nothing

@@ -31,9 +31,12 @@ _SETTINGS = (
     "tokenizer_config.json",
 )
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
+# the folder of FSDP2's shards, and the file in it that is written last
+_SHARDS = "pytorch_model_fsdp_0"
+_SHARDS_END = ".metadata"
 # files of a training checkpoint other than model and processor
 _TRAINING_FILES = re.compile(
-    r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state)\.(pt|pth|bin|json)$"
+    r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state|pytorch_model_fsdp)\.(pt|pth|bin|json)$"
 )
 
 
@@ -52,7 +55,10 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
     folder = Path(folder)
     if not folder.is_dir():
         return "no such folder"
-    problem = weights_problem(folder)
+    if (folder / _SHARDS).is_dir():
+        problem = None if (folder / _SHARDS / _SHARDS_END).exists() else f"its {_SHARDS} is incomplete"
+    else:
+        problem = weights_problem(folder)
     if problem is not None:
         return problem
     try:
@@ -110,7 +116,9 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
 
 
 def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
-    """Raise a ValueError if the weights in `folder` have other shapes than the model's."""
+    """Raise a ValueError if the weights in `folder` have other shapes than the model's; shards are not looked into."""
+    if (Path(folder) / _SHARDS).is_dir():
+        return
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
     for file in _weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
@@ -187,6 +195,8 @@ def _weight_files(folder: Path) -> list[Path]:
     for name in _WEIGHTS:
         if (folder / name).exists():
             return [folder / name]
+    if (folder / _SHARDS).is_dir():
+        raise ValueError("its weights are in shards, which training alone reads")
     raise ValueError(f"it has no {_WEIGHTS[0]}")
 
 

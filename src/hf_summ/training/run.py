@@ -22,6 +22,7 @@ from hf_summ.training.arguments import RunArguments, SummarizationTrainingArgume
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
+from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import prepare
 from hf_summ.training.scores import Scorer
@@ -219,7 +220,7 @@ def _scorer(arguments: RunArguments) -> Scorer | None:
 
 def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], parts: Parts) -> SummarizationTrainer:
     training, scorer = arguments.training, parts.scorer
-    return SummarizationTrainer(
+    trainer = SummarizationTrainer(
         parts.model,
         training,
         train_dataset=prepared.get("train"),
@@ -228,6 +229,9 @@ def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], par
         processing_class=parts.processor,
         compute_metrics=scorer and functools.partial(score, processor=parts.processor, scorer=scorer),
     )
+    if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
+        logger.warning("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model")
+    return trainer
 
 
 def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:

@@ -19,6 +19,7 @@ from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStop
 from hf_summ.training.cards import correct_card
 from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
+from hf_summ.training.parallelism import name_shared_modules_once
 
 
 class TokenLoss:
@@ -54,6 +55,11 @@ class SummarizationTrainer(RowwiseTrainer):
         self.add_callback(self._finite_loss)
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
+        if self.is_fsdp_enabled:
+            name_shared_modules_once(self.model)
+            # weights are gathered once a step: BERT on windows, and generating, call layers more often in one process
+            # than in another, and processes that gather different layers would wait for each other for ever
+            self.accelerator.state.fsdp_plugin.reshard_after_forward = False
 
     # optimizer and schedule
 
@@ -190,6 +196,12 @@ class SummarizationTrainer(RowwiseTrainer):
         super()._run_epoch(*args, **kwargs)
 
     # what is saved
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model: whole, also where the checkpoints of the run hold shards."""
+        if self.is_fsdp_enabled and not _internal_call:
+            self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+        super().save_model(output_dir, _internal_call)
 
     def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
         """Save transformers' files, with training_args.json in place of its pickle, which nothing reads.

@@ -1,0 +1,132 @@
+"""A run over several processes: what each way computes and saves, and what is refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSeq2SeqLM
+
+from hf_summ.models.modeling_gdlf import GdlfForConditionalGeneration
+from hf_summ.training.checkpoints import average_checkpoints, checkpoint_problem
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import main
+from tests.training import tiny
+from tests.training.conftest import CPU, start
+
+SHARDS = '{"state_dict_type": "SHARDED_STATE_DICT"}'
+KEYS = ("loss", "nll", "grad_norm", "learning_rate")
+SCORES = ("eval_loss", "eval_nll", "eval_rouge1", "eval_gen_len")
+
+
+def launch(commands: list[list[str]]) -> str:
+    """Run the commands one after the other in two processes that shard their models; returns the output."""
+    script = str(Path(__file__).with_name("sharded_processes.py"))
+    accelerate = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
+    process = start([*accelerate, script, json.dumps(commands)], **CPU)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return output
+
+
+def test_shards_give_the_losses_of_one_process(settings, tmp_path):
+    saving = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3}
+    path = settings(do_eval=True, do_predict=True, max_steps=6, **saving)
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
+    full, sharded, again = ([path, "--fsdp", "--output_dir", str(tmp_path / name)] for name in ("full", "shards", "x"))
+    sharded += ["--fsdp_config", SHARDS]
+    resumed = [
+        [*again[:3], str(tmp_path / f"{name}2"), "--resume_from_checkpoint", str(tmp_path / name / "checkpoint-3")]
+        for name in ("full", "shards")
+    ]
+    resumed[1] += ["--fsdp_config", SHARDS]
+    output = launch([full, sharded, *resumed])
+    # the embedding is one of the weights that were found in shards
+    assert re.findall(r"shards of (\S+)", output).count("model.shared.weight") == 8
+
+    expected = tiny.history(tmp_path / "alone", *KEYS)
+    scores = tiny.history(tmp_path / "alone", *SCORES)
+    weights = load_file(tmp_path / "alone" / "model.safetensors")
+    assert (len(expected), len(scores)) == (6, 2)
+    files = {file.name for file in (tmp_path / "alone").glob("*.py")}
+    for name in ("full", "shards", "full2", "shards2"):
+        folder = tmp_path / name
+        assert tiny.history(folder, *KEYS) == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+        assert tiny.history(folder, *SCORES) == [pytest.approx(entry, rel=1e-4) for entry in scores], name
+        assert json.loads((folder / "predict_results.json").read_text())["predict_samples"] == 7
+        # one whole model, with its own code
+        saved, first = (load_file(path / "model.safetensors") for path in (folder, tmp_path / "full"))
+        assert saved.keys() == weights.keys()
+        assert all(torch.equal(value, first[key]) for key, value in saved.items())
+        assert {file.name for file in folder.glob("*.py")} == files
+        assert type(AutoModelForSeq2SeqLM.from_pretrained(folder)) is GdlfForConditionalGeneration
+
+    checkpoint = tmp_path / "shards" / "checkpoint-3"
+    assert checkpoint_problem(checkpoint) is None
+    with pytest.raises(ValueError, match="its weights are in shards, which training alone reads"):
+        average_checkpoints(checkpoint.parent, tmp_path / "mean", last=2)
+    (checkpoint / "pytorch_model_fsdp_0" / ".metadata").unlink()
+    assert checkpoint_problem(checkpoint) == "its pytorch_model_fsdp_0 is incomplete"
+    average_checkpoints(tmp_path / "full", tmp_path / "mean", last=2)
+    assert not [file.name for file in (tmp_path / "mean").iterdir() if file.suffix in (".bin", ".pt", ".pth")]
+
+
+def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
+    bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": bert_folder}
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+    no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    overrides = {**bert, **sizes, **no_dropout, "bert_window_size": 16, "bert_window_stride": 8}
+    path = settings(
+        model_type="copy_transformer",
+        tokenizer_name=bert_folder,
+        config_overrides=overrides,
+        max_source_length=48,
+        max_target_length=16,
+        do_eval=True,
+        max_steps=2,
+    )
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
+    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "full")]])
+    expected, found = (tiny.history(tmp_path / name, *KEYS) for name in ("alone", "full"))
+    assert found == [pytest.approx(entry, rel=1e-4) for entry in expected]
+    scores = [tiny.history(tmp_path / name, *SCORES) for name in ("alone", "full")]
+    assert scores[1] == [pytest.approx(entry, rel=1e-4) for entry in scores[0]]
+    alone, full = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "full"))
+    frozen = [name for name in alone if ".bert.bert." in name]
+    assert frozen
+    assert alone.keys() == full.keys()
+    assert all(torch.equal(alone[name], full[name]) for name in frozen)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--deepspeed", "zero3.json"], r"DeepSpeed is not supported: train with DDP \(`accelerate launch`\) or FSDP2"),
+        (["--fsdp", "--fsdp_config", '{"version": 1}'], "FSDP version 1 is not supported: use version 2"),
+        (["--fsdp", "--fsdp_config", "fsdp.json"], "FSDP version 1 is not supported"),
+    ],
+)
+def test_other_ways_are_refused_as_flags(settings, tmp_path, monkeypatch, flags, message):
+    monkeypatch.chdir(tmp_path)
+    Path("fsdp.json").write_text('{"fsdp_version": 1}', encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        parse_arguments([settings(), *flags])
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed is not supported"),
+        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP version 1 is not supported"),
+        ({"PARALLELISM_CONFIG_TP_SIZE": "2"}, r"tensor parallelism \(tp_size above 1\) is not supported: train with"),
+        ({"PARALLELISM_CONFIG_CP_SIZE": "2"}, r"context parallelism \(cp_size above 1\) is not supported"),
+        ({"PARALLELISM_CONFIG_SP_SIZE": "2"}, r"sequence parallelism \(sp_size above 1\) is not supported"),
+    ],
+)
+def test_other_ways_are_refused_when_the_launcher_asks(settings, monkeypatch, variables, message):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=message):
+        parse_arguments([settings()])
