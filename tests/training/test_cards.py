@@ -18,8 +18,8 @@ from transformers import pipeline
 
 from hf_summ.training.card_results import Results
 from hf_summ.training.cards import SERVICE
-from hf_summ.training.run import main
-from tests.hub import LocalHub
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import main, run, set_up
 from tests.training import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,7 @@ Perplexity is per token of the references, so it depends on the vocabulary\.
 - training_steps: 120
 - label_smoothing_factor: 0\.05
 
-The command:
+The trainer's other settings are in `training_args\.json`\. The command:
 
 ```
 hf-summ train @/settings\.yaml \\
@@ -308,39 +308,59 @@ def test_best_weights_are_named(settings, tmp_path):
     }
 
 
-def test_hub_gets_scores_of_a_hub_data_set(settings, trained, tmp_path):
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    tiny.write_corpus(corpus, train=24, validation=5, test=7)
-    files = dict.fromkeys(("train_file", "validation_file", "test_file", "config_overrides", "model_type"))
-    path = settings(**files, dataset_name="org/news", model_name_or_path="org/base", do_predict=True, lead_sentences=1)
-    flags = ["--push_to_hub", "--hub_model_id", "tester/bridges", "--license", "cc-by-4.0"]
-    program = f"from hf_summ.training.run import main\nmain({[path, *flags]!r})"
-    with LocalHub() as hub:
-        hub.publish("org/news", corpus, kind="dataset")
-        hub.publish("org/base", trained)
-        printed(program, **hub.environment(tmp_path / "home"))
-        pushed = hub.files("tester/bridges")
-        assert not hub.unknown_requests
+@pytest.fixture
+def dataset_folder(tmp_path) -> Path:
+    """A data set as it is on the Hub."""
+    folder = tmp_path / "news"
+    folder.mkdir()
+    tiny.write_corpus(folder, train=24, validation=5, test=7)
+    return folder
+
+
+NO_FILES = dict.fromkeys(("train_file", "validation_file", "test_file"))
+
+
+def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tmp_path, local_hub):
+    started = {"model_name_or_path": "org/base", "model_type": None, "config_overrides": None}
+    path = settings(**NO_FILES, **started, dataset_name="org/news", do_predict=True, lead_sentences=1)
+    whole = [path, "--push_to_hub", "--hub_model_id", "tester/bridges", "--license", "cc-by-4.0"]
+    part = [path, "--max_predict_samples", "3", "--output_dir", str(tmp_path / "part")]
+    local_hub.publish("org/news", dataset_folder, kind="dataset")
+    local_hub.publish("org/base", trained)
+    program = f"from hf_summ.training.run import main\nfor argv in {[whole, part]!r}:\n    main(argv)"
+    printed(program, **local_hub.environment(tmp_path / "home"))
+    pushed = local_hub.files("tester/bridges")
     card = pushed["README.md"].decode()
     data = ModelCard(card).data
     assert (data.datasets, data.base_model, data.license) == (["org/news"], ["org/base"], "cc-by-4.0")
     assert {(entry.dataset_type, entry.dataset_split) for entry in data.eval_results} == {("org/news", "test")}
-    assert (
-        "a fine-tuned version of [org/base](https://huggingface.co/org/base), trained on the data set [org/news]"
-        in card
-    )
+    base, news = "[org/base](https://huggingface.co/org/base)", "[org/news](https://huggingface.co/datasets/org/news)"
+    assert f"This model is a fine-tuned version of {base}, trained on the data set {news}." in card
     assert 'model="tester/bridges")' in card
-    assert "# bridges\n" in card
-    names = [f"org_news_{name}.yaml" for name in ("rouge1", "rouge2", "rougeL", "rougeLsum", "perplexity")]
-    assert sorted(name for name in pushed if "eval_results/" in name) == sorted(
-        f".eval_results/{name}" for name in names
-    )
+    assert "\n# bridges\n" in card
+    names = {f".eval_results/org_news_{name}.yaml" for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+    assert {name for name in pushed if ".eval_results" in name} == names
     metrics = json.loads(pushed["predict_results.json"])
     (entry,) = parse_eval_result_entries(yaml.safe_load(pushed[".eval_results/org_news_rouge2.yaml"]))
     assert (entry.dataset_id, entry.task_id, entry.value) == ("org/news", "default", metrics["predict_rouge2"])
     low, high = (f"{metrics[f'predict_rouge2_{end}']:.2f}" for end in ("low", "high"))
     assert entry.notes == f"ROUGE-2, 7 documents of test, F in points, rouge_score, 95% interval {low} to {high}"
+    # the scores of a part of the documents do not stand beside others' scores of all
+    assert "### Test: the first 3 documents" in card_of(tmp_path / "part")
+    assert not (tmp_path / "part" / ".eval_results").exists()
+
+
+def test_data_set_in_a_folder_is_not_one_of_the_hub(settings, dataset_folder, tmp_path):
+    arguments = parse_arguments([settings(**NO_FILES, dataset_name=str(dataset_folder), do_predict=True)])
+    run(arguments, set_up(arguments))
+    card = card_of(tmp_path / "out")
+    assert "This model was trained from scratch on the data set `news`." in card
+    assert "The data set was a folder and is not on the Hub under this name." in card
+    assert "The command:" not in card
+    data = ModelCard(card).data
+    assert data.datasets is None
+    assert {(entry.dataset_type, entry.dataset_name) for entry in data.eval_results} == {("unknown", "news")}
+    assert not (tmp_path / "out" / ".eval_results").exists()
 
 
 def test_scores_that_the_hub_must_not_get():
@@ -354,5 +374,3 @@ def test_scores_that_the_hub_must_not_get():
     ]
     (name,) = results.as_files("org/news", "small")
     assert name == "org_news_rouge1.yaml"
-    # the scores of a part of the documents do not stand beside others' scores of all
-    assert Results("test", 2, scores, ["rouge1"], "rouge_score", "en", is_whole=False).as_files("org/news", None) == {}

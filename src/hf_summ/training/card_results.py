@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
@@ -37,11 +37,11 @@ class Results:
     language: str
     lead_sentences: int | None = None
     is_whole: bool = True
-    shown: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        names = (*self.columns, "perplexity")
-        object.__setattr__(self, "shown", tuple(name for name in names if name in self.scores))
+    @property
+    def shown(self) -> list[str]:
+        """The names of the scores in the table."""
+        return [name for name in (*self.columns, "perplexity") if name in self.scores]
 
     @property
     def has_intervals(self) -> bool:
@@ -120,20 +120,19 @@ class Results:
         ]
 
     def as_files(self, dataset_name: str, dataset_config: str | None) -> dict[str, str]:
-        """The same as files of the folder `.eval_results`: name -> YAML.
+        """ROUGE and BLEU as files of the folder `.eval_results`: name -> YAML.
 
-        Each of several scores of a data set has a file of its own, and its notes tell it apart. There are no files if
-        only a part of the split was scored, which must not stand beside others' scores of all of it.
-        See https://huggingface.co/docs/hub/eval-results.
+        Each score has a file of its own, and its notes tell it apart. Perplexities, which depend on the vocabulary, are
+        not for leaderboards. See https://huggingface.co/docs/hub/eval-results.
 
         Args:
             dataset_name: repository of the data set on the Hub.
             dataset_config: its configuration, None for the default.
         """
-        if not self.is_whole:
-            return {}
         files = {}
         for name in self.hub_scores:
+            if name == "perplexity":
+                continue
             notes = f"{self.title_of(name)}, {self.documents} documents of {self.split}"
             if name.startswith("rouge"):
                 notes += f", F in points, {self.rouge_mode}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
-from transformers import Trainer
+from transformers import PreTrainedModel, Trainer
 from transformers.modelcard import extract_hyperparameters_from_trainer
 
 import hf_summ
@@ -74,29 +74,11 @@ def make_card(
         command: the command line of the arguments, if there was one.
     """
     corpus, model, training = arguments.corpus, trainer.model, arguments.training
-    hub_dataset = _hub_dataset(corpus)
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
     model_id = name_on_hub if training.push_to_hub and name_on_hub else str(training.output_dir)
     results = _results(arguments, documents, metrics, score_names)
-    indexed = [entry for result in results for entry in result.as_model_index(*_dataset_of(corpus, result.split))]
-    data = ModelCardData(
-        language=arguments.data.language,
-        license=training.license,
-        library_name="transformers",
-        # also of use where transformers has no such pipeline: the Hub finds models and chooses their clients by it
-        pipeline_tag="summarization",
-        tags=["hf_summ", model.config.model_type],
-        base_model=[name for name in _starts(arguments, model) if _is_on_hub(name)] or None,
-        datasets=None if hub_dataset is None else [hub_dataset],
-        metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
-        eval_results=indexed or None,
-        model_name=Path(model_id).name,
-    )
-    if not indexed:
-        # only the name of an index, and not a key of a card's own
-        data.model_name = None
     card = ModelCard.from_template(
-        data,
+        _metadata(arguments, model, Path(model_id).name, results),
         template_path=str(shipped_folder("model_cards") / "template.md"),
         name=Path(model_id).name,
         start=_start(arguments, model),
@@ -121,12 +103,45 @@ def make_card(
         license_id=training.license,
         versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in _LIBRARIES)],
     )
-    files: dict[str, str] = {}
-    for result in results:
-        # others' scores are those of the test documents
-        if hub_dataset is not None and result.split == "test":
-            files |= result.as_files(hub_dataset, corpus.dataset_config_name)
-    return Card(f"{str(card).rstrip()}\n", files)
+    return Card(f"{str(card).rstrip()}\n", _eval_results(corpus, results))
+
+
+def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
+    """What the Hub reads of a card."""
+    hub_dataset = _hub_dataset(arguments.corpus)
+    indexed = [entry for result in results for entry in _indexed(arguments.corpus, result)]
+    return ModelCardData(
+        language=arguments.data.language,
+        license=arguments.training.license,
+        library_name="transformers",
+        # transformers 5 has no such pipeline, but the Hub finds models by it and InferenceClient calls them by it
+        pipeline_tag="summarization",
+        tags=["hf_summ", model.config.model_type],
+        base_model=[start for start in _starts(arguments, model) if _is_on_hub(start)] or None,
+        datasets=None if hub_dataset is None else [hub_dataset],
+        metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
+        eval_results=indexed or None,
+        # names an index, and would be a key of its own without one
+        model_name=name if indexed else None,
+    )
+
+
+def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
+    """A split's scores for the card's `model-index`."""
+    if corpus.dataset_name is None:
+        return result.as_model_index(_NO_HUB_DATASET, _file_name(corpus.files[result.split]), None)
+    hub_dataset = _hub_dataset(corpus)
+    name = hub_dataset or Path(corpus.dataset_name).name
+    return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, corpus.dataset_config_name)
+
+
+def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
+    """The scores that may stand beside others' scores of the same data set: those of all of its test documents."""
+    hub_dataset = _hub_dataset(corpus)
+    comparable = [result for result in results if result.split == "test" and result.is_whole]
+    if hub_dataset is None or corpus.option() is not None or not comparable:
+        return {}
+    return comparable[0].as_files(hub_dataset, corpus.dataset_config_name)
 
 
 def training_facts(trainer: Trainer) -> dict[str, object]:
@@ -156,8 +171,8 @@ def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -
     elif args.optimizer == "adadelta":
         facts["optimizer"] = f"Adadelta with rho={args.adadelta_rho} and epsilon={args.adam_epsilon}"
     if args.weight_decay:
-        decoupled = args.optimizer == "adamw" or (args.optimizer is None and "adamw" in args.optim)
-        facts["weight_decay"] = f"{args.weight_decay}, {'decoupled' if decoupled else 'added to the gradient'}"
+        kinds = {"adam": ", added to the gradient", "adadelta": ", added to the gradient", "adamw": ", decoupled"}
+        facts["weight_decay"] = f"{args.weight_decay}{kinds.get(args.optimizer or args.optim.split('_')[0], '')}"
     if args.learning_rates:
         facts["learning_rates"] = ", ".join(args.learning_rates)
     if args.schedule == "noam":
@@ -196,13 +211,13 @@ def _hub_dataset(corpus: Corpus) -> str | None:
     return corpus.dataset_name if corpus.dataset_name is not None and _is_on_hub(corpus.dataset_name) else None
 
 
-def _starts(arguments: RunArguments, model: torch.nn.Module) -> list[str]:
+def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
     """The checkpoints from which the model, or parts of it, started."""
     base = arguments.model.model_name_or_path
     return list(getattr(model.config, "pretrained_names", ())) if base is None else [base]
 
 
-def _start(arguments: RunArguments, model: torch.nn.Module) -> str:
+def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
     links = []
     for name in _starts(arguments, model):
         links.append(f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else f"`{Path(name).name}`")
@@ -221,7 +236,7 @@ def _file_name(name: str) -> str:
 def _corpus_name(corpus: Corpus) -> str:
     name = corpus.dataset_name
     if name is None:
-        return ", ".join(f"`{file}`" for file in dict.fromkeys(map(_file_name, corpus.only(["train"]).files.values())))
+        return f"`{_file_name(corpus.files['train'])}`"
     if _hub_dataset(corpus) is None:
         return f"the data set `{Path(name).name}`"
     config = f", configuration `{corpus.dataset_config_name}`" if corpus.dataset_config_name else ""
@@ -255,15 +270,6 @@ def _is_cut(arguments: RunArguments, split: str) -> bool:
     data = arguments.data
     limits = {"train": data.max_train_samples, "validation": data.max_eval_samples, "test": data.max_predict_samples}
     return limits[split] is not None
-
-
-def _dataset_of(corpus: Corpus, split: str) -> tuple[str, str, str | None]:
-    """Type, name and configuration of the data set of a `model-index`."""
-    if corpus.dataset_name is None:
-        return _NO_HUB_DATASET, _file_name(corpus.files[split]), None
-    if _hub_dataset(corpus) is None:
-        return _NO_HUB_DATASET, Path(corpus.dataset_name).name, corpus.dataset_config_name
-    return corpus.dataset_name, corpus.dataset_name, corpus.dataset_config_name
 
 
 def _results(
