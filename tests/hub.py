@@ -93,10 +93,10 @@ class LocalHub:
         """Contents of the repository's newest commit, by path."""
         return self.repositories[kind, name].at("main")[1]
 
-    def publish(self, name: str, folder: Path) -> None:
-        """Makes a model repository of a folder's files, without a client."""
+    def publish(self, name: str, folder: Path, kind: str = "model") -> None:
+        """Makes a repository of a folder's files, without a client."""
         files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-        self.repositories["model", name] = Repository([(hashlib.sha1(name.encode()).hexdigest(), files)])
+        self.repositories[kind, name] = Repository([(hashlib.sha1(name.encode()).hexdigest(), files)])
 
     def answer(self, method: str, path: str, body: bytes) -> Reply:
         for pattern, route in self.routes:

@@ -2,10 +2,13 @@
 
 import json
 import os
+import tomllib
+from pathlib import Path
 
 import pytest
 
-from hf_summ.common.files import moved_into_place, write_atomically
+from hf_summ.common import files
+from hf_summ.common.files import moved_into_place, shipped_folder, write_atomically
 
 
 def test_written_files_replace_the_old_ones(tmp_path):
@@ -65,3 +68,22 @@ def test_two_processes_do_not_share_a_half_made_file(tmp_path, monkeypatch):
         part.write_text("ours")
     assert (tmp_path / "report.md").read_text() == "ours"
     assert list(tmp_path.iterdir()) == [tmp_path / "report.md"]
+
+
+def test_shipped_folders_are_those_that_the_wheel_has_inside():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    build = project["tool"]["hatch"]["build"]["targets"]
+    included = build["wheel"]["force-include"]
+    assert included == {name: f"hf_summ/{name}" for name in ("configs", "model_cards")}
+    for name in included:
+        assert shipped_folder(name) == root / name
+        assert f"/{name}" in build["sdist"]["include"]
+    assert (shipped_folder("model_cards") / "template.md").is_file()
+
+
+def test_an_installed_package_has_its_shipped_folders_inside(tmp_path, monkeypatch):
+    (tmp_path / "hf_summ" / "configs").mkdir(parents=True)
+    monkeypatch.setattr(files, "__file__", str(tmp_path / "hf_summ" / "common" / "files.py"))
+    assert shipped_folder("configs") == tmp_path / "hf_summ" / "configs"
+    assert shipped_folder("model_cards") == tmp_path.parent / "model_cards"

@@ -1,5 +1,7 @@
 """The recipe with a model that starts from pre-trained parts."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertForPreTraining
@@ -43,7 +45,10 @@ def test_run_on_bert_trains_saves_and_goes_on_from_its_own_folder(settings, bert
     assert (model.generation_config.coverage_penalty, model.generation_config.gnmt_length_penalty) == (5.0, 0.9)
     words = BertForPreTraining.from_pretrained(bert_folder).bert.embeddings.word_embeddings.weight
     torch.testing.assert_close(model.model.decoder.embed_tokens.words.weight, words, rtol=0, atol=0)
-    assert f"was trained with {bert_folder} as a part of it on" in (out / "README.md").read_text(encoding="utf-8")
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert f"This model was trained with `{Path(bert_folder).name}` as a part of it on `train.jsonl`." in card
+    # its name on this machine is nothing that the Hub could link to
+    assert "base_model" not in card
     losses = [loss for _, loss in tiny.history(out, "loss")]
     assert losses[-1] < losses[0]
     # the checkpoint needs neither the name nor the settings that it began with

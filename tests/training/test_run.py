@@ -145,6 +145,8 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
     resumed = tiny.history(killed, "loss", "nll", "grad_norm", "learning_rate", "epoch")
     schedule = [entry[:4] + entry[5:] for entry in resumed[6:]]
     assert schedule == [entry[:4] + entry[5:] for entry in whole[6:]]
+    cards = [(folder / "README.md").read_text(encoding="utf-8") for folder in (tmp_path / "whole", killed)]
+    assert cards[1] == cards[0].replace(str(tmp_path / "whole"), str(killed)).replace("# whole", "# killed")
 
 
 def test_two_processes_give_the_losses_of_one(settings, tmp_path):
@@ -184,6 +186,10 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         evaluated = [tiny.history(tmp_path / name, *scores) for name in (kind, f"{kind}2")]
         assert evaluated[1] == [pytest.approx(entry, rel=1e-5, nan_ok=True) for entry in evaluated[0]]
         assert len(evaluated[0]) >= 2
+        card = (tmp_path / f"{kind}2" / "README.md").read_text(encoding="utf-8")
+        assert "- devices: 2 CPU processes\n" in card
+        assert "\naccelerate launch -m hf_summ.training " in card
+        assert not list((tmp_path / f"{kind}2").glob(".*.part"))
 
 
 @pytest.mark.parametrize(
@@ -207,6 +213,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not know it"),
         ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
         ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
+        ({"license": "apache2"}, "--license apache2: not a license identifier of the Hub; did you mean apache-2.0?"),
     ],
 )
 def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, changes, message):

@@ -293,25 +293,3 @@ def test_token_batches_train_and_report_their_size(make):
     batches = trainer.get_train_dataloader().batch_sampler
     assert len(found) == len(batches) > 2
     assert trainer.get_total_train_batch_size(trainer.args) == round(13 / len(batches))
-
-
-def test_card_says_what_was_done(make, tmp_path):
-    trainer = make(optimizer="adam", schedule="cosine", schedule_period=3, train_tokens_per_batch=99, adam_beta2=0.98)
-    # as a config that went through the overrides has it
-    trainer.model.config._name_or_path = ""
-    trainer.create_model_card(tasks="summarization")
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "This model was trained from scratch on" in text
-    for line in (
-        "- optimizer: Adam with betas=(0.9,0.98) and epsilon=1e-08",
-        "- lr_scheduler_type: cosine with a restart every 3 updates",
-        "- train_batch_size: 99 tokens per device",
-        "- eval_batch_size: 8",
-        "- learning_rate: 0.01",
-    ):
-        assert f"{line}\n" in text
-    make(optimizer="adadelta", schedule="noam", noam_scale=2.0).create_model_card()
-    text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "- optimizer: Adadelta with rho=0.95" in text
-    assert "- lr_scheduler_type: noam with scale 2.0\n" in text
-    assert "learning_rate" not in text

@@ -7,6 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def shipped_folder(name: str) -> Path:
+    """A folder that comes with the package: beside its code if installed, at the root of the repository otherwise."""
+    package = Path(__file__).parents[1]
+    installed = package / name
+    return installed if installed.is_dir() else package.parents[1] / name
+
+
 def write_atomically(path: str | os.PathLike, text: str) -> None:
     """Write a file in UTF-8 so that, whatever happens, it has either its old or its new content."""
     with moved_into_place(path) as part:

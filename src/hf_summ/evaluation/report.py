@@ -197,11 +197,12 @@ def _texts_table(report: dict[str, Any]) -> str:
     rows = []
     for measure in report["texts"]["predictions"]:
         values = (report["texts"][name][measure] for name in named)
-        rows.append([_title(measure), *("-" if value is None else f"{value:.2f}" for value in values)])
+        rows.append([measure_title(measure), *("-" if value is None else f"{value:.2f}" for value in values)])
     return markdown_table(["Texts", *(titles[name] for name in named)], rows)
 
 
-def _title(measure: str) -> str:
+def measure_title(measure: str) -> str:
+    """The title of one of `novelty`'s measures in a table."""
     if measure in _TITLES:
         return _TITLES[measure]
     kind, size = measure[:-1], measure[-1]

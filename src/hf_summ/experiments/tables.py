@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-import hf_summ
+from hf_summ.common.files import shipped_folder
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
 from hf_summ.training.arguments import flags_of
@@ -134,10 +134,8 @@ class Table:
 
 
 def configs_folder() -> Path:
-    """The folder of the configurations: beside the code in an installed package, at the root in the repository."""
-    package = Path(hf_summ.__file__).parent
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parents[1] / "configs"
+    """The folder of the configurations."""
+    return shipped_folder("configs")
 
 
 def table_names() -> list[str]:

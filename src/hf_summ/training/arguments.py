@@ -14,6 +14,7 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
+from hf_summ.training.licenses import check_license
 from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.parallelism import check_parallelism
 from hf_summ.training.scores import FALLING, METRICS, score_names
@@ -229,6 +230,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "reporting", "Also score the first n sentences of each document, for comparison", unset="off"
     )
     show_summaries: int = flag("reporting", "Number of summaries to print with their references at the end", default=0)
+    license: str | None = flag(
+        "reporting",
+        "License of the trained model for its card: an identifier of the Hub such as apache-2.0",
+        unset="the card states none",
+    )
 
     def __post_init__(self):
         check_parallelism(self)
@@ -238,6 +244,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.output_dir, self.report_to = ".", ["none"]
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
+        if self.license is not None:
+            check_license(self.license)
         self._check_metrics()
         self._resolve_best_metric()
         super().__post_init__()

@@ -1,23 +1,180 @@
-"""transformers' model card, corrected for this recipe."""
+"""The model card of a run: what was trained, on what, how, how well it does, and how it is used."""
 
-from collections.abc import Sequence
+import importlib.metadata
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
-from hf_summ.training.arguments import SummarizationTrainingArguments
+import torch
+from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub.constants import EVAL_RESULTS_FOLDER
+from transformers import PreTrainedModel, Trainer
+from transformers.modelcard import extract_hyperparameters_from_trainer
+
+import hf_summ
+from hf_summ.common.files import shipped_folder, write_atomically
+from hf_summ.common.markdown import markdown_table
+from hf_summ.common.messages import one_line
+from hf_summ.data.corpora import Corpus
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.card_results import Results
+
+_EXAMPLE = (
+    "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
+    "Residents had asked for it since the flood of 2009, when the only other bridge was closed."
+)
+# what stands in a card's code for the address of a service
+SERVICE = "https://summarizer.example.org"
+# a type that the Hub accepts for what is not one of its data sets
+_NO_HUB_DATASET = "unknown"
+_METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
+_LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 
 
-def correct_card(
-    text: str, args: SummarizationTrainingArguments, is_fresh: bool, pretrained_names: Sequence[str] = ()
-) -> str:
-    """The card with the optimizer, schedule and batches that were used; a new model is not called fine-tuned.
+@dataclass(frozen=True)
+class Card:
+    """A model card and the files of scores beside it.
 
     Args:
-        pretrained_names: the checkpoints from which parts of a new model were taken.
+        text: the content of README.md.
+        eval_results: the files in `.eval_results`, name -> YAML.
     """
-    facts: dict[str, str | None] = {}
-    if args.optimizer == "adam":
-        facts["optimizer"] = f"Adam with betas=({args.adam_beta1},{args.adam_beta2}) and epsilon={args.adam_epsilon}"
+
+    text: str
+    eval_results: Mapping[str, str] = field(default_factory=dict)
+
+    def write(self, folder: str | Path) -> None:
+        """Write the card into a model's folder."""
+        write_atomically(Path(folder) / "README.md", self.text)
+        for name, content in self.eval_results.items():
+            path = Path(folder) / EVAL_RESULTS_FOLDER / name
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, content)
+
+
+def make_card(
+    trainer: Trainer,
+    arguments: RunArguments,
+    documents: Mapping[str, int],
+    source_length: int,
+    metrics: Mapping[str, float],
+    score_names: Sequence[str],
+    command: Sequence[str],
+) -> Card:
+    """The card of a run that has ended.
+
+    Args:
+        trainer: what has trained the model.
+        arguments: the run's.
+        documents: number of documents of each split that the run used.
+        source_length: number of tokens to which documents are cut.
+        metrics: all metrics of the run.
+        score_names: names of the scores of summaries that the card shows.
+        command: the command line of the arguments, if there was one.
+    """
+    corpus, model, training = arguments.corpus, trainer.model, arguments.training
+    name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
+    model_id = name_on_hub if training.push_to_hub and name_on_hub else str(training.output_dir)
+    results = _results(arguments, documents, metrics, score_names)
+    card = ModelCard.from_template(
+        _metadata(arguments, model, Path(model_id).name, results),
+        template_path=str(shipped_folder("model_cards") / "template.md"),
+        name=Path(model_id).name,
+        start=_start(arguments, model),
+        corpus=_corpus_name(corpus),
+        summary_language=arguments.data.language,
+        class_name=type(model).__name__,
+        model_type=model.config.model_type,
+        parameters=f"{model.num_parameters():,}",
+        source_length=source_length,
+        source_prefix=arguments.data.source_prefix,
+        requirement="hf-summ" if getattr(model.config, "tags", "none") == "none" else "'hf-summ[spacy]'",
+        has_own_code=not type(model).__module__.startswith("transformers."),
+        example=_EXAMPLE,
+        model_id=model_id,
+        service=SERVICE,
+        corpus_details=_corpus_details(corpus),
+        splits=_splits(arguments, documents),
+        results=[result.as_markdown() for result in results],
+        notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
+        facts=[(name, value) for name, value in training_facts(trainer).items() if value is not None],
+        command=_command(command, trainer.accelerator.num_processes) if command else None,
+        license_id=training.license,
+        versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in _LIBRARIES)],
+    )
+    return Card(f"{str(card).rstrip()}\n", _eval_results(corpus, results))
+
+
+def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
+    """What the Hub reads of a card."""
+    hub_dataset = _hub_dataset(arguments.corpus)
+    indexed = [entry for result in results for entry in _indexed(arguments.corpus, result)]
+    return ModelCardData(
+        language=arguments.data.language,
+        license=arguments.training.license,
+        library_name="transformers",
+        # transformers 5 has no such pipeline, but the Hub finds models by it and InferenceClient calls them by it
+        pipeline_tag="summarization",
+        tags=["hf_summ", model.config.model_type],
+        base_model=[start for start in _starts(arguments, model) if _is_on_hub(start)] or None,
+        datasets=None if hub_dataset is None else [hub_dataset],
+        metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
+        eval_results=indexed or None,
+        # names an index, and would be a key of its own without one
+        model_name=name if indexed else None,
+    )
+
+
+def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
+    """A split's scores for the card's `model-index`."""
+    if corpus.dataset_name is None:
+        return result.as_model_index(_NO_HUB_DATASET, _file_name(corpus.files[result.split]), None)
+    hub_dataset = _hub_dataset(corpus)
+    name = hub_dataset or Path(corpus.dataset_name).name
+    return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, corpus.dataset_config_name)
+
+
+def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
+    """The scores that may stand beside others' scores of the same data set: those of all of its test documents."""
+    hub_dataset = _hub_dataset(corpus)
+    comparable = [result for result in results if result.split == "test" and result.is_whole]
+    if hub_dataset is None or corpus.option() is not None or not comparable:
+        return {}
+    return comparable[0].as_files(hub_dataset, corpus.dataset_config_name)
+
+
+def training_facts(trainer: Trainer) -> dict[str, object]:
+    """How the model was trained: transformers' hyperparameters, corrected for this recipe; None is unknown."""
+    args: SummarizationTrainingArguments = trainer.args
+    state = trainer.state
+    facts = {"updates": f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"}
+    if args.load_best_model_at_end and state.best_global_step:
+        facts["weights"] = (
+            f"those after update {state.best_global_step:,}, the best by {args.metric_for_best_model} "
+            f"({state.best_metric:.4g})"
+        )
+    facts |= {"devices": _devices(trainer), "precision": _precision(trainer)}
+    theirs = extract_hyperparameters_from_trainer(trainer)
+    for name in ("distributed_type", "num_devices", "mixed_precision_training"):
+        theirs.pop(name, None)
+    facts |= {name: one_line(f"{value:g}" if isinstance(value, float) else value) for name, value in theirs.items()}
+    return facts | _corrections(args, getattr(trainer.model.config, "label_smoothing", 0.0))
+
+
+def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -> dict[str, object]:
+    """What transformers does not know of the optimizer, the schedule, the batches and the loss."""
+    facts: dict[str, object] = {}
+    if args.optimizer in ("adam", "adamw"):
+        title = "Adam" if args.optimizer == "adam" else "AdamW"
+        facts["optimizer"] = f"{title} with betas=({args.adam_beta1},{args.adam_beta2}) and epsilon={args.adam_epsilon}"
     elif args.optimizer == "adadelta":
         facts["optimizer"] = f"Adadelta with rho={args.adadelta_rho} and epsilon={args.adam_epsilon}"
+    if args.weight_decay:
+        kinds = {"adam": ", added to the gradient", "adadelta": ", added to the gradient", "adamw": ", decoupled"}
+        facts["weight_decay"] = f"{args.weight_decay}{kinds.get(args.optimizer or args.optim.split('_')[0], '')}"
+    if args.learning_rates:
+        facts["learning_rates"] = ", ".join(args.learning_rates)
     if args.schedule == "noam":
         facts |= {"lr_scheduler_type": f"noam with scale {args.noam_scale}", "learning_rate": None}
     elif args.schedule == "cosine":
@@ -26,15 +183,121 @@ def correct_card(
     for split, budget in (("train", args.train_tokens_per_batch), ("eval", args.eval_tokens_per_batch)):
         if budget is not None:
             facts |= {f"{split}_batch_size": f"{budget} tokens per device", f"total_{split}_batch_size": None}
-    lines = []
-    for line in text.splitlines():
-        name = line.removeprefix("- ").split(":")[0] if line.startswith("- ") else ""
-        if name not in facts:
-            lines.append(line)
-        elif facts[name] is not None:
-            lines.append(f"- {name}: {facts[name]}")
-    text = "\n".join(lines) + "\n"
-    if is_fresh:
-        start = f"with {' and '.join(pretrained_names)} as a part of it" if pretrained_names else "from scratch"
-        text = text.replace("is a fine-tuned version of [](https://huggingface.co/)", f"was trained {start}")
-    return text
+    if label_smoothing:
+        facts["label_smoothing_factor"] = label_smoothing
+    return facts
+
+
+def _devices(trainer: Trainer) -> str:
+    device, number = trainer.accelerator.device, trainer.accelerator.num_processes
+    if device.type == "cpu":
+        told = f"{number} CPU process{'' if number == 1 else 'es'}"
+    else:
+        told = f"{number} × {torch.cuda.get_device_name(device) if device.type == 'cuda' else device.type}"
+    return f"{told}, weights sharded by FSDP2" if trainer.is_fsdp_enabled else told
+
+
+def _precision(trainer: Trainer) -> str:
+    weights = str(trainer.model.dtype).removeprefix("torch.")
+    half = {"fp16": "float16", "bf16": "bfloat16"}.get(trainer.accelerator.mixed_precision)
+    return weights if half is None else f"{half} autocast, weights in {weights}"
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a data set or a model is named by its repository on the Hub rather than by a folder."""
+    return not Path(name).exists()
+
+
+def _hub_dataset(corpus: Corpus) -> str | None:
+    return corpus.dataset_name if corpus.dataset_name is not None and _is_on_hub(corpus.dataset_name) else None
+
+
+def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
+    """The checkpoints from which the model, or parts of it, started."""
+    base = arguments.model.model_name_or_path
+    return list(getattr(model.config, "pretrained_names", ())) if base is None else [base]
+
+
+def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
+    links = []
+    for name in _starts(arguments, model):
+        links.append(f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else f"`{Path(name).name}`")
+    if not links:
+        return "was trained from scratch"
+    if arguments.model.model_name_or_path is None:
+        return f"was trained with {' and '.join(links)} as a part of it"
+    return f"is a fine-tuned version of {links[0]}, trained"
+
+
+def _file_name(name: str) -> str:
+    """A corpus file, or a pair, without the folders in which it lies on the machine that trained."""
+    return ", ".join(Path(part).name for part in name.split(","))
+
+
+def _corpus_name(corpus: Corpus) -> str:
+    name = corpus.dataset_name
+    if name is None:
+        return f"`{_file_name(corpus.files['train'])}`"
+    if _hub_dataset(corpus) is None:
+        return f"the data set `{Path(name).name}`"
+    config = f", configuration `{corpus.dataset_config_name}`" if corpus.dataset_config_name else ""
+    return f"the data set [{name}](https://huggingface.co/datasets/{name}){config}"
+
+
+def _corpus_details(corpus: Corpus) -> str:
+    if _hub_dataset(corpus) is not None:
+        details = "The data set is on the Hub."
+    elif corpus.dataset_name is not None:
+        details = "The data set was a folder and is not on the Hub under this name."
+    else:
+        details = "The documents were in files, which are not part of this repository."
+    rules = {name: getattr(corpus, name) for name in ("data_format", "min_score", "density_bin")}
+    told = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
+    return f"{details} They were read with {told}." if told else details
+
+
+def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
+    rows = []
+    for split, number in documents.items():
+        amount = f"the first {number:,}" if _is_cut(arguments, split) else f"{number:,}"
+        file = arguments.corpus.files.get(split)
+        rows.append([split, *([] if file is None else [f"`{_file_name(file)}`"]), amount])
+    columns = ["Split", *([] if arguments.corpus.dataset_name else ["File"]), "Documents"]
+    return markdown_table(columns, rows, left=len(columns) - 1)
+
+
+def _is_cut(arguments: RunArguments, split: str) -> bool:
+    """Whether only the first documents of a split may have been used."""
+    data = arguments.data
+    limits = {"train": data.max_train_samples, "validation": data.max_eval_samples, "test": data.max_predict_samples}
+    return limits[split] is not None
+
+
+def _results(
+    arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], score_names: Sequence[str]
+) -> list[Results]:
+    """The scores of the splits that the finished model was evaluated on."""
+    training, found = arguments.training, []
+    for split, prefix in _METRIC_PREFIXES.items():
+        scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
+        if scores:
+            lead = training.lead_sentences if split == "test" else None
+            settings = training.rouge_mode, arguments.data.language, lead, not _is_cut(arguments, split)
+            found.append(Results(split, documents[split], scores, score_names, *settings))
+    return found
+
+
+def _command(tokens: Sequence[str], processes: int) -> str:
+    """The command line with a line for each flag, without flags that hold secrets."""
+    start = ["hf-summ", "train"] if processes == 1 else ["accelerate", "launch", "-m", "hf_summ.training"]
+    lines = [start]
+    for token in tokens:
+        if token.startswith("--"):
+            lines.append([])
+        lines[-1].append(token)
+    kept = [line for line in lines if _flag_name(line[0]) not in flags_of("secret")]
+    return " \\\n    ".join(map(shlex.join, kept))
+
+
+def _flag_name(token: str) -> str:
+    return token.split("=")[0].lstrip("-").replace("-", "_")

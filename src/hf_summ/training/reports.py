@@ -37,10 +37,10 @@ def write_predictions(
 
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
-    """The scores of each document's first sentences, as `lead<n>_rouge1` and so on."""
-    documents = list(dataset["document"])
+    """The scores of each document's first sentences and their intervals, as `lead<n>_rouge1` and so on."""
+    documents, references = list(dataset["document"]), list(dataset["summary"])
     baseline = [lead(document, sentences, language=scorer.language) for document in documents]
-    scores = scorer(baseline, list(dataset["summary"]), documents)
+    scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references)
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}
 
 

@@ -20,6 +20,7 @@ from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
+from hf_summ.training.cards import make_card
 from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
@@ -50,8 +51,9 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         ValueError: an argument, a corpus, a checkpoint or a setting that cannot work; the message says what would.
         FloatingPointError: the loss is no longer finite.
     """
-    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
-    metrics = run(arguments, set_up(arguments))
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = parse_arguments(argv)
+    metrics = run(arguments, set_up(arguments), argv)
     end_processes()
     return metrics
 
@@ -62,12 +64,13 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
     Returns:
         0 on success, 2 if something given to it cannot work, 1 if that only appears later, 130 after Ctrl-C.
     """
+    argv = sys.argv[1:] if argv is None else argv
     training = None
     try:
-        arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+        arguments = parse_arguments(argv)
         parts = set_up(arguments)
         training = arguments.training
-        run(arguments, parts)
+        run(arguments, parts, argv)
     except KeyboardInterrupt:
         if training is not None and training.do_train and training.process_index == 0:
             # on a line below the progress bar
@@ -109,8 +112,12 @@ def set_up(arguments: RunArguments) -> Parts:
     return Parts(corpus, model, processor, lengths, checkpoint, scorer)
 
 
-def run(arguments: RunArguments, parts: Parts) -> dict[str, float]:
-    """Train, evaluate and predict as requested, and return all metrics."""
+def run(arguments: RunArguments, parts: Parts, argv: Sequence[str] = ()) -> dict[str, float]:
+    """Train, evaluate and predict as requested, and return all metrics.
+
+    Args:
+        argv: the command line of the arguments, which the model card then shows.
+    """
     training = arguments.training
     prepared = _prepare_splits(arguments, parts)
     trainer = _trainer(arguments, prepared, parts)
@@ -122,7 +129,7 @@ def run(arguments: RunArguments, parts: Parts) -> dict[str, float]:
     if training.do_predict:
         metrics |= _predict(trainer, arguments, parts, prepared["test"])
     if training.do_train:
-        _publish(trainer, arguments)
+        _publish(trainer, arguments, parts, metrics, argv)
     return metrics
 
 
@@ -280,8 +287,11 @@ def _predict(
     if training.lead_sentences is not None:
         baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
-    if output.predictions is not None and trainer.is_world_process_zero():
-        predictions = decode(parts.processor, output.predictions)
+    predictions = None if output.predictions is None else decode(parts.processor, output.predictions)
+    if predictions is not None:
+        intervals = scorer.intervals(predictions, list(rows["summary"]))
+        metrics |= {f"predict_{name}": value for name, value in intervals.items()}
+    if predictions is not None and trainer.is_world_process_zero():
         reports.write_predictions(training.output_dir, rows, predictions, trainer.row_losses)
         if training.show_summaries:
             print(reports.samples(rows, predictions, training.show_summaries), end="\n\n")
@@ -298,14 +308,18 @@ def _report(trainer: SummarizationTrainer, split: str, metrics: dict[str, float]
     return metrics
 
 
-def _publish(trainer: SummarizationTrainer, arguments: RunArguments) -> None:
+def _publish(
+    trainer: SummarizationTrainer,
+    arguments: RunArguments,
+    parts: Parts,
+    metrics: dict[str, float],
+    argv: Sequence[str],
+) -> None:
     """Write the model card, and push to the Hub if requested."""
-    card = {"tasks": "summarization", "tags": ["summarization", "hf_summ"], "language": arguments.data.language}
-    if arguments.model.model_name_or_path is not None:
-        card["finetuned_from"] = arguments.model.model_name_or_path
-    if arguments.corpus.dataset_name is not None:
-        card |= {"dataset_tags": arguments.corpus.dataset_name, "dataset": arguments.corpus.dataset_name}
+    documents = {split: len(rows) for split, rows in parts.corpus.items()}
+    score_names = [name for names in parts.scorer.columns for name in names] if parts.scorer is not None else []
+    card = make_card(trainer, arguments, documents, parts.lengths.source, metrics, score_names, argv)
     if arguments.training.push_to_hub:
-        trainer.push_to_hub(**card)
+        trainer.push_to_hub(card=card)
     else:
-        trainer.create_model_card(**card)
+        trainer.create_model_card(card)

@@ -9,8 +9,9 @@ from hf_summ.evaluation.bleu import MEASURES as BLEU_MEASURES
 from hf_summ.evaluation.bleu import tokenizer_for
 from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
 from hf_summ.evaluation.novelty import NGRAMS
-from hf_summ.evaluation.rouge import ROUGE_TYPES
+from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
+from hf_summ.evaluation.significance import bootstrap_interval
 from hf_summ.evaluation.words import split_words
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Scorer:
             "bleu": lambda: Bleu(tokenize=tokenizer_for(language), **settings),
             "novelty": lambda: Novelty(language=language, **settings),
         }
-        self.language = language
+        self.language, self.rouge_mode = language, rouge_mode
         self.metrics = {metric: makers[metric]() for metric in dict.fromkeys(metrics)}
         self.needs_documents = "novelty" in self.metrics
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
@@ -82,6 +83,21 @@ class Scorer:
                 else:
                     scores[score] = value
         return scores
+
+    def intervals(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+        """The ends of the 95% bootstrap interval of each ROUGE score, as `rouge1_low`, `rouge1_high` and so on.
+
+        Empty for a single pair, and if ROUGE is not among the metrics.
+        """
+        if "rouge" not in self.metrics or len(predictions) < 2:
+            return {}
+        ends = {}
+        for name, scores in rouge_scores_in_mode(
+            self.rouge_mode, predictions, references, language=self.language
+        ).items():
+            interval = bootstrap_interval(scores.fmeasure)
+            ends |= {f"{name}_low": round(interval.low, 4), f"{name}_high": round(interval.high, 4)}
+        return ends
 
     def _with_words(self, predictions: Sequence[str], documents: Sequence[str]) -> dict[str, Sequence[str]]:
         places = [place for place, document in enumerate(documents) if split_words(document, self.language)]

@@ -16,7 +16,7 @@ from hf_summ.models.losses import smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
-from hf_summ.training.cards import correct_card
+from hf_summ.training.cards import Card
 from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.parallelism import name_shared_modules_once
@@ -227,17 +227,10 @@ class SummarizationTrainer(RowwiseTrainer):
             if TRAINING_ARGS_NAME not in lines:
                 write_atomically(path, "\n".join([*lines, TRAINING_ARGS_NAME]) + "\n")
 
-    def create_model_card(self, *args, **kwargs) -> None:
-        """Write transformers' card, corrected."""
-        super().create_model_card(*args, **kwargs)
-        if self.is_world_process_zero():
-            card = Path(self.args.output_dir) / "README.md"
-            text = card.read_text(encoding="utf-8")
-            config = self.model.config
-            parts = getattr(config, "pretrained_names", ())
-            write_atomically(
-                card, correct_card(text, self.args, is_fresh=not config._name_or_path, pretrained_names=parts)
-            )
+    def create_model_card(self, card: Card | None = None, **_) -> None:
+        """Write the run's card, which `push_to_hub(card=card)` passes on; the pushes before its end have none yet."""
+        if card is not None and self.is_world_process_zero():
+            card.write(self.args.output_dir)
 
     def _issue_warnings_after_load(self, load_result) -> None:
         # a checkpoint has tied weights only once

@@ -1,0 +1,155 @@
+"""The scores in a model card: tables to read, and the two forms in which the Hub reads them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
+
+from hf_summ.common.markdown import markdown_table
+from hf_summ.evaluation.report import Settings, measure_title
+
+# the scores that are metrics of the Hub; the others describe summaries
+_HUB_METRICS = ("rouge", "bleu", "perplexity")
+
+
+@dataclass(frozen=True)
+class Results:
+    """The scores of a split.
+
+    Args:
+        split: name of the split.
+        documents: number of its documents that were scored.
+        scores: by name, see `hf_summ.training.scores`; the ends of an interval are in `X_low` and `X_high`, and LEAD's
+            scores begin with `lead<n>_`.
+        columns: names of the scores of summaries that are shown, if they are there.
+        rouge_mode, language: as for `hf_summ.evaluation.rouge`.
+        lead_sentences: LEAD's number of sentences, None without LEAD.
+        is_whole: whether all documents of the split were scored.
+    """
+
+    split: str
+    documents: int
+    scores: Mapping[str, float]
+    columns: Sequence[str]
+    rouge_mode: str
+    language: str
+    lead_sentences: int | None = None
+    is_whole: bool = True
+
+    @property
+    def shown(self) -> list[str]:
+        """The names of the scores in the table."""
+        return [name for name in (*self.columns, "perplexity") if name in self.scores]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether any score has an interval."""
+        return any(f"{name}_low" in self.scores for name in self.shown)
+
+    @property
+    def hub_scores(self) -> list[str]:
+        """The names of the scores that are metrics of the Hub and have a value."""
+        return [name for name in self.shown if _hub_metric(name) and math.isfinite(self.scores[name])]
+
+    def title_of(self, name: str) -> str:
+        """A score's name for readers."""
+        if name.startswith("rouge"):
+            return f"ROUGE-{name.removeprefix('rouge')}"
+        return {"bleu": "BLEU", "perplexity": "Perplexity"}.get(name) or measure_title(name)
+
+    def as_markdown(self) -> str:
+        """A table with LEAD's scores beside the model's."""
+        systems = {"This model": ""}
+        if self.lead_sentences is not None:
+            systems[f"LEAD-{self.lead_sentences}"] = f"lead{self.lead_sentences}_"
+        columns = [column for name in systems for column in ((name, "95% interval") if self.has_intervals else (name,))]
+        rows = []
+        for name in self.shown:
+            cells = [self.title_of(name)]
+            for prefix in systems.values():
+                cells.append(_shown(self.scores.get(f"{prefix}{name}")))
+                if self.has_intervals:
+                    ends = [self.scores.get(f"{prefix}{name}_{end}") for end in ("low", "high")]
+                    cells.append("-" if None in ends else " to ".join(map(_shown, ends)))
+            rows.append(cells)
+        amount = "all" if self.is_whole else "the first"
+        title = f"### {self.split.capitalize()}: {amount} {self.documents:,} documents"
+        return f"{title}\n\n{markdown_table(['Score', *columns], rows)}"
+
+    def notes(self) -> list[str]:
+        """What the figures of the table are of, in sentences."""
+        sentences = []
+        if any(name.startswith("rouge") for name in self.shown):
+            program = {"rouge_score": "Google's rouge-score", "rouge155": "the Perl script ROUGE-1.5.5"}
+            settings = Settings(rouge_mode=self.rouge_mode, language=self.language)
+            sentences.append(
+                f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
+                f"stemming: {settings.stemming})."
+            )
+        if self.has_intervals:
+            sentences.append("Intervals are of the mean over documents, by 1,000 bootstrap resamples.")
+        if self.lead_sentences is not None:
+            amount = "sentence" if self.lead_sentences == 1 else f"{self.lead_sentences} sentences"
+            sentences.append(f"LEAD-{self.lead_sentences} is the first {amount} of each document.")
+        if "perplexity" in self.shown:
+            sentences.append("Perplexity is per token of the references, so it depends on the vocabulary.")
+        return sentences
+
+    def as_model_index(self, dataset_type: str, dataset_name: str, dataset_config: str | None) -> list[EvalResult]:
+        """The Hub's metrics among the scores, as entries of a card's `model-index`.
+
+        Args:
+            dataset_type, dataset_name, dataset_config: the data set, see `huggingface_hub.EvalResult`.
+        """
+        return [
+            EvalResult(
+                task_type="summarization",
+                task_name="Summarization",
+                dataset_type=dataset_type,
+                dataset_name=dataset_name,
+                dataset_config=dataset_config,
+                dataset_split=self.split,
+                metric_type=str(_hub_metric(name)),
+                metric_name=self.title_of(name),
+                metric_value=round(self.scores[name], 4),
+                metric_args={"rouge_mode": self.rouge_mode} if name.startswith("rouge") else None,
+            )
+            for name in self.hub_scores
+        ]
+
+    def as_files(self, dataset_name: str, dataset_config: str | None) -> dict[str, str]:
+        """ROUGE and BLEU as files of the folder `.eval_results`: name -> YAML.
+
+        Each score has a file of its own, and its notes tell it apart. Perplexities, which depend on the vocabulary, are
+        not for leaderboards. See https://huggingface.co/docs/hub/eval-results.
+
+        Args:
+            dataset_name: repository of the data set on the Hub.
+            dataset_config: its configuration, None for the default.
+        """
+        files = {}
+        for name in self.hub_scores:
+            if name == "perplexity":
+                continue
+            notes = f"{self.title_of(name)}, {self.documents} documents of {self.split}"
+            if name.startswith("rouge"):
+                notes += f", F in points, {self.rouge_mode}"
+            if f"{name}_low" in self.scores:
+                notes += f", 95% interval {_shown(self.scores[f'{name}_low'])} to {_shown(self.scores[f'{name}_high'])}"
+            task = dataset_config or "default"
+            entry = EvalResultEntry(
+                dataset_id=dataset_name, task_id=task, value=round(self.scores[name], 4), notes=notes
+            )
+            content = yaml.safe_dump(eval_result_entries_to_yaml([entry]), sort_keys=False, width=1000)
+            files[f"{dataset_name.replace('/', '_')}_{name.replace('*', '_star')}.yaml"] = content
+        return files
+
+
+def _hub_metric(name: str) -> str | None:
+    return next((metric for metric in _HUB_METRICS if name.startswith(metric)), None)
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None or not math.isfinite(value) else f"{value:.2f}"

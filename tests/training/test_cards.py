@@ -1,0 +1,376 @@
+"""The model card of a run: its whole text, its code, its metadata, and what the Hub reads of it."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+from huggingface_hub import ModelCard, parse_eval_result_entries
+from transformers import pipeline
+
+from hf_summ.training.card_results import Results
+from hf_summ.training.cards import SERVICE
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import main, run, set_up
+from tests.training import tiny
+
+ROOT = Path(__file__).parents[2]
+POINTS = r"\d+\.\d\d"
+INTERVAL = rf"{POINTS} to {POINTS}"
+ROUGE_ROW = rf" +\| +{POINTS} \| +{INTERVAL} \| +{POINTS} \| +{INTERVAL} \|"
+# the whole card of the run of the first test; `@` stands for its folder
+CARD = rf"""---
+language: en
+library_name: transformers
+license: mit
+metrics:
+- rouge
+- perplexity
+pipeline_tag: summarization
+tags:
+- hf_summ
+- gdlf
+model-index:
+- name: out
+  results:
+  - task:
+      type: summarization
+      name: Summarization
+    dataset:
+      name: test\.jsonl
+      type: unknown
+      split: test
+    metrics:
+(    - type: rouge
+      value: \d+\.\d+
+      name: ROUGE-(1|2|L|Lsum)
+      args:
+        rouge_mode: rouge_score
+){{4}}    - type: perplexity
+      value: \d+\.\d+
+      name: Perplexity
+---
+
+# out
+
+This model was trained from scratch on `train\.jsonl`\. It summarizes documents in the language `en`\.
+
+It is a `GdlfForConditionalGeneration` \(`model_type: gdlf`\) with \d+,\d{{3}} parameters\. It reads at most
+48 tokens of a document, and `generation_config\.json` has the settings with which it decodes\.
+
+## Use
+
+With hf_summ \(`pip install hf-summ`\), which provides the pipeline:
+
+```python
+import hf_summ
+from transformers import pipeline
+
+document = \"""[^"]+\"""
+summarizer = pipeline\("summarization", model="@/out"\)
+print\(summarizer\(document\)\[0\]\["summary_text"\]\)
+```
+
+From this folder alone, without hf_summ\. `trust_remote_code=True` runs the code in it, so read that before:
+
+```python
+from transformers import pipeline
+
+document = \"""[^"]+\"""
+summarizer = pipeline\("summarization", model="@/out", trust_remote_code=True\)
+print\(summarizer\(document\)\[0\]\["summary_text"\]\)
+```
+
+Over HTTP, from a service of your own that answers with the result of this pipeline\.
+The Hub's own inference does not serve this model, as it runs no code that comes with a model\. A dedicated Inference
+Endpoint may, if it is allowed to run that code\.
+
+```python
+from huggingface_hub import InferenceClient
+
+document = \"""[^"]+\"""
+client = InferenceClient\(model="{re.escape(SERVICE)}"\)
+print\(client\.summarization\(document\)\.summary_text\)
+```
+
+## Data
+
+The documents were in files, which are not part of this repository\.
+
+\| Split \| File          \|   Documents \|
+\| ----- \| ------------- \| ----------: \|
+\| train \| `train\.jsonl` \|          24 \|
+\| test  \| `test\.jsonl`  \| the first 6 \|
+
+## Results
+
+### Test: the first 6 documents
+
+\| Score +\| +This model \| +95% interval \| +LEAD-1 \| +95% interval \|
+\| -+ \| -+: \| -+: \| -+: \| -+: \|
+\| ROUGE-1{ROUGE_ROW}
+\| ROUGE-2{ROUGE_ROW}
+\| ROUGE-L{ROUGE_ROW}
+\| ROUGE-Lsum{ROUGE_ROW}
+\| Perplexity +\| +{POINTS} \| +- \| +- \| +- \|
+
+ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; stemming: Porter \(NLTK's\)\)\.
+Intervals are of the mean over documents, by 1,000 bootstrap resamples\.
+LEAD-1 is the first sentence of each document\.
+Perplexity is per token of the references, so it depends on the vocabulary\.
+
+## Training
+
+- updates: 120 \(10\.00 epochs\)
+- devices: 1 CPU process
+- precision: float32
+- learning_rate: 0\.01
+- train_batch_size: 160 tokens per device
+- eval_batch_size: 160 tokens per device
+- seed: 7
+- optimizer: Adam with betas=\(0\.9,0\.999\) and epsilon=1e-08
+- lr_scheduler_type: cosine with one period
+- lr_scheduler_warmup_steps: 2
+- training_steps: 120
+- label_smoothing_factor: 0\.05
+
+The trainer's other settings are in `training_args\.json`\. The command:
+
+```
+hf-summ train @/settings\.yaml \\
+    --seed 7 \\
+    --config_overrides dropout=0\.01 label_smoothing=0\.05 \\
+    --license=mit
+```
+
+## License
+
+`mit`, as stated by whoever trained this model\.
+
+## Versions
+
+- hf_summ \d\S+
+- transformers \d\S+
+- torch \d\S+
+- datasets \d\S+
+- tokenizers \d\S+
+"""
+
+
+def card_of(folder: Path) -> str:
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def python_blocks(card: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", card, flags=re.MULTILINE | re.DOTALL)
+
+
+def printed(program: str, **environment: str) -> str:
+    """What a program prints in a process of its own."""
+    path = os.pathsep.join([str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": path} | environment
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def trained(settings, tmp_path) -> Path:
+    """The folder of a short run."""
+    main([settings(do_predict=True, lead_sentences=1, max_predict_samples=6, seed=7)])
+    return tmp_path / "out"
+
+
+def test_whole_card(settings, tmp_path):
+    # as many updates and tokens as it takes for summaries that share words with the references
+    learning = {"max_steps": 120, "max_new_tokens": 16, "token": "hf_in_the_file"}
+    path = settings(do_predict=True, lead_sentences=1, max_predict_samples=6, **learning)
+    secrets = ["--hub_token=hf_first", "--token", "hf_second", "--hub-token", "hf_third"]
+    overrides = ["--config_overrides", "dropout=0.01", "label_smoothing=0.05"]
+    metrics = main([path, *secrets, "--seed", "7", *overrides, "--license=mit"])
+    card = card_of(tmp_path / "out")
+    assert re.fullmatch(CARD.replace("@", re.escape(str(tmp_path))), card), card
+    # the scores of the card are those of the run
+    indexed = {entry.metric_name: entry.metric_value for entry in ModelCard(card).data.eval_results}
+    assert indexed["ROUGE-2"] == metrics["predict_rouge2"] > 0
+    low, high = (metrics[f"predict_lead1_rouge2_{end}"] for end in ("low", "high"))
+    assert low <= metrics["predict_lead1_rouge2"] <= high
+    assert f"{metrics['predict_lead1_rouge2']:.2f} | {low:.2f} to {high:.2f} |" in card
+    assert not (tmp_path / "out" / ".eval_results").exists()
+
+
+def test_code_of_the_card_runs(trained):
+    installed, alone, client = python_blocks(card_of(trained))
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(installed, {})
+    summary = output.getvalue()
+    assert summary.strip()
+    # as if the package were not there
+    assert printed(f"import sys\nsys.modules['hf_summ'] = None\n{alone}") == summary
+    with service(trained) as address:
+        assert printed(client.replace(SERVICE, address), HF_HUB_OFFLINE="0") == summary
+
+
+@contextlib.contextmanager
+def service(folder: Path):
+    """The address of a service that answers with the pipeline's result."""
+    summarizer = pipeline("summarization", model=str(folder))
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            content = json.dumps(summarizer(request["inputs"])).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            """Silent: the tests' output is not its place."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_license_is_not_invented(trained):
+    card = card_of(trained)
+    assert "No license was given when this model was trained, so this card states none." in card
+    assert ModelCard(card).data.license is None
+
+
+def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path):
+    path = settings(config_overrides=None, model_type=None, model_name_or_path=str(trained))
+    main([path, "--output_dir", str(tmp_path / "tuned"), "--language", "de", "--max_train_samples", "9"])
+    card = card_of(tmp_path / "tuned")
+    assert "This model is a fine-tuned version of `out`, trained on `train.jsonl`." in card
+    assert "| train | `train.jsonl` | the first 9 |" in card
+    assert "\n## Results\n\nThe run that trained this model did not evaluate it.\n\n## Training\n" in card
+    data = ModelCard(card).data
+    assert (data.language, data.base_model, data.eval_results) == ("de", None, None)
+
+
+def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path):
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
+    path = settings(model_type="bart", config_overrides=sizes, max_source_length=48, source_prefix="summarize: ")
+    main([path, "--schedule", "noam", "--optimizer", "adadelta", "--bf16", "--weight_decay", "0.1"])
+    card = card_of(tmp_path / "out")
+    assert "trust_remote_code" not in card
+    assert "In training, each document was preceded by `summarize: `." in card
+    installed, alone, _ = python_blocks(card)
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(installed, {})
+        exec(alone, {})
+    for line in (
+        "- precision: bfloat16 autocast, weights in float32",
+        "- optimizer: Adadelta with rho=0.95 and epsilon=1e-08",
+        "- weight_decay: 0.1, added to the gradient",
+        "- lr_scheduler_type: noam with scale 1.0",
+    ):
+        assert f"\n{line}\n" in card
+    assert "- learning_rate:" not in card
+
+
+def test_best_weights_are_named(settings, tmp_path):
+    flags = {"eval_strategy": "steps", "eval_steps": 4, "save_strategy": "steps", "save_steps": 4, "do_eval": True}
+    path = settings(**flags, load_best_model_at_end=True, schedule_period=3, train_tokens_per_batch=None)
+    main([path, "--optimizer", "adamw", "--learning_rates", "shared=0.001", "--rouge_mode", "rouge155"])
+    card = card_of(tmp_path / "out")
+    assert re.search(r"^- weights: those after update [48], the best by rouge2 \(", card, flags=re.MULTILINE)
+    for line in (
+        "- optimizer: AdamW with betas=(0.9,0.999) and epsilon=1e-08",
+        "- learning_rates: shared=0.001",
+        "- lr_scheduler_type: cosine with a restart every 3 updates",
+        "- train_batch_size: 8",
+    ):
+        assert f"\n{line}\n" in card
+    assert "### Validation: all 5 documents" in card
+    assert "computed like the Perl script ROUGE-1.5.5 (`--rouge_mode rouge155`; stemming: Porter and WordNet's" in card
+    assert "| ROUGE-SU*" in card
+    assert "LEAD" not in card
+    assert {entry.metric_args["rouge_mode"] for entry in ModelCard(card).data.eval_results if entry.metric_args} == {
+        "rouge155"
+    }
+
+
+@pytest.fixture
+def dataset_folder(tmp_path) -> Path:
+    """A data set as it is on the Hub."""
+    folder = tmp_path / "news"
+    folder.mkdir()
+    tiny.write_corpus(folder, train=24, validation=5, test=7)
+    return folder
+
+
+NO_FILES = dict.fromkeys(("train_file", "validation_file", "test_file"))
+
+
+def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tmp_path, local_hub):
+    started = {"model_name_or_path": "org/base", "model_type": None, "config_overrides": None}
+    path = settings(**NO_FILES, **started, dataset_name="org/news", do_predict=True, lead_sentences=1)
+    whole = [path, "--push_to_hub", "--hub_model_id", "tester/bridges", "--license", "cc-by-4.0"]
+    part = [path, "--max_predict_samples", "3", "--output_dir", str(tmp_path / "part")]
+    local_hub.publish("org/news", dataset_folder, kind="dataset")
+    local_hub.publish("org/base", trained)
+    program = f"from hf_summ.training.run import main\nfor argv in {[whole, part]!r}:\n    main(argv)"
+    printed(program, **local_hub.environment(tmp_path / "home"))
+    pushed = local_hub.files("tester/bridges")
+    card = pushed["README.md"].decode()
+    data = ModelCard(card).data
+    assert (data.datasets, data.base_model, data.license) == (["org/news"], ["org/base"], "cc-by-4.0")
+    assert {(entry.dataset_type, entry.dataset_split) for entry in data.eval_results} == {("org/news", "test")}
+    base, news = "[org/base](https://huggingface.co/org/base)", "[org/news](https://huggingface.co/datasets/org/news)"
+    assert f"This model is a fine-tuned version of {base}, trained on the data set {news}." in card
+    assert 'model="tester/bridges")' in card
+    assert "\n# bridges\n" in card
+    names = {f".eval_results/org_news_{name}.yaml" for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")}
+    assert {name for name in pushed if ".eval_results" in name} == names
+    metrics = json.loads(pushed["predict_results.json"])
+    (entry,) = parse_eval_result_entries(yaml.safe_load(pushed[".eval_results/org_news_rouge2.yaml"]))
+    assert (entry.dataset_id, entry.task_id, entry.value) == ("org/news", "default", metrics["predict_rouge2"])
+    low, high = (f"{metrics[f'predict_rouge2_{end}']:.2f}" for end in ("low", "high"))
+    assert entry.notes == f"ROUGE-2, 7 documents of test, F in points, rouge_score, 95% interval {low} to {high}"
+    # the scores of a part of the documents do not stand beside others' scores of all
+    assert "### Test: the first 3 documents" in card_of(tmp_path / "part")
+    assert not (tmp_path / "part" / ".eval_results").exists()
+
+
+def test_data_set_in_a_folder_is_not_one_of_the_hub(settings, dataset_folder, tmp_path):
+    arguments = parse_arguments([settings(**NO_FILES, dataset_name=str(dataset_folder), do_predict=True)])
+    run(arguments, set_up(arguments))
+    card = card_of(tmp_path / "out")
+    assert "This model was trained from scratch on the data set `news`." in card
+    assert "The data set was a folder and is not on the Hub under this name." in card
+    assert "The command:" not in card
+    data = ModelCard(card).data
+    assert data.datasets is None
+    assert {(entry.dataset_type, entry.dataset_name) for entry in data.eval_results} == {("unknown", "news")}
+    assert not (tmp_path / "out" / ".eval_results").exists()
+
+
+def test_scores_that_the_hub_must_not_get():
+    scores = {"rouge1": 50.0, "novel1": 3.0, "bleu": float("nan"), "samples": 2}
+    results = Results("test", 2, scores, ["rouge1", "bleu", "novel1"], "rouge_score", "en")
+    assert results.hub_scores == ["rouge1"]
+    assert results.as_markdown().splitlines()[-3:] == [
+        "| ROUGE-1          |      50.00 |",
+        "| BLEU             |          - |",
+        "| Novel 1-grams, % |       3.00 |",
+    ]
+    (name,) = results.as_files("org/news", "small")
+    assert name == "org_news_rouge1.yaml"
