@@ -111,6 +111,8 @@ GDLF = Architecture(
         "input_dropout": 0.0,
         "attention_dropout": 0.0,
         "kernel_dropout": 0.0,
+        # compiling would take longer than the test
+        "conv_implementation": "chunked",
     },
     source_fields={"tag_ids": 9},
     lora_modules=("q_proj", "v_proj", "kernel_projection"),

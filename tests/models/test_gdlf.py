@@ -8,7 +8,8 @@ import torch
 from torch.nn.functional import gelu
 from transformers import LogitsProcessor
 
-from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration
+from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration, layers_gdlf
+from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.losses import smoothed_cross_entropy
 from tests.models.architectures import GDLF
 from tests.models.naive import NaiveModel, assert_equals_naive, naive_convolution
@@ -159,6 +160,17 @@ def test_compiled_convolution_gives_the_same_loss():
     expected = GDLF.model()(**inputs, labels=labels).loss
     compiled = GDLF.model(conv_implementation="compiled")(**inputs, labels=labels).loss
     torch.testing.assert_close(compiled, expected)
+
+
+def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):
+    fusion = DeepLayerFusion(6, 20).double()
+    layers = [torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    found = []
+    for positions in (512, 5):
+        monkeypatch.setattr(layers_gdlf, "_POSITIONS", positions)
+        fused = fusion(layers)
+        found.append([fused, *torch.autograd.grad(fused.square().sum(), [*layers, *fusion.parameters()])])
+    torch.testing.assert_close(*found)
 
 
 def test_long_document_needs_no_position_limit():

@@ -1,5 +1,9 @@
 """Dynamic convolution against sums over shifts written as the paper's equation."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -44,6 +48,31 @@ def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kern
 def test_compiled_convolution_and_its_gradients_equal_the_naive_ones():
     for length, kernel, left in ((9, 3, 1), (40, 5, 4), (3, 5, 2)):
         assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
+
+
+# a new process, with nothing compiled before, tells the form of the convolution in training and in evaluation
+TRAINED = """
+import torch
+from hf_summ.models import layers_dynamic_convolution as room
+
+torch.manual_seed(0)
+convolution = room.DynamicConvolution(6, 3, num_heads=2, causal=True, implementation="auto")
+inputs = torch.randn(2, 11, 6)
+for is_training in (True, False):
+    outputs = convolution.train(is_training)(inputs)
+    convolution.implementation = "chunked"
+    torch.testing.assert_close(outputs, convolution(inputs))
+    convolution.implementation = "auto"
+    print(room._compiled.cache_info().currsize)
+"""
+
+
+@pytest.mark.parametrize(("compiler", "compiled"), [(None, 1), ("/nowhere/g++", 0)])
+def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, compiled):
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)} | ({"CXX": compiler} if compiler else {})
+    process = subprocess.run([sys.executable, "-c", TRAINED], env=environment, capture_output=True, text=True)
+    assert process.stdout.split() == [str(compiled)] * 2, process.stderr
+    assert ("the convolutions are not compiled, so training is slower: " in process.stderr) == (compiler is not None)
 
 
 def test_step_equals_the_last_position():

@@ -22,6 +22,8 @@ MODEL = {
     "ffn_dim": 32,
     "fusion_dim": 32,
     "tags": "none",
+    # compiling would take longer than the test
+    "conv_implementation": "chunked",
 }
 NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
 

@@ -10,7 +10,7 @@ from .layers_transformer import NORMS
 from .text_tagging import TAGS
 
 _LAYER_FUSIONS = ("none", "fusion", "hierarchical")
-_IMPLEMENTATIONS = ("chunked", "compiled")
+_IMPLEMENTATIONS = ("auto", "chunked", "compiled")
 
 
 @strict
@@ -39,8 +39,9 @@ class GdlfConfig(SummarizationConfig):
         attention_dropout: dropout of the cross-attention weights.
         kernel_dropout: dropout of the convolutions' normalized kernels.
         label_smoothing: ε of the loss, at least 0 and below 1.
-        conv_implementation: `chunked`, or `compiled`: the same sums fused by torch.compile, which trains faster once
-            compiled, but needs a C++ compiler or Triton, and some time for each kernel size.
+        conv_implementation: `chunked`; `compiled`, the same sums fused by torch.compile, which trains faster once
+            compiled, but needs a C++ compiler or Triton, and some time for each kernel size; or `auto`: compiled in
+            training on a CPU if torch.compile works there, otherwise chunked.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
@@ -71,7 +72,7 @@ class GdlfConfig(SummarizationConfig):
     attention_dropout: float | int = 0.1
     kernel_dropout: float | int = 0.1
     label_smoothing: float | int = 0.1
-    conv_implementation: str = "chunked"
+    conv_implementation: str = "auto"
     use_cache: bool = True
     is_encoder_decoder: bool = True
     pad_token_id: int | None = 0

@@ -7,6 +7,9 @@ from functools import cache
 
 import torch
 from torch import nn
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 # name of its state in the cache
 _WINDOW = "convolution_window"
@@ -113,6 +116,18 @@ def _compiled(function):
     return call
 
 
+@cache
+def compiler_works() -> bool:
+    """Whether torch.compile has what it needs on this machine, above all a compiler; says so if not."""
+    try:
+        torch.compile(torch.neg)(torch.zeros(2))
+    except (RuntimeError, ImportError, OSError) as error:
+        reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
+        logger.warning(f"the convolutions are not compiled, so training is slower: {reason}")
+        return False
+    return True
+
+
 def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
     """(B, T + K - 1, H, D) and (B, T, H, K) -> (B, T, H, D)"""
     length, kernel = taps.shape[1], taps.shape[3]
@@ -149,7 +164,7 @@ class DynamicConvolution(nn.Module):
         num_heads: H.
         causal: whether a position reads only itself and earlier ones; otherwise its kernel is centered on it.
         kernel_dropout: share of the normalized kernels' entries that are dropped in training.
-        implementation: `chunked` or `compiled`.
+        implementation: `chunked`; `compiled`; or `auto`, compiled in training on a CPU where torch.compile works.
     """
 
     def __init__(
@@ -167,7 +182,7 @@ class DynamicConvolution(nn.Module):
         self.causal = causal
         self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.kernel_dropout = kernel_dropout
-        self.convolve = compiled_dynamic_convolution if implementation == "compiled" else dynamic_convolution
+        self.implementation = implementation
         self.kernel_projection = nn.Linear(width, num_heads * kernel_size, bias=False)
         self.output_projection = nn.Linear(width, width)
 
@@ -177,7 +192,7 @@ class DynamicConvolution(nn.Module):
         # the kernel is normalized over all its taps even where it reaches beyond the text
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
         if states is None:
-            return self.output_projection(self.convolve(inputs, taps, self.left))
+            return self.output_projection(self._convolve(inputs, taps, self.left))
         past = states.get(_WINDOW)
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])
@@ -185,4 +200,10 @@ class DynamicConvolution(nn.Module):
         states[_WINDOW] = window[:, window.shape[1] - (self.kernel_size - 1) :]
         if inputs.shape[1] == 1:
             return self.output_projection(dynamic_convolution_step(window, taps))
-        return self.output_projection(self.convolve(window, taps, 0))
+        return self.output_projection(self._convolve(window, taps, 0))
+
+    def _convolve(self, inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
+        is_compiled = self.implementation == "compiled"
+        if self.implementation == "auto":
+            is_compiled = self.training and inputs.device.type == "cpu" and compiler_works()
+        return (compiled_dynamic_convolution if is_compiled else dynamic_convolution)(inputs, taps, left)

@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 # the seven rows of GDLF's Table 6, each as output gate and memory cell
 GATINGS: dict[str, tuple[str, str | None]] = {
@@ -13,8 +14,8 @@ GATINGS: dict[str, tuple[str, str | None]] = {
     "gate_without_update": ("glu", "gate_without_update"),
     "gate": ("glu", "gate"),
 }
-# positions that are fused at once in inference
-_POSITIONS = 128
+# positions, of all documents, that are fused at once
+_POSITIONS = 512
 
 
 class OutputGate(nn.Module):
@@ -77,13 +78,16 @@ class DeepLayerFusion(nn.Module):
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
-        if torch.is_grad_enabled():
-            return self._fuse(total)
-        # the inner width is thirty times the model's: without gradients, only a part of it need exist at once
-        return torch.cat([self._fuse(part) for part in total.split(_POSITIONS, dim=1)], dim=1)
+        fused = [self._fuse(part) for part in total.flatten(0, 1).split(_POSITIONS)]
+        return self.layer_norm(torch.cat(fused).view_as(total))
 
     def _fuse(self, total: torch.Tensor) -> torch.Tensor:
-        return self.layer_norm(self.outer(nn.functional.gelu(self.inner(total))))
+        # the inner width is thirty times the model's: for backward it is kept once, and its GELU is made again
+        inner = self.inner(total)
+        return checkpoint(self._reduce, inner, use_reentrant=False, preserve_rng_state=False)
+
+    def _reduce(self, inner: torch.Tensor) -> torch.Tensor:
+        return self.outer(nn.functional.gelu(inner))
 
 
 class Aggregation(nn.Module):

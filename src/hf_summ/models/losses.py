@@ -1,6 +1,7 @@
 """The training loss shared by all architectures."""
 
 import torch
+from torch.autograd.function import once_differentiable
 
 IGNORED_LABEL = -100
 
@@ -28,17 +29,42 @@ def smoothed_cross_entropy(
         The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
         float64 if the logits are, otherwise float32.
     """
-    wanted = labels != IGNORED_LABEL
     logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    log_partition = logits.logsumexp(-1) if normalize else logits.new_zeros(())
-    nll = log_partition - logits.gather(-1, labels.clamp(min=0)[..., None])[..., 0]
-    tokens = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-    nll_sum = nll.masked_fill(~wanted, 0.0).sum() / tokens
-    if smoothing == 0.0:
-        # a copy, as transformers scales the loss in place
-        return nll_sum, nll_sum.detach().clone()
-    uniform_sum = (log_partition - logits.mean(-1)).masked_fill(~wanted, 0.0).sum() / tokens
-    return (1.0 - smoothing) * nll_sum + smoothing * uniform_sum, nll_sum.detach()
+    if num_items_in_batch is None:
+        num_items_in_batch = (labels != IGNORED_LABEL).sum().clamp(min=1)
+    return _SmoothedCrossEntropy.apply(logits, labels, smoothing, num_items_in_batch, normalize)
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    # autograd would keep one tensor of the logits' size for each of normalizer, label and mean, and add up three more
+
+    @staticmethod
+    def forward(context, logits, labels, smoothing, items, normalize):
+        wanted = labels != IGNORED_LABEL
+        partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
+        scores = logits.gather(-1, labels.clamp(min=0)[..., None])
+        nll = (partition - scores)[..., 0].masked_fill(~wanted, 0.0).sum() / items
+        uniform = nll.new_zeros(())
+        if smoothing != 0.0:
+            uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~wanted, 0.0).sum() / items
+        context.save_for_backward(logits, labels, partition)
+        context.settings = smoothing, items, normalize
+        context.mark_non_differentiable(nll)
+        # a tensor of its own, as transformers scales the loss in place
+        return (1.0 - smoothing) * nll + smoothing * uniform, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(context, gradient, _):
+        logits, labels, partition = context.saved_tensors
+        smoothing, items, normalize = context.settings
+        # softmax - (1 - ε) · label - ε / V, for each token that is wanted
+        share = (gradient / items * (labels != IGNORED_LABEL))[..., None].to(logits.dtype)
+        result = (logits - partition).exp_().mul_(share) if normalize else torch.zeros_like(logits)
+        if smoothing != 0.0:
+            result -= share * (smoothing / logits.shape[-1])
+        result.scatter_add_(-1, labels.clamp(min=0)[..., None], share * (smoothing - 1.0))
+        return result, None, None, None, None
 
 
 def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) -> torch.Tensor:

@@ -1,0 +1,55 @@
+"""The loss that all architectures share, against its definition, one token at a time."""
+
+import pytest
+import torch
+
+from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
+
+
+def naive(logits, labels, smoothing, items, normalize):
+    """(1 - ε) NLL + ε · mean over the vocabulary of -log p, summed over the tokens that are wanted."""
+    loss = nll = torch.zeros((), dtype=logits.dtype)
+    for scores, label in zip(logits.flatten(0, 1), labels.flatten().tolist(), strict=True):
+        if label != IGNORED_LABEL:
+            costs = -(scores.log_softmax(-1) if normalize else scores)
+            nll = nll + costs[label]
+            loss = loss + (1 - smoothing) * costs[label] + smoothing * costs.mean()
+    items = (labels != IGNORED_LABEL).sum() if items is None else items
+    return loss / items, nll / items
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("items", [None, 7, torch.tensor(9)], ids=str)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_loss_and_gradients_equal_the_naive_ones(smoothing, items, normalize):
+    labels = torch.randint(11, (3, 5))
+    labels[0, 2:] = IGNORED_LABEL
+    ours = torch.randn(3, 5, 11, dtype=torch.float64, requires_grad=True)
+    theirs = ours.detach().clone().requires_grad_()
+    loss, nll = smoothed_cross_entropy(ours, labels, smoothing, items, normalize)
+    expected, expected_nll = naive(theirs, labels, smoothing, items, normalize)
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(nll, expected_nll.detach())
+    assert not nll.requires_grad
+    # a factor behind the loss reaches the gradients
+    torch.testing.assert_close(
+        *(torch.autograd.grad(3 * value, of)[0] for value, of in ((loss, ours), (expected, theirs)))
+    )
+
+
+def test_half_precision_is_summed_in_float32():
+    logits = torch.randn(2, 3, 7).bfloat16().requires_grad_()
+    labels = torch.randint(7, (2, 3))
+    loss, nll = smoothed_cross_entropy(logits, labels, 0.1)
+    loss.backward()
+    assert (loss.dtype, nll.dtype, logits.grad.dtype) == (torch.float32, torch.float32, torch.bfloat16)
+    torch.testing.assert_close(loss, smoothed_cross_entropy(logits.float(), labels, 0.1)[0])
+
+
+def test_loss_that_is_scaled_in_place_leaves_its_parts():
+    scores, labels = torch.randn(2, 3, 7, requires_grad=True), torch.randint(7, (2, 3))
+    for smoothing in (0.0, 0.1):
+        loss, nll = smoothed_cross_entropy(scores, labels, smoothing)
+        before = nll.item()
+        loss *= 2
+        assert nll.item() == before
