@@ -11,7 +11,8 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from .layers_int8 import Int8Linear, refuse_accelerators
 
-_METHOD = "hf_summ_int8"
+# the method's name in config.json
+INT8 = "hf_summ_int8"
 
 
 @dataclass
@@ -27,7 +28,7 @@ class Int8Config(QuantizationConfigMixin):
     """
 
     least_weights: int = 2**17
-    quant_method: str = _METHOD
+    quant_method: str = INT8
 
 
 class Int8Quantizer(HfQuantizer):
@@ -89,6 +90,6 @@ def _untie(model: PreTrainedModel) -> None:
 
 
 # a checkpoint that brings its code along brings this file too, perhaps beside the installed package's
-if _METHOD not in AUTO_QUANTIZER_MAPPING:
-    register_quantization_config(_METHOD)(Int8Config)
-    register_quantizer(_METHOD)(Int8Quantizer)
+if INT8 not in AUTO_QUANTIZER_MAPPING:
+    register_quantization_config(INT8)(Int8Config)
+    register_quantizer(INT8)(Int8Quantizer)
