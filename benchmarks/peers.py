@@ -1,5 +1,7 @@
 """Our models in the papers' sizes, and a BART with the same number of parameters for each."""
 
+import tempfile
+
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
 
@@ -8,6 +10,7 @@ from hf_summ.models import (
     CopyTransformerForConditionalGeneration,
     GdlfConfig,
     GdlfForConditionalGeneration,
+    Int8Config,
 )
 
 VOCABULARY = 30000
@@ -64,6 +67,39 @@ def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedMod
         few, many = (count(build(width)) for width in (256, 512))
     width = 256 + round((count(ours) - few) / ((many - few) / 256))
     return build(width)
+
+
+def in_8_bits(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy of one of our models with linear layers in 8 bits, loaded as users load it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        return type(model).from_pretrained(folder, quantization_config=Int8Config())
+
+
+def ctranslate2_bart(model: PreTrainedModel, compute_type: str):
+    """A BART as CTranslate2's translator with one thread; its words are the ids as text.
+
+    Args:
+        compute_type: `float32` or `int8`.
+    """
+    import ctranslate2
+    from ctranslate2.converters.transformers import BartLoader
+
+    # the converter reads what transformers' configuration and modules no longer have
+    model.config.normalize_before = False
+    spec = BartLoader().get_model_spec(model)
+    words = [str(index) for index in range(model.config.vocab_size)]
+    spec.register_source_vocabulary(words)
+    spec.register_target_vocabulary(words)
+    special = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+    pad, bos, eos, start = (words[getattr(model.config, name)] for name in special)
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = pad, bos, eos
+    spec.config.decoder_start_token = start
+    spec.validate()
+    spec.optimize(quantization=compute_type)
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        return ctranslate2.Translator(folder, compute_type=compute_type, inter_threads=1, intra_threads=1)
 
 
 def count(model: PreTrainedModel) -> int:

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PREFIXES = ("CopyTransformer", "Gdlf")
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
-ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "SummarizationPipeline"]
+ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {
     "hf_summ": ARCHITECTURES,
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],

@@ -12,6 +12,7 @@ from .models import (
     GdlfForConditionalGeneration,
     GdlfModel,
     GdlfProcessor,
+    Int8Config,
     SummarizationPipeline,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "GdlfForConditionalGeneration",
     "GdlfModel",
     "GdlfProcessor",
+    "Int8Config",
     "SummarizationPipeline",
 ]

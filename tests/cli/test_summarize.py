@@ -3,13 +3,16 @@
 import io
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import pipeline
 
 from hf_summ.cli import main
+from hf_summ.models import GdlfForConditionalGeneration, Int8Config
 from tests.conftest import SENTENCES
 
 MODEL = ("--model", "model")
@@ -63,6 +66,21 @@ def test_generation_settings_are_handed_on(run, files):
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     (record,) = pipeline("summarization", model="model")(DOCUMENTS[0], **settings)
     assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
+
+
+def test_8_bits(run, files, workplace):
+    # wide enough for layers that are quantized
+    model = GdlfForConditionalGeneration.from_pretrained("model", ffn_dim=2**13, ignore_mismatched_sizes=True)
+    model.save_pretrained("model")
+    settings = {"model": "model", "device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
+    summarizer = pipeline("summarization", **settings)
+    assert any(parameter.dtype == torch.int8 for parameter in summarizer.model.parameters())
+    # saved in 8 bits, it is so without the flag
+    shutil.copytree("model", "int8")
+    summarizer.model.save_pretrained("int8")
+    expected = summarizer(DOCUMENTS[0])[0]["summary_text"] + "\n"
+    assert run("summarize", "a.txt", *MODEL, "--int8")[0] == expected
+    assert run("summarize", "a.txt", "--model", "int8", "--device", "cpu")[0] == expected
 
 
 @pytest.mark.parametrize("names", [[], ["-"], ["-", "b.txt"]])
@@ -128,6 +146,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
         (["a.txt", "--device", "tpu9"], "--device tpu9: .*[Ii]nvalid device|--device tpu9: Expected one of cpu"),
         (["a.txt", "--device", "cuda:99"], "--device cuda:99: "),
+        (["a.txt", "--int8", "--device", "meta"], "--int8 and --device meta exclude each other: 8 bits are for CPUs"),
         (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
         (["a.txt", "--output", "model"], "--output model: must be a file in an existing folder"),
     ],

@@ -15,6 +15,7 @@ from hf_summ import GdlfProcessor
 from hf_summ.data import lead
 from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
+from hf_summ.models import GdlfForConditionalGeneration, Int8Config
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
@@ -328,6 +329,17 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
         set_up(parse_arguments([path, *overrides]))
     assert "\n" not in str(caught.value)
+
+
+def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folder):
+    processor, model = AutoProcessor.from_pretrained(processor_folder), tmp_path / "model"
+    tiny.gdlf(processor).save_pretrained(model)
+    GdlfForConditionalGeneration.from_pretrained(model, quantization_config=Int8Config()).save_pretrained(model)
+    processor.save_pretrained(model)
+    path = settings(config_overrides=None, model_name_or_path=str(model))
+    message = f"--model_name_or_path {model}: its weights have 8 bits and cannot be trained; name the checkpoint that"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        set_up(parse_arguments([path]))
 
 
 class IgnoringHub(LocalHub):

@@ -26,6 +26,11 @@ def add_parser(commands) -> None:
     parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
     parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
     parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="Decode on the CPU with linear layers in 8 bits, about twice as fast (default: do not)",
+    )
     parser.add_argument("--num_beams", type=int, help="Number of beams (default: the checkpoint's)")
     parser.add_argument(
         "--max_new_tokens", type=int, help="Maximum number of subwords of a summary (default: the checkpoint's)"
@@ -90,6 +95,8 @@ def _check(arguments: argparse.Namespace) -> None:
             torch.empty(0, device=arguments.device)
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
+    if arguments.int8 and torch.device(arguments.device or "cpu").type != "cpu":
+        raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
 
 
 def _load(arguments: argparse.Namespace):
@@ -97,7 +104,8 @@ def _load(arguments: argparse.Namespace):
     from huggingface_hub.errors import StrictDataclassError
     from transformers import pipeline
 
-    import hf_summ  # noqa: F401 registers architectures and pipeline
+    # registers architectures and pipeline
+    from hf_summ.models import Int8Config
     from hf_summ.training.checkpoints import model_problem
 
     model = arguments.model
@@ -109,7 +117,8 @@ def _load(arguments: argparse.Namespace):
             "summarization",
             model=model,
             revision=arguments.revision,
-            device=arguments.device,
+            device="cpu" if arguments.int8 else arguments.device,
+            model_kwargs={"quantization_config": Int8Config()} if arguments.int8 else {},
             trust_remote_code=arguments.trust_remote_code,
         )
     except (OSError, ValueError, StrictDataclassError) as error:

@@ -10,6 +10,7 @@ from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
 from .pipeline_summarization import SummarizationPipeline
 from .processing_copy_transformer import CopyTransformerProcessor
 from .processing_gdlf import GdlfProcessor
+from .quantization_int8 import Int8Config
 
 __all__ = [
     "LORA_TARGET_MODULES",
@@ -21,6 +22,7 @@ __all__ = [
     "GdlfForConditionalGeneration",
     "GdlfModel",
     "GdlfProcessor",
+    "Int8Config",
     "SummarizationPipeline",
 ]
 

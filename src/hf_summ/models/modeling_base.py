@@ -15,6 +15,9 @@ from transformers.utils import can_return_tuple
 from .generation_mixin import SummarizationGenerationMixin
 from .losses import check_labels, shift_right, smoothed_cross_entropy
 
+# registers the method, by which saved checkpoints name it
+from .quantization_int8 import Int8Config  # noqa: F401
+
 if TYPE_CHECKING:
     # transformers follows these import lines to collect the files for the Hub: the pipeline goes with every model
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401

@@ -22,6 +22,7 @@ from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.messages import nearest
 from hf_summ.models.processing_base import align_config
+from hf_summ.models.quantization_int8 import INT8
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.overrides import apply_overrides, refusal
@@ -225,6 +226,11 @@ def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrained
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
         name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
     )
+    if getattr(model, "quantization_method", None) == INT8:
+        raise ValueError(
+            f"--model_name_or_path {name_or_path}: its weights have 8 bits and cannot be trained; name the checkpoint "
+            "that they were made from"
+        )
     if loaded["mismatched_keys"]:
         name, there, here = min(loaded["mismatched_keys"])
         raise ValueError(

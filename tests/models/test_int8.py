@@ -1,0 +1,232 @@
+"""8-bit inference: the layer against float32, and models that are loaded with it, saved and loaded again."""
+
+import copy
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoModelForSeq2SeqLM, Trainer, TrainingArguments
+
+from hf_summ.models import Int8Config
+from hf_summ.models.layers_int8 import _WIDE, Int8Linear, has_exact_products, quantize_rows
+from tests.models.architectures import ARCHITECTURES
+
+NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
+
+
+@pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
+def architecture(request):
+    return request.param
+
+
+@pytest.fixture
+def folder(architecture, tmp_path):
+    """A saved model in float32."""
+    architecture.model().float().save_pretrained(tmp_path / "float")
+    return tmp_path / "float"
+
+
+def load(folder, least_weights=0, **settings):
+    config = Int8Config(least_weights=least_weights)
+    return AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=config, **settings)
+
+
+def linear(in_features: int, out_features: int, bias: bool = True) -> nn.Linear:
+    return nn.Linear(in_features, out_features, bias).requires_grad_(False).eval()
+
+
+def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
+    """The layer's output for a matrix, by exact integers, one row and one output at a time."""
+    outputs = torch.empty(len(inputs), layer.out_features)
+    for row, values in enumerate(inputs):
+        step = values.abs().max() / 127
+        levels = (values / step).round().long() if step > 0 else torch.zeros_like(values).long()
+        for channel, weights in enumerate(layer.weight):
+            product = int((levels * weights.long()).sum()) * step * layer.scale[channel]
+            outputs[row, channel] = product + (0 if layer.bias is None else layer.bias[channel])
+    return outputs
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("rows", [1, 5])
+def test_layer_equals_its_naive_twin(rows, bias):
+    layer = Int8Linear(linear(24, 7, bias))
+    inputs = torch.randn(rows, 24)
+    torch.testing.assert_close(layer(inputs), naive(layer, inputs))
+
+
+@pytest.mark.parametrize("out_features", [12, _WIDE])
+def test_layer_is_within_the_bound_of_quantization(out_features):
+    float_layer = linear(64, out_features)
+    layer, inputs = Int8Linear(float_layer), torch.randn(2, 3, 64)
+    # half a step at most for each value and for each weight
+    steps = inputs.abs().amax(-1, keepdim=True) / 127
+    bound = steps / 2 * float_layer.weight.abs().sum(1) + inputs.abs().sum(-1, keepdim=True) * layer.scale / 2
+    bound = bound + 64 * steps / 2 * layer.scale / 2
+    errors = (layer(inputs) - float_layer(inputs)).abs()
+    assert (errors <= bound + 1e-5).all()
+    assert (errors > bound / 100).any()
+
+
+@pytest.mark.parametrize("out_features", [12, _WIDE])
+def test_a_row_does_not_depend_on_the_rows_beside_it(out_features):
+    layer = Int8Linear(linear(64, out_features))
+    inputs = torch.randn(6, 64)
+    inputs[3] *= 1000
+    torch.testing.assert_close(layer(inputs)[:2], layer(inputs[:2]), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("out_features", [12, _WIDE])
+def test_rows_of_zeros_give_the_bias(out_features):
+    float_layer = linear(16, out_features)
+    float_layer.weight[1] = 0.0
+    layer = Int8Linear(float_layer)
+    outputs = layer(torch.stack((torch.zeros(16), torch.randn(16))))
+    assert torch.equal(outputs[0], layer.bias)
+    assert outputs[1, 1] == layer.bias[1]
+    assert outputs.isfinite().all()
+
+
+def test_rows_keep_their_largest_magnitude():
+    levels, scales = quantize_rows(torch.tensor([[0.5, -2.0, 1.0], [0.0, 0.0, 0.0]]))
+    assert levels.tolist() == [[32, -127, 64], [0, 0, 0]]
+    assert scales[0].item() == pytest.approx(2.0 / 127)
+
+
+PRODUCTS = """
+import torch
+from hf_summ.models.layers_int8 import Int8Linear, has_exact_products
+for out_features in (8, 8192):
+    linear = torch.nn.Linear(64, out_features).requires_grad_(False)
+    # sums of two products of largest values are beyond 16 bits
+    linear.weight.fill_(1.0)
+    print(has_exact_products(), float((Int8Linear(linear)(torch.ones(4, 64)) - linear.bias - 64).abs().max()) < 1e-3)
+"""
+
+
+@pytest.mark.skipif(not has_exact_products(), reason="this processor has no VNNI instructions either")
+def test_products_are_exact_without_vnni_instructions():
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    command = [sys.executable, "-c", PRODUCTS]
+    completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == ["False", "True"] * 2
+
+
+def test_a_layer_can_be_copied_and_filled_again_after_use():
+    layer, other = Int8Linear(linear(16, _WIDE)), Int8Linear(linear(16, _WIDE))
+    inputs = torch.randn(2, 16)
+    expected = layer(inputs)
+    assert torch.equal(copy.deepcopy(layer)(inputs), expected)
+    other(inputs)
+    other.load_state_dict(layer.state_dict())
+    assert torch.equal(other(inputs), expected)
+
+
+def test_a_model_in_8_bits_scores_like_its_original(architecture, folder):
+    model, inputs, labels = load(folder), architecture.inputs(), architecture.labels()
+    original = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    expected, outputs = original(**inputs, labels=labels), model(**inputs, labels=labels)
+    assert outputs.loss.item() == pytest.approx(expected.loss.item(), rel=0.05)
+    assert outputs.loss.item() != expected.loss.item()
+
+
+def test_linear_layers_alone_are_in_8_bits(folder):
+    model = load(folder)
+    linears = [name for name, module in model.named_modules() if isinstance(module, Int8Linear)]
+    assert "lm_head" in linears
+    assert any(".encoder." in name for name in linears)
+    assert not any(type(module) is nn.Linear for module in model.modules())
+    for name, parameter in model.state_dict().items():
+        owner, _, kind = name.rpartition(".")
+        assert parameter.dtype == (torch.int8 if owner in linears and kind == "weight" else torch.float32), name
+    # the embedding's matrix stays beside its 8-bit copy
+    assert model.get_input_embeddings().weight.is_floating_point()
+
+
+def test_small_layers_stay_in_32_bits(folder):
+    model = load(folder, least_weights=300)
+    for module in model.modules():
+        assert not isinstance(module, Int8Linear) or module.weight.numel() >= 300
+        assert type(module) is not nn.Linear or module.weight.numel() < 300
+    assert isinstance(model.lm_head, Int8Linear)
+
+
+def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
+    model, inputs = load(folder), architecture.inputs()
+    settings = {"num_beams": 2, "max_new_tokens": 8}
+    tokens = model.generate(**inputs, **settings)
+    model.save_pretrained(tmp_path / "int8")
+    assert not list((tmp_path / "int8").glob("*.bin"))
+    assert load_file(tmp_path / "int8" / "model.safetensors")["lm_head.weight"].dtype == torch.int8
+    config = json.loads((tmp_path / "int8" / "config.json").read_text(encoding="utf-8"))
+    assert config["quantization_config"] == {"quant_method": "hf_summ_int8", "least_weights": 0}
+    again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
+    assert not any(report.values()), report
+    assert torch.equal(again.generate(**inputs, **settings), tokens)
+    expected = model.state_dict()
+    assert again.state_dict().keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in again.state_dict().items())
+
+
+def test_a_documents_summary_does_not_depend_on_its_batch(architecture, folder):
+    model, inputs = load(folder), architecture.inputs(rows=3)
+    settings = {"num_beams": 2, "min_new_tokens": 6, "max_new_tokens": 6}
+    together = model.generate(**inputs, **settings)
+    for row in range(3):
+        length = int(inputs["attention_mask"][row].sum())
+        alone = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        assert torch.equal(model.generate(**alone, **settings)[0], together[row])
+
+
+def test_a_masked_language_model_is_in_8_bits_too(conditioned, tmp_path):
+    conditioned.float().save_pretrained(tmp_path / "float")
+    model = load(tmp_path / "float")
+    # its output layer shares the matrix of its own embedding
+    assert isinstance(model.masked_lm.get_output_embeddings(), Int8Linear)
+    model.save_pretrained(tmp_path / "int8")
+    again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
+    assert not any(report.values()), report
+    inputs = {"input_ids": torch.randint(5, 20, (2, 7))}
+    settings = {"max_new_tokens": 4, "lm_rejected_factor": 0.5}
+    assert torch.equal(again.generate(**inputs, **settings), model.generate(**inputs, **settings))
+
+
+@pytest.mark.parametrize("device_map", ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "disk"}])
+def test_accelerators_are_refused_on_loading(folder, device_map):
+    with pytest.raises(ValueError, match=r"int8 is for CPUs, but the model is to be on .*: load it without"):
+        load(folder, device_map=device_map)
+
+
+@pytest.mark.parametrize("device_map", ["cpu", "auto"])
+def test_cpus_are_accepted_on_loading(folder, device_map):
+    assert load(folder, device_map=device_map).device.type == "cpu"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_moving_to_an_accelerator_is_refused(folder):
+    model = load(folder)
+    with pytest.raises(ValueError, match="int8 is for CPUs, but the model is to be on cuda:0: load it without"):
+        model.to("cuda")
+
+
+def test_what_is_between_is_in_float32_whatever_was_saved(architecture, tmp_path):
+    architecture.model().to(torch.bfloat16).save_pretrained(tmp_path / "half")
+    model = load(tmp_path / "half")
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.int8, torch.float32}
+    model.generate(**architecture.inputs(), max_new_tokens=2)
+
+
+def test_training_is_refused(architecture, folder, tmp_path):
+    model = load(folder)
+    with pytest.raises(ValueError, match=f"^{NOT_TRAINED}$"):
+        model.train()
+    with pytest.raises(ValueError, match="fine-tuning"):
+        Trainer(model, TrainingArguments(tmp_path / "out"))
+    model.get_input_embeddings().requires_grad_(True)
+    with pytest.raises(ValueError, match=f"^{NOT_TRAINED}$"):
+        model(**architecture.inputs(), labels=architecture.labels())
