@@ -12,6 +12,7 @@ fix_allocator()
 
 import torch
 from peers import bart, batch, copy_transformer, count, ctranslate2_bart, gdlf, in_8_bits
+from transformers import CompileConfig
 
 MODELS = {"GDLF": gdlf, "CopyTransformer": copy_transformer}
 
@@ -43,6 +44,9 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
             return translator.translate_batch(words, beam_size=beams, no_repeat_ngram_size=3, **lengths)
 
         candidates = {label: lambda model=model: generate(model) for label, model in models.items()}
+        for label, model in models.items():
+            if getattr(model, "compiles_steps", False):
+                candidates[f"{label}, compiled"] = lambda model=model: generate(model, compile_config=CompileConfig())
         translated = {label: lambda other=other: translate(other) for label, other in translators.items()}
         times = cpu_seconds({**candidates, **translated}, arguments.rounds)
         peaks = {label: peak_mebibytes(candidate) for label, candidate in candidates.items()}

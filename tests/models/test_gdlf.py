@@ -1,12 +1,14 @@
 """GDLF against a naive implementation of the paper's equations."""
 
+import copy
 import math
 from functools import partial
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 from torch.nn.functional import gelu
-from transformers import LogitsProcessor
+from transformers import CompileConfig, LogitsProcessor
 
 from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration, layers_gdlf
 from hf_summ.models.layers_gdlf import DeepLayerFusion
@@ -160,6 +162,20 @@ def test_compiled_convolution_gives_the_same_loss():
     expected = GDLF.model()(**inputs, labels=labels).loss
     compiled = GDLF.model(conv_implementation="compiled")(**inputs, labels=labels).loss
     torch.testing.assert_close(compiled, expected)
+
+
+def test_compiled_steps_write_the_same():
+    model = GDLF.model()
+    counters.clear()
+    for rows, settings in ((1, {}), (1, {"num_beams": 3}), (3, {"num_beams": 3, "no_repeat_ngram_size": 2})):
+        inputs = GDLF.inputs(rows=rows)
+        expected = model.generate(**inputs, **settings, max_new_tokens=9)
+        found = model.generate(**inputs, **settings, max_new_tokens=9, compile_config=CompileConfig())
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert counters["stats"]["unique_graphs"] > 0
+    assert not counters["graph_break"]
+    assert model.generation_config.compile_config is None
+    copy.deepcopy(model)
 
 
 def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):

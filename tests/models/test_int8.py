@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, Trainer, TrainingArguments
+from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, TrainingArguments
 
 from hf_summ.models import Int8Config
 from hf_summ.models.layers_int8 import _WIDE, Int8Linear, has_exact_products, quantize_rows
@@ -230,3 +230,10 @@ def test_training_is_refused(architecture, folder, tmp_path):
     model.get_input_embeddings().requires_grad_(True)
     with pytest.raises(ValueError, match=f"^{NOT_TRAINED}$"):
         model(**architecture.inputs(), labels=architecture.labels())
+
+
+def test_compiled_steps_in_8_bits_write_the_same(architecture, folder):
+    model = load(folder)
+    settings = {**architecture.inputs(), "max_new_tokens": 6, "num_beams": 2}
+    compiled = model.generate(**settings, compile_config=CompileConfig())
+    torch.testing.assert_close(compiled, model.generate(**settings), rtol=0, atol=0)

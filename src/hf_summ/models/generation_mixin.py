@@ -15,9 +15,11 @@ from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogit
 @dataclass
 class _Running:
     """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
-    the processors, and the coverage processor, for the method that sees the decoder's output."""
+    the processors, whether steps are compiled, for the method that prepares them, and the coverage processor, for the
+    method that sees the decoder's output."""
 
     tokenizer: Any
+    compiles_step: bool = False
     coverage_processor: CoveragePenaltyLogitsProcessor | None = None
 
 
@@ -47,6 +49,8 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     # whether the model's outputs say what of the source the summary covers
     has_coverage = False
+    # whether the decoder takes `compile_step`: a step of it is one graph, whatever it has written before
+    compiles_steps = False
     # read when words are first counted without a `tokenizer`
     _own_tokenizer = None
     generation_keys = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "coverage_penalty")
@@ -58,6 +62,10 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`.
+
+        `compile_config` compiles the decoding steps of models that can (`compiles_steps`) on a CPU: of one step all
+        layers become one graph, which later steps and calls use. The first call compiles, and so does the first one
+        with documents of another length or number, after which these may be any.
 
         Args:
             tokenizer: a tokenizer or processor, for the keys that count words; by default the one in the checkpoint
@@ -107,7 +115,18 @@ class SummarizationGenerationMixin(GenerationMixin):
         self.check_generation_keys(config)
         if config.gnmt_length_penalty is not None:
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty)
+        if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
+            # the decoder compiles its own steps; transformers compiles no beam search, and would say so
+            config.compile_config = None
+            if (running := _running.get()) is not None:
+                running.compiles_step = True
         return config, model_kwargs
+
+    def prepare_inputs_for_generation(self, *args, **kwargs):
+        """transformers' inputs of a step, which say whether the decoder compiles it."""
+        inputs = super().prepare_inputs_for_generation(*args, **kwargs)
+        running = _running.get()
+        return inputs if running is None or not running.compiles_step else {**inputs, "compile_step": True}
 
     def _get_logits_processor(
         self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs

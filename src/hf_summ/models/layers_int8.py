@@ -58,6 +58,8 @@ class Int8Linear(nn.Module):
         self.scale = nn.Parameter(scale[:, 0], requires_grad=False)
         self.bias = linear.bias
         self._packed: torch.Tensor | None = None
+        # asked here, as torch.compile cannot ask
+        self._has_exact_products = has_exact_products()
         self.arrange()
         self.eval()
 
@@ -83,7 +85,7 @@ class Int8Linear(nn.Module):
 
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
         """Quantized rows (R, in_features) -> (R, out_features), float32, still to be scaled by row."""
-        if not has_exact_products():
+        if not self._has_exact_products:
             # up to 2²⁴ sums of integers are exact in float32
             return (rows.float() @ self.weight.float().T).mul_(self.scale)
         if self.out_features < _WIDE:

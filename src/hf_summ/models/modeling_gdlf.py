@@ -1,6 +1,7 @@
 """GDLF: gated dynamic convolutions with deep layer fusion (Kwon et al. 2021), and its baseline DynamicConv."""
 
 import math
+from functools import cache
 
 import torch
 from torch import nn
@@ -198,9 +199,13 @@ class GdlfDecoder(GdlfPreTrainedModel):
         past_key_values=None,
         inputs_embeds=None,
         use_cache=None,
+        compile_step=False,
         **kwargs,
     ):
-        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C)."""
+        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
+
+        With `compile_step`, the layers are compiled for every decoding step but the first.
+        """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         if use_cache and past_key_values is None:
@@ -211,23 +216,35 @@ class GdlfDecoder(GdlfPreTrainedModel):
         hidden_states = self.dropout(hidden_states)
         padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
         source_mask = source_padding_mask(encoder_attention_mask)
-        memory = None
-        for layer in self.layers:
-            hidden_states, memory = layer(
-                hidden_states,
-                memory,
-                encoder_hidden_states,
-                source_mask=source_mask,
-                padding_mask=padding_mask,
-                past_key_values=past_key_values,
-                **kwargs,
-            )
+        run = _compiled_layers() if compile_step and seen and length == 1 else GdlfDecoder._run_layers
+        hidden_states = run(
+            self,
+            hidden_states,
+            encoder_hidden_states,
+            source_mask=source_mask,
+            padding_mask=padding_mask,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
         if past_key_values is not None:
             for layer_state in past_key_values.self_attention_cache.layers:
                 layer_state.advance(length)
         return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=self.layer_norm(hidden_states), past_key_values=past_key_values
+            last_hidden_state=hidden_states, past_key_values=past_key_values
         )
+
+    def _run_layers(self, hidden_states, source, **kwargs):
+        """(R, T, C) and (B, S, C) -> (R, T, C); of a step, all of it is one graph, as its state does not grow."""
+        memory = None
+        for layer in self.layers:
+            hidden_states, memory = layer(hidden_states, memory, source, **kwargs)
+        return self.layer_norm(hidden_states)
+
+
+@cache
+def _compiled_layers():
+    # a function of the decoder rather than its attribute, which could not be copied
+    return torch.compile(GdlfDecoder._run_layers)
 
 
 class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
@@ -252,6 +269,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
     """GDLF with its output layer, which shares the embedding matrix."""
 
     _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+    compiles_steps = True
 
     def __init__(self, config: GdlfConfig):
         super().__init__(config)
