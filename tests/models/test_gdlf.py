@@ -178,6 +178,20 @@ def test_compiled_steps_write_the_same():
     copy.deepcopy(model)
 
 
+@pytest.mark.parametrize("key", ["output_attentions", "output_hidden_states"])
+def test_compiled_steps_return_no_inner_states(key):
+    message = (
+        "^`compile_config` compiles steps that return no output_attentions or output_hidden_states: switch these off"
+    )
+    model = GDLF.model()
+    with pytest.raises(ValueError, match=message):
+        model.generate(**GDLF.inputs(), compile_config=CompileConfig(), return_dict_in_generate=True, **{key: True})
+    model.set_attn_implementation("eager")
+    setattr(model.config, key, True)
+    with pytest.raises(ValueError, match=message):
+        model.generate(**GDLF.inputs(), compile_config=CompileConfig())
+
+
 def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):
     fusion = DeepLayerFusion(6, 20).double()
     layers = [torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True) for _ in range(2)]

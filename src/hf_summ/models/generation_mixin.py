@@ -11,6 +11,9 @@ from transformers.generation import GenerationMixin
 from .generation_coverage import CoveragePenaltyLogitsProcessor
 from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, own_tokenizer, word_table
 
+# what transformers collects through hooks, which a graph cannot contain
+_CAPTURED = ("output_attentions", "output_hidden_states")
+
 
 @dataclass
 class _Running:
@@ -116,6 +119,11 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.gnmt_length_penalty is not None:
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
+            if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
+                raise ValueError(
+                    f"`compile_config` compiles steps that return no {' or '.join(_CAPTURED)}: switch these off, "
+                    "or leave `compile_config` out"
+                )
             # the decoder compiles its own steps; transformers compiles no beam search, and would say so
             config.compile_config = None
             if (running := _running.get()) is not None:
