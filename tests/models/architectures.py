@@ -35,6 +35,9 @@ class Architecture:
     processor_settings: dict[str, Any] = field(default_factory=dict)
     lora_modules: tuple[str, ...] = ()
     variant: str = ""
+    # why torch.compile breaks the graph, why torch.export fails; empty where they work
+    graph_breaks: str = ""
+    not_exported: str = ""
 
     @property
     def model_type(self) -> str:
@@ -176,6 +179,8 @@ COPY_TRANSFORMER_BERT = Architecture(
     },
     lora_modules=("q_proj", "v_proj"),
     variant="bert",
+    graph_breaks="the number of BERT's windows depends on the documents",
+    not_exported="the number of BERT's windows depends on the documents",
 )
 
 ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT]

@@ -196,6 +196,29 @@ def test_half_precision_stays_close(architecture, dtype):
     assert generate(half, inputs, num_beams=2).shape[0] == 3
 
 
+def test_model_is_one_graph(architecture):
+    if architecture.graph_breaks:
+        pytest.skip(architecture.graph_breaks)
+    model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(**inputs, labels=labels).loss, model(**inputs, labels=labels).loss)
+
+
+def test_forward_pass_can_be_exported(architecture):
+    if architecture.not_exported:
+        pytest.skip(architecture.not_exported)
+    model = architecture.model()
+    inputs = {**architecture.inputs(), "decoder_input_ids": architecture.labels().clamp(min=0), "use_cache": False}
+    with torch.no_grad():
+        exported = torch.export.export(model, (), inputs, strict=False).module()
+        torch.testing.assert_close(exported(**inputs).logits, model(**inputs).logits)
+
+
+def test_continuous_batching_is_refused(architecture):
+    with pytest.raises(NotImplementedError, match=r"^continuous batching pages keys and values"):
+        architecture.model().generate_batch([[3, 4]])
+
+
 def test_label_outside_the_vocabulary_is_named(architecture):
     for label in (VOCAB_SIZE, -1):
         with pytest.raises(ValueError, match=f"label {label} is outside the vocabulary of {VOCAB_SIZE}"):

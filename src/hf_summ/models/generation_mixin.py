@@ -83,6 +83,17 @@ class SummarizationGenerationMixin(GenerationMixin):
         finally:
             _running.reset(outer)
 
+    def generate_batch(self, *args, **kwargs):
+        """Refuse transformers' continuous batching.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "continuous batching pages keys and values, which are not all that these decoders keep: call `generate` "
+            "with a batch"
+        )
+
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
         for key in self.generation_keys:

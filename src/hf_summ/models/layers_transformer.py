@@ -15,7 +15,8 @@ def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | N
 
     The mask is broadcast over heads and queries, so memory stays linear in the length.
     """
-    if attention_mask is None or bool(attention_mask.all()):
+    # a graph cannot depend on whether there is padding
+    if attention_mask is None or (not torch.compiler.is_compiling() and bool(attention_mask.all())):
         return None
     return attention_mask[:, None, None, :].bool()
 

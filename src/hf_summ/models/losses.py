@@ -76,8 +76,9 @@ def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) ->
 
 def check_labels(labels: torch.Tensor, vocab_size: int) -> None:
     """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway
-    if labels.device.type != "cpu":
+    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway;
+    # a graph cannot depend on it
+    if labels.device.type != "cpu" or torch.compiler.is_compiling():
         return
     wanted = labels[labels != IGNORED_LABEL]
     outside = wanted[(wanted < 0) | (wanted >= vocab_size)]

@@ -1,6 +1,5 @@
 """The base of all architectures' models: outputs, and the skeleton of encoder, decoder and output layer."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -212,5 +211,6 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
 
 def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelOutput:
     """An output of the class, with each field taken from the last part that has it."""
-    names = {field.name for field in dataclasses.fields(output_class)}
+    # torch.compile reads no `dataclasses.fields`
+    names = output_class.__dataclass_fields__
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})

@@ -161,14 +161,14 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         has_coverage = self.config.copy or not self.training
         of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
         weights = None
-        for layer in self.layers:
+        for index, layer in enumerate(self.layers, start=1):
             hidden_states, _, weights = layer(
                 hidden_states,
                 encoder_hidden_states,
                 causal_mask=causal_mask,
                 source_mask=source_mask,
                 past_key_values=past_key_values,
-                needs_weights=of_last_layer and layer is self.layers[-1],
+                needs_weights=of_last_layer and index == len(self.layers),
                 **kwargs,
             )
         hidden_states = self.layer_norm(hidden_states)
@@ -177,7 +177,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             copy_attentions = self._copy_attentions(
                 hidden_states, weights, encoder_hidden_states, source_mask, past_key_values
             )
-            coverage = _coverage(copy_attentions, attention_mask)
+            coverage = summed_coverage(copy_attentions, attention_mask)
             if own_cache is not None:
                 coverage = own_cache.layers[-1].accumulate("coverage", coverage)
         if own_cache is not None:
@@ -227,7 +227,8 @@ class CopyingModel(SummarizationModel):
 class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
     """A copying model with its output: a softmax over the vocabulary, mixed with copying if the config's `copy` is set.
 
-    Subclasses create `model`, `lm_head` and, if the model copies, `copy_gate`, which gives the logit of copying.
+    Subclasses create `model`, `lm_head` and, if the model copies, `copy_gate`, which gives the logit of copying from
+    what words are scored by; or they override `_gate_logits`.
     """
 
     scoring_inputs = ("skip_logits",)
@@ -290,7 +291,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         if self.config.copy:
             if outputs.source_ids is None:
                 raise ValueError("copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`")
-            gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
+            gates = self._gate_logits(outputs)
         if skip_logits is None:
             skip_logits = self.training
         if labels is not None and skip_logits and self._can_skip_logits():
@@ -310,6 +311,10 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             scored = self._loss(self._logits(outputs, gates, inputs), labels, num_items_in_batch)
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
 
+    def _gate_logits(self, outputs) -> torch.Tensor:
+        """The logits (R, T) of copying."""
+        return self.copy_gate(outputs.last_hidden_state)[..., 0]
+
     def _can_skip_logits(self) -> bool:
         # with an adapter on the output layer, its weight and bias are not all that it computes, and FSDP2, which makes
         # a class of its own from it, gathers them when it is called
@@ -323,7 +328,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
 
 
-def _coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
+def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
     """The sum (R, S) of the copy distributions (R, T, S) over the positions that are not padding."""
     copied = copy_attentions.detach()
     # half precision has too few digits for a sum over many steps
