@@ -32,7 +32,8 @@ def has_exact_products() -> bool:
 
     Processors without VNNI instructions add pairs of products in 16 bits, which saturate.
     """
-    largest = torch.full((64, 64), _LEVELS, dtype=torch.int8)
+    # a model may be built where there are only shapes
+    largest = torch.full((64, 64), _LEVELS, dtype=torch.int8, device="cpu")
     return bool((torch._int_mm(largest, largest) == 64 * _LEVELS**2).all())
 
 
