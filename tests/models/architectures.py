@@ -1,5 +1,6 @@
 """A tiny model of every architecture, for the common tests."""
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,9 @@ from hf_summ.models import (
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
     CopyTransformerProcessor,
+    DrgdConfig,
+    DrgdForConditionalGeneration,
+    DrgdProcessor,
     GdlfConfig,
     GdlfForConditionalGeneration,
     GdlfProcessor,
@@ -35,9 +39,13 @@ class Architecture:
     processor_settings: dict[str, Any] = field(default_factory=dict)
     lora_modules: tuple[str, ...] = ()
     variant: str = ""
-    # why torch.compile breaks the graph, why torch.export fails; empty where they work
+    # heads and width of the words, by which the tests find them
+    attention_heads: int = 4
+    word_width: int = 16
+    # why torch.compile breaks the graph, torch.export fails or no checkpointing is needed; empty where they work
     graph_breaks: str = ""
     not_exported: str = ""
+    not_checkpointed: str = ""
 
     @property
     def model_type(self) -> str:
@@ -183,7 +191,26 @@ COPY_TRANSFORMER_BERT = Architecture(
     not_exported="the number of BERT's windows depends on the documents",
 )
 
-ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT]
+DRGD = Architecture(
+    DrgdConfig,
+    DrgdForConditionalGeneration,
+    DrgdProcessor,
+    settings={"vocab_size": VOCAB_SIZE, "embedding_size": 6, "hidden_size": 8, "latent_size": 5},
+    lora_modules=("key_projection", "projection"),
+    attention_heads=1,
+    word_width=6,
+    graph_breaks="torch.compile has no GRU",
+    not_checkpointed="the decoder's own backward computes again what is large",
+)
+
+# the other readings, and copying
+DRGD_PRINTED = dataclasses.replace(
+    DRGD,
+    settings={**DRGD.settings, "variant": "printed", "copy": True, "label_smoothing": 0.1, "free_bits": 0.01},
+    variant="printed",
+)
+
+ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED]
 
 
 def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):

@@ -4,11 +4,14 @@ import transformers.pipelines
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoProcessor
 
 from .configuration_copy_transformer import CopyTransformerConfig
+from .configuration_drgd import DrgdConfig
 from .configuration_gdlf import GdlfConfig
 from .modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
+from .modeling_drgd import DrgdForConditionalGeneration, DrgdModel
 from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
 from .pipeline_summarization import SummarizationPipeline
 from .processing_copy_transformer import CopyTransformerProcessor
+from .processing_drgd import DrgdProcessor
 from .processing_gdlf import GdlfProcessor
 from .quantization_int8 import Int8Config
 
@@ -18,6 +21,10 @@ __all__ = [
     "CopyTransformerForConditionalGeneration",
     "CopyTransformerModel",
     "CopyTransformerProcessor",
+    "DrgdConfig",
+    "DrgdForConditionalGeneration",
+    "DrgdModel",
+    "DrgdProcessor",
     "GdlfConfig",
     "GdlfForConditionalGeneration",
     "GdlfModel",
@@ -34,6 +41,7 @@ _ARCHITECTURES = (
         CopyTransformerForConditionalGeneration,
         CopyTransformerProcessor,
     ),
+    (DrgdConfig, DrgdModel, DrgdForConditionalGeneration, DrgdProcessor),
 )
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
@@ -41,6 +49,7 @@ _ARCHITECTURES = (
 LORA_TARGET_MODULES: dict[str, list[str]] = {
     "gdlf": ["q_proj", "v_proj", "kernel_projection"],
     "copy_transformer": ["q_proj", "v_proj"],
+    "drgd": ["key_projection", "projection"],
 }
 
 try:

@@ -1,0 +1,96 @@
+"""Configuration of DRGD: the deep recurrent generative decoder."""
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import SummarizationConfig
+from .layers_drgd import VARIANTS
+
+# 300 documents a batch, 27 steps of 500 latent variables: what the program's means over different things amount to
+_RELEASED_KL_WEIGHT = 300 / (27 * 500)
+
+
+@strict
+class DrgdConfig(SummarizationConfig):
+    """Configuration of a DRGD model (Li et al. 2017); the defaults are the paper's for Gigaword.
+
+    Args:
+        vocab_size: size of the vocabulary shared by source and target.
+        embedding_size: width of the word embeddings.
+        hidden_size: width of the recurrent states, in each direction of the encoder.
+        latent_size: number of latent variables of a position; 0 is the baseline StanD, which has none.
+        variant: `released`, what the authors' program computes, or `printed`, what the paper says.
+        copy: whether words are also copied from the source, by the decoder's own attention.
+        kl_weight: weight of the KL of the latent variables to their prior; by default that of the variant, 1 as the
+            paper says, or .0222, which the program's comes to.
+        kl_warmup_steps: number of updates over which the weight rises from 0, where the training loop calls
+            `set_update`, as ours does.
+        free_bits: KL of a target token, in nats, below which it costs nothing (Kingma et al. 2016); at most one for
+            each latent variable.
+        word_dropout: share of the decoder's input words that are left out in training (Bowman et al. 2016).
+        dropout: dropout of the embeddings and of what words are scored by.
+        label_smoothing: ε of the loss, at least 0 and below 1.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`. A
+            summary starts with padding, whose embedding is zero.
+    """
+
+    model_type = "drgd"
+    attribute_map = {"d_model": "hidden_size"}
+    keys_to_ignore_at_inference = [
+        *SummarizationConfig.keys_to_ignore_at_inference,
+        "copy_attentions",
+        "copy_gates",
+        "coverage",
+        "latent_kl",
+        "latent_means",
+    ]
+
+    vocab_size: int = 30000
+    embedding_size: int = 300
+    hidden_size: int = 500
+    latent_size: int = 500
+    variant: str = "released"
+    copy: bool = False
+    kl_weight: float | int | None = None
+    kl_warmup_steps: int = 0
+    free_bits: float | int = 0.0
+    word_dropout: float | int = 0.0
+    dropout: float | int = 0.0
+    label_smoothing: float | int = 0.0
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 0
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self, **kwargs):
+        if self.kl_weight is None:
+            self.kl_weight = 1.0 if self.variant == "printed" else _RELEASED_KL_WEIGHT
+        super().__post_init__(**kwargs)
+
+    def validate_sizes(self):
+        """Require positive widths, and a number of latent variables of at least 0."""
+        for key, least in (("embedding_size", 1), ("hidden_size", 1), ("latent_size", 0)):
+            if getattr(self, key) < least:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least {least}")
+
+    def validate_choices(self):
+        """Require known choices, and probabilities of at least 0 and below 1."""
+        self._check_choices({"variant": VARIANTS})
+        self._check_probabilities("word_dropout", "dropout", "label_smoothing")
+
+    def validate_kl(self):
+        """Require a weight, warm-up and free bits of at least 0, and no more of the latter than latent variables."""
+        for key in ("kl_weight", "kl_warmup_steps", "free_bits"):
+            if getattr(self, key) < 0:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0")
+        if self.free_bits > self.latent_size:
+            raise ValueError(
+                f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size}), one for "
+                "each latent variable"
+            )
+
+
+__all__ = ["DrgdConfig"]

@@ -1,0 +1,376 @@
+"""Recurrent layers: a bidirectional GRU over the source, and two GRUs around an attention to it."""
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
+
+# elements of the attention's tanh layer that exist at once: few enough to stay in a CPU's cache
+_CHUNK_ELEMENTS = 2**19
+
+
+class BidirectionalGru(nn.Module):
+    """A GRU (Cho et al. 2014) in either direction, each from the first or last token on.
+
+    Args:
+        input_width: width of the inputs.
+        width: width of the states of one direction.
+    """
+
+    def __init__(self, input_width: int, width: int):
+        super().__init__()
+        self.forward_gru = nn.GRU(input_width, width, batch_first=True)
+        self.backward_gru = nn.GRU(input_width, width, batch_first=True)
+
+    def forward(self, inputs: torch.Tensor, padding_mask: torch.Tensor | None = None) -> torch.Tensor:
+        """(B, S, input_width) and (B, S), true at tokens, which come first -> (B, S, 2 width), zero at padding."""
+        if padding_mask is None:
+            backward = self.backward_gru(inputs.flip(1))[0].flip(1)
+            return torch.cat((self.forward_gru(inputs)[0], backward), dim=-1)
+        # each row reversed within its own length: padding stays behind the tokens, where no state of theirs sees it
+        positions = torch.arange(inputs.shape[1], device=inputs.device)
+        reversed_positions = padding_mask.sum(-1, keepdim=True) - 1 - positions
+        order = torch.where(padding_mask, reversed_positions, positions)[..., None]
+        backward = self.backward_gru(inputs.gather(1, order.expand_as(inputs)))[0]
+        backward = backward.gather(1, order.expand_as(backward))
+        outputs = torch.cat((self.forward_gru(inputs)[0], backward), dim=-1)
+        return outputs * padding_mask[..., None]
+
+
+class AttentiveStates(NamedTuple):
+    """What two GRUs around an attention compute at each position.
+
+    Attributes:
+        first, second: (R, T, k), the states of the GRU before and behind the attention.
+        contexts: (R, T, C), the mean of the source, weighted by the attention.
+        attention: (R, T, S), each row a distribution over the source, zero at padding.
+    """
+
+    first: torch.Tensor
+    second: torch.Tensor
+    contexts: torch.Tensor
+    attention: torch.Tensor
+
+
+class AttentiveGrus(nn.Module):
+    """A GRU that reads words, an additive attention by its state, and a GRU that reads the context.
+
+    At each position, from a word y and the source e:
+
+        first = GRU1(y, p)
+        a = softmax_j v · tanh(W e_j + U first + b),  c = Σ_j a_j e_j
+        second = GRU2(c, q)
+
+    With `shares_state`, the two are the steps of one recurrence: p is the last second state, q the first one. Otherwise
+    each has its own past, and GRU2 reads [y; c].
+
+    Args:
+        word_width: width of y.
+        width: k, the width of either state.
+        source_width: width of e.
+        attention_width: width of the attention's tanh layer.
+        shares_state: whether the GRUs share one state.
+    """
+
+    def __init__(self, word_width: int, width: int, source_width: int, attention_width: int, shares_state: bool):
+        super().__init__()
+        self.shares_state = shares_state
+        self.first_gru = nn.GRUCell(word_width, width)
+        self.second_gru = nn.GRUCell(source_width + (0 if shares_state else word_width), width)
+        self.key_projection = nn.Linear(source_width, attention_width)
+        # not layers, as only their products with many others at once are computed
+        self.query_weight = nn.Parameter(torch.empty(attention_width, width))
+        self.score_weight = nn.Parameter(torch.empty(1, attention_width))
+
+    def forward(
+        self,
+        words: torch.Tensor,
+        source: torch.Tensor,
+        keys: torch.Tensor,
+        source_mask: torch.Tensor | None,
+        first: torch.Tensor,
+        second: torch.Tensor,
+    ) -> AttentiveStates:
+        """Words (R, T, word_width), the source (B, S, C) and its keys (B, S, A), R a multiple of B, from two states on.
+
+        Args:
+            words: y; a document's rows follow each other.
+            source: e.
+            keys: `key_projection` of e.
+            source_mask: (B, S), true at tokens.
+            first, second: (R, k), the states before the first position; with `shares_state` only the second is read.
+        """
+        context_weight = self.second_gru.weight_ih[:, -source.shape[-1] :]
+        second_words = None
+        if not self.shares_state:
+            second_words = linear(words, self.second_gru.weight_ih[:, : words.shape[-1]]).transpose(0, 1)
+        # what does not depend on a state is one product for all positions
+        first_words = linear(words, self.first_gru.weight_ih, self.first_gru.bias_ih).transpose(0, 1).contiguous()
+        inputs = (
+            first_words,
+            second_words,
+            source,
+            keys,
+            first,
+            second,
+            self.first_gru.weight_hh,
+            self.first_gru.bias_hh,
+            context_weight,
+            self.second_gru.bias_ih,
+            self.second_gru.weight_hh,
+            self.second_gru.bias_hh,
+            self.query_weight,
+            self.score_weight,
+        )
+        if torch.is_autocast_enabled(words.device.type):
+            # rounding would add up over the positions
+            inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
+        settings = _Settings(source_mask, self.shares_state, torch.is_grad_enabled())
+        with torch.autocast(words.device.type, enabled=False):
+            outputs = _run(*inputs, settings)
+        first, second, contexts, attention = (output.transpose(0, 1) for output in outputs)
+        return AttentiveStates(*(states.to(words.dtype) for states in (first, second, contexts)), attention)
+
+
+class _Settings(NamedTuple):
+    source_mask: torch.Tensor | None
+    shares_state: bool
+    # recorded outside, as gradients always appear disabled inside an autograd function
+    grad_enabled: bool
+
+
+@torch.compiler.disable
+def _run(*inputs):
+    # torch.compile fails on what writes into parts of its results
+    return _AttentiveGrus.apply(*inputs)
+
+
+class _AttentiveGrus(torch.autograd.Function):
+    """`AttentiveGrus` with positions first, and its own backward through time.
+
+    Autograd would keep the attention's tanh layer of every position, by far the largest tensor, and one copy of each
+    small operation's result. Here that layer exists for some documents at a time and is computed again in backward, and
+    the gradients of weights are one product over all positions.
+    """
+
+    @staticmethod
+    def forward(context, *inputs):
+        *tensors, settings = inputs
+        of = _Inputs(*tensors)
+        keeps = settings.grad_enabled and any(context.needs_input_grad)
+        length, rows, width = *of.first_words.shape[:2], of.first.shape[1]
+        # states have one more position, the one before
+        first, second = (start.new_empty(length + 1, rows, width) for start in (of.first, of.second))
+        first[0], second[0] = of.first, of.second
+        contexts = of.source.new_empty(length, rows, of.source.shape[2])
+        attention = of.source.new_empty(
+            length, rows, of.source.shape[1], dtype=torch.promote_types(of.source.dtype, torch.float32)
+        )
+        first_gates, second_gates = (first.new_empty(length if keeps else 1, rows, 4 * width) for _ in range(2))
+        attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
+        for position in range(length):
+            kept = position if keeps else 0
+            before = second[position] if settings.shares_state else first[position]
+            recurrent = torch.addmm(of.first_recurrent_bias, before, of.first_recurrent.T)
+            _step(of.first_words[position], recurrent, before, first_gates[kept], first[position + 1])
+            attend.forward(first[position + 1], attention[position], contexts[position])
+            words = torch.addmm(of.context_bias, contexts[position], of.context_weight.T)
+            if of.second_words is not None:
+                words += of.second_words[position]
+            before = first[position + 1] if settings.shares_state else second[position]
+            recurrent = torch.addmm(of.second_recurrent_bias, before, of.second_recurrent.T)
+            _step(words, recurrent, before, second_gates[kept], second[position + 1])
+        context.settings = settings
+        if keeps:
+            context.save_for_backward(*tensors, first, second, contexts, attention, first_gates, second_gates)
+        return first[1:], second[1:], contexts, attention
+
+    @staticmethod
+    @once_differentiable
+    def backward(context, first_gradients, second_gradients, context_gradients, attention_gradients):
+        settings = context.settings
+        *tensors, first, second, contexts, attention, first_gates, second_gates = context.saved_tensors
+        of = _Inputs(*tensors)
+        attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
+        length, rows, width = first_gradients.shape
+        # gradients of what the gates read: of the input's projection, and of the state's
+        first_inputs, first_recurrent, second_inputs, second_recurrent = (
+            first.new_empty(length, rows, 3 * width) for _ in range(4)
+        )
+        to_contexts = context_gradients.clone()
+        to_first, to_second = first.new_zeros(rows, width), first.new_zeros(rows, width)
+        for position in reversed(range(length)):
+            to_second = to_second + second_gradients[position]
+            before = first[position + 1] if settings.shares_state else second[position]
+            to_before = _step_backward(
+                to_second, before, second_gates[position], second_inputs[position], second_recurrent[position]
+            ).addmm_(second_recurrent[position], of.second_recurrent)
+            to_contexts[position].addmm_(second_inputs[position], of.context_weight)
+            to_first = to_first + first_gradients[position]
+            to_first += attend.backward(
+                first[position + 1], attention[position], to_contexts[position], attention_gradients[position]
+            )
+            if settings.shares_state:
+                to_first += to_before
+            else:
+                to_second = to_before
+            before = second[position] if settings.shares_state else first[position]
+            to_before = _step_backward(
+                to_first, before, first_gates[position], first_inputs[position], first_recurrent[position]
+            ).addmm_(first_recurrent[position], of.first_recurrent)
+            if settings.shares_state:
+                to_first, to_second = torch.zeros_like(to_first), to_before
+            else:
+                to_first = to_before
+        past_first, past_second = (second, first[1:]) if settings.shares_state else (first, second)
+        past_first, past_second = past_first[:length].flatten(0, 1), past_second[:length].flatten(0, 1)
+        flat_first, flat_second, flat_inputs = (
+            gradients.flatten(0, 1) for gradients in (first_recurrent, second_recurrent, second_inputs)
+        )
+        source_gradient = attend.source_gradient(attention, to_contexts)
+        queries, keys, score = attend.gradients(first[1:])
+        return (
+            first_inputs,
+            None if of.second_words is None else second_inputs,
+            source_gradient,
+            keys,
+            to_first,
+            to_second,
+            flat_first.T @ past_first,
+            flat_first.sum(0),
+            flat_inputs.T @ contexts.flatten(0, 1),
+            flat_inputs.sum(0),
+            flat_second.T @ past_second,
+            flat_second.sum(0),
+            queries,
+            score,
+            None,
+        )
+
+
+class _Inputs(NamedTuple):
+    first_words: torch.Tensor
+    second_words: torch.Tensor | None
+    source: torch.Tensor
+    keys: torch.Tensor
+    first: torch.Tensor
+    second: torch.Tensor
+    first_recurrent: torch.Tensor
+    first_recurrent_bias: torch.Tensor
+    context_weight: torch.Tensor
+    context_bias: torch.Tensor
+    second_recurrent: torch.Tensor
+    second_recurrent_bias: torch.Tensor
+    query_weight: torch.Tensor
+    score_weight: torch.Tensor
+
+
+def _step(words, recurrent, state, gates, result) -> None:
+    """A step of a GRU from the projections (R, 3k) of its input and its state (R, k); what it computed goes to `gates`.
+
+    These are the reset and update gates, the candidate, and the candidate's projection of the state. The reset gate is
+    applied behind that projection, as in torch and in the authors' encoder.
+    """
+    width = state.shape[1]
+    torch.add(words[:, : 2 * width], recurrent[:, : 2 * width], out=gates[:, : 2 * width]).sigmoid_()
+    reset, update, candidate, projection = gates.chunk(4, dim=-1)
+    projection.copy_(recurrent[:, 2 * width :])
+    torch.addcmul(words[:, 2 * width :], reset, projection, out=candidate).tanh_()
+    torch.lerp(candidate, state, update, out=result)
+
+
+def _step_backward(gradient, state, gates, inputs, recurrent) -> torch.Tensor:
+    """Write the gradients of both projections (R, 3k), and return that of the state (R, k) beside its projection."""
+    width = state.shape[1]
+    reset, update, candidate, projection = gates.chunk(4, dim=-1)
+    to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
+    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * projection, reset)
+    inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
+    inputs[:, 2 * width :] = to_candidate
+    recurrent[:, : 2 * width] = inputs[:, : 2 * width]
+    torch.mul(to_candidate, reset, out=recurrent[:, 2 * width :])
+    return gradient * update
+
+
+class _Attention:
+    """Additive attention of one position after the other, some documents at a time, and its gradients' sums."""
+
+    def __init__(self, source, keys, query_weight, score_weight, source_mask):
+        self.source, self.keys, self.query_weight = source, keys, query_weight
+        self.score_weight = score_weight[0]
+        self.padding = None if source_mask is None else ~source_mask[:, None]
+        self.documents = source.shape[0]
+        self.query_gradients: list[torch.Tensor] = []
+
+    def forward(self, states, attention, contexts) -> None:
+        """Write the attention (R, S) and contexts (R, C) of the states (R, k)."""
+        queries = self._queries(states)
+        scores = attention.new_empty(*queries.shape[:2], self.keys.shape[1], dtype=queries.dtype)
+        for part, layer in self._tanh_layers(queries):
+            torch.matmul(layer, self.score_weight, out=scores[part])
+        if self.padding is not None:
+            scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1, dtype=attention.dtype)
+        attention.copy_(weights.flatten(0, 1))
+        contexts.copy_((weights.to(self.source.dtype) @ self.source).flatten(0, 1))
+
+    def backward(self, states, attention, context_gradients, attention_gradients) -> torch.Tensor:
+        """The gradient (R, k) of the states, from those of what `forward` wrote."""
+        if not self.query_gradients:
+            # of the tanh layer behind the scores' weight, less what is the same for all of its elements
+            self.slopes = torch.zeros_like(self.keys)
+            self.score_sums = self.keys.new_zeros(*self.keys.shape[:2], 1)
+            self.score_gradient = torch.zeros_like(self.score_weight)
+        shape = (self.documents, -1, attention.shape[-1])
+        to_contexts = context_gradients.view(self.documents, -1, context_gradients.shape[-1])
+        attention = attention.view(shape)
+        gradients = to_contexts @ self.source.transpose(1, 2) + attention_gradients.view(shape)
+        to_scores = torch.ops.aten._softmax_backward_data(
+            gradients.to(attention.dtype), attention, -1, attention.dtype
+        ).to(self.keys.dtype)
+        queries = self._queries(states)
+        to_queries = torch.empty_like(queries)
+        for part, layer in self._tanh_layers(queries):
+            own = to_scores[part]
+            self.score_gradient += own.reshape(-1) @ layer.flatten(0, 2)
+            squares = layer.square_()
+            torch.matmul(own[:, :, None], squares, out=to_queries[part][:, :, None])
+            if own.shape[1] == 1:
+                self.slopes[part].addcmul_(squares[:, 0], own[:, 0, :, None], value=-1)
+            else:
+                self.slopes[part] -= (squares * own[..., None]).sum(1)
+        self.score_sums += to_scores.sum(1)[..., None]
+        to_queries = (to_scores.sum(-1, keepdim=True) - to_queries).mul_(self.score_weight).flatten(0, 1)
+        self.query_gradients.append(to_queries)
+        return to_queries @ self.query_weight
+
+    def gradients(self, states) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Of the queries' weight, the keys and the scores' weight, after `backward` of all states (T, R, k)."""
+        to_queries = torch.stack(self.query_gradients[::-1]).flatten(0, 1)
+        keys = self.slopes.add_(self.score_sums).mul_(self.score_weight)
+        return to_queries.T @ states.flatten(0, 1), keys, self.score_gradient[None]
+
+    def source_gradient(self, attention, context_gradients) -> torch.Tensor:
+        """Of the source (B, S, C), through the contexts alone, from all positions (T, R, …)."""
+        attention, context_gradients = (
+            tensor.unflatten(1, (self.documents, -1)).transpose(0, 1).flatten(1, 2)
+            for tensor in (attention, context_gradients)
+        )
+        return attention.to(self.source.dtype).transpose(1, 2) @ context_gradients
+
+    def _queries(self, states) -> torch.Tensor:
+        """(R, k) -> (B, R / B, A)."""
+        return (states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
+
+    def _tanh_layers(self, queries):
+        """tanh(keys + queries), (…, R / B, S, A), for one slice of documents after the other, in one buffer."""
+        elements = queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
+        size = min(max(1, _CHUNK_ELEMENTS // max(elements, 1)), self.documents)
+        buffer = self.keys.new_empty(size, queries.shape[1], *self.keys.shape[1:])
+        for start in range(0, self.documents, size):
+            part = slice(start, min(start + size, self.documents))
+            layer = buffer[: part.stop - start]
+            torch.add(self.keys[part, None], queries[part, :, None], out=layer)
+            yield part, layer.tanh_()

@@ -1,0 +1,298 @@
+"""DRGD: the deep recurrent generative decoder (Li et al. 2017), and its baseline StanD, which has no latent part."""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.utils.generic import merge_with_config_defaults
+
+from .configuration_drgd import DrgdConfig
+from .generation_cache import DecoderStateLayer, make_decoder_cache
+from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
+from .layers_recurrent import AttentiveGrus, BidirectionalGru
+from .losses import IGNORED_LABEL
+from .modeling_base import SummarizationPreTrainedModel
+from .modeling_copying import (
+    CopyDecoderOutput,
+    CopyEncoderOutput,
+    CopyingForConditionalGeneration,
+    CopyingModel,
+    CopyModelOutput,
+    CopySummarizationOutput,
+    summed_coverage,
+)
+
+
+@dataclass
+class DrgdDecoderOutput(CopyDecoderOutput):
+    """`CopyDecoderOutput` with the gate of copying and the latent variables; see `DrgdOutput`.
+
+    Attributes:
+        copy_gate_logits: (R, T).
+    """
+
+    copy_gate_logits: torch.Tensor | None = None
+    latent_kl: torch.Tensor | None = None
+    latent_means: torch.Tensor | None = None
+
+
+@dataclass
+class DrgdModelOutput(CopyModelOutput):
+    """`CopyModelOutput` with the gate of copying and the latent variables; see `DrgdOutput`.
+
+    Attributes:
+        copy_gate_logits: (R, T).
+    """
+
+    copy_gate_logits: torch.Tensor | None = None
+    latent_kl: torch.Tensor | None = None
+    latent_means: torch.Tensor | None = None
+
+
+@dataclass
+class DrgdOutput(CopySummarizationOutput):
+    """`CopySummarizationOutput` with the latent variables.
+
+    Attributes:
+        latent_kl: (R, T), KL of each position's variables to their prior, in nats, float32 at least.
+        latent_means: (R, T, L), the variables' means.
+    """
+
+    latent_kl: torch.Tensor | None = None
+    latent_means: torch.Tensor | None = None
+
+
+class DrgdPreTrainedModel(SummarizationPreTrainedModel):
+    """Base of the DRGD models."""
+
+    config_class = DrgdConfig
+    # the decoder's own backward keeps so little that there is nothing to compute again
+    supports_gradient_checkpointing = False
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        if isinstance(module, nn.Linear):
+            init.xavier_normal_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            init.normal_(module.weight, mean=0.0, std=0.01)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
+                init.zeros_(module.weight[module.padding_idx])
+        elif isinstance(module, AttentiveGrus):
+            init.xavier_normal_(module.query_weight)
+            init.xavier_normal_(module.score_weight)
+        elif isinstance(module, (nn.GRU, nn.GRUCell)):
+            for name, parameter in module.named_parameters():
+                # a part of a loaded weight would not be known as such
+                if getattr(parameter, "_is_hf_initialized", False):
+                    continue
+                for gate in parameter.chunk(3):
+                    if "bias" in name:
+                        init.zeros_(gate)
+                    elif "weight_hh" in name:
+                        init.orthogonal_(gate)
+                    else:
+                        init.xavier_normal_(gate)
+
+
+class DrgdEncoder(DrgdPreTrainedModel):
+    """Maps words to one state per position and direction."""
+
+    def __init__(self, config: DrgdConfig, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        self.embed_tokens = embed_tokens
+        self.dropout = nn.Dropout(config.dropout)
+        self.gru = BidirectionalGru(config.embedding_size, config.hidden_size)
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, 2 k), zero at padding."""
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        padding_mask = None if attention_mask is None else attention_mask.bool()
+        hidden_states = self.gru(self.dropout(inputs_embeds), padding_mask)
+        return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
+
+
+class DrgdDecoder(DrgdPreTrainedModel):
+    """Maps the summary so far to what the next word is scored by: two GRUs around an attention, and a latent chain."""
+
+    def __init__(self, config: DrgdConfig, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        words, width, latent = config.embedding_size, config.hidden_size, config.latent_size
+        source = 2 * width
+        released = config.variant == "released"
+        self.embed_tokens = embed_tokens
+        self.dropout = nn.Dropout(config.dropout)
+        self.start = nn.Linear(source, width)
+        self.states = AttentiveGrus(words, width, source, source if released else width, shares_state=released)
+        self.latent_chain = LatentChain(words, width, latent) if latent else None
+        self.output = (GatedOutput if released else SummedOutput)(words, width, source, latent)
+        self.copy_gate = nn.Linear(width + source + words, 1) if config.copy else None
+        self.post_init()
+
+    @merge_with_config_defaults
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        encoder_hidden_states=None,
+        encoder_attention_mask=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        use_cache=None,
+        output_attentions=None,
+        latent_seed=None,
+        zero_latent=False,
+        **kwargs,
+    ):
+        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, 2 k) -> last_hidden_state (R, T, W).
+
+        W is the width of what words are scored by. Also, of each position, the copy distribution (R, T, S), and with
+        latent variables their KL (R, T) and means (R, T, L). They are sampled in training, otherwise their means.
+
+        Args:
+            output_attentions: whether to return the attention also as cross_attentions, one layer of one head.
+            latent_seed: samples the latent variables also outside training; of equal seeds, the noise is equal.
+            zero_latent: whether the output gets zeros in place of the latent variables.
+        """
+        if inputs_embeds is None:
+            inputs_embeds = self.embed_tokens(input_ids)
+        words = self.dropout(self._drop_words(inputs_embeds))
+        source, rows, length = cast(torch.Tensor, encoder_hidden_states), *words.shape[:2]
+        mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
+        if use_cache and past_key_values is None:
+            past_key_values = make_decoder_cache([DecoderStateLayer()])
+        cache = None if past_key_values is None else past_key_values.self_attention_cache.layers[0]
+        start = {} if cache is None else cache.states
+        if not start:
+            state = self._start_state(source, mask, rows)
+            start = {"first": state, "second": state}
+            if self.latent_chain is not None:
+                start["latent"] = state.new_zeros(rows, self.config.latent_size)
+        keys = self._keys(source, past_key_values)
+        states = self.states(words, source, keys, mask, start["first"], start["second"])
+        latents = means = kl = None
+        if self.latent_chain is not None:
+            noise = self._noise(words, latent_seed, seen=0 if cache is None else cache.seen_positions)
+            read = states.first
+            if self.config.variant == "printed":
+                read = torch.cat((start["first"][:, None].to(read.dtype), read[:, :-1]), dim=1)
+            latents, means, log_variances = self.latent_chain(words, read, start["latent"], noise)
+            kl = gaussian_kl(means, log_variances)
+        read_latents = torch.zeros_like(latents) if latents is not None and zero_latent else latents
+        features, combined = self.output(words, states.second, states.contexts, read_latents)
+        coverage = summed_coverage(states.attention, attention_mask)
+        if cache is not None:
+            coverage = cache.accumulate("coverage", coverage)
+            cache.states |= {"first": states.first[:, -1], "second": states.second[:, -1]}
+            if latents is not None:
+                cache.states["latent"] = latents[:, -1]
+            cache.advance(length)
+        gate_logits = None
+        if self.copy_gate is not None:
+            gate_logits = self.copy_gate(torch.cat((combined, states.contexts, words), dim=-1))[..., 0]
+        return DrgdDecoderOutput(
+            last_hidden_state=self.dropout(features),
+            past_key_values=past_key_values,
+            cross_attentions=(states.attention[:, None],) if output_attentions else None,
+            copy_attentions=states.attention,
+            coverage=coverage,
+            copy_gate_logits=gate_logits,
+            latent_kl=kl,
+            latent_means=means,
+        )
+
+    def _drop_words(self, words: torch.Tensor) -> torch.Tensor:
+        if not self.training or not self.config.word_dropout:
+            return words
+        # without scaling: the words that stay are what they are when none is left out
+        return words * (torch.rand(*words.shape[:2], 1, device=words.device) >= self.config.word_dropout)
+
+    def _start_state(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> torch.Tensor:
+        """tanh(W mean_j e_j + b) of each row's document, (R, k); e is zero at padding."""
+        tokens = source.shape[1] if mask is None else mask.sum(-1, keepdim=True).clamp(min=1)
+        state = torch.tanh(self.start(source.sum(1) / tokens))
+        return state.repeat_interleave(rows // source.shape[0], dim=0)
+
+    def _keys(self, source: torch.Tensor, past_key_values) -> torch.Tensor:
+        """The attention's keys (B, S, A), once a document."""
+        if past_key_values is not None and past_key_values.is_updated.get(0):
+            return past_key_values.cross_attention_cache.layers[0].keys[:, 0]
+        keys = self.states.key_projection(source)
+        if past_key_values is not None:
+            # the cache holds heads of keys and values: here a single head, and values of width 0
+            past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], 0)
+            past_key_values.is_updated[0] = True
+        return keys
+
+    def _noise(self, words: torch.Tensor, seed: int | None, seen: int) -> torch.Tensor | None:
+        if seed is not None:
+            return seeded_noise(words, self.config.latent_size, self.config.variant, seed, seen)
+        return draw_noise(words, self.config.latent_size, self.config.variant) if self.training else None
+
+
+class DrgdModel(DrgdPreTrainedModel, CopyingModel):
+    """DRGD's encoder and decoder, which share their embedding."""
+
+    output_class = DrgdModelOutput
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: DrgdConfig):
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
+        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        self.encoder = DrgdEncoder(config, self.shared)
+        self.decoder = DrgdDecoder(config, self.shared)
+        self.post_init()
+
+
+class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
+    """DRGD with its output layer, which has a matrix of its own."""
+
+    output_class = DrgdOutput
+    generation_keys = (*CopyingForConditionalGeneration.generation_keys, "sample_latent", "latent_seed")
+
+    def __init__(self, config: DrgdConfig):
+        super().__init__(config)
+        self.model = DrgdModel(config)
+        self.lm_head = nn.Linear(self.model.decoder.output.width, config.vocab_size)
+        # updates made so far, for the KL's warm-up; None is all of them
+        self._updates: int | None = None
+        self.post_init()
+
+    def set_update(self, updates: int) -> None:
+        """Say how many updates training has made, which the warm-up of the KL's weight needs to know."""
+        self._updates = updates
+
+    @property
+    def kl_weight(self) -> float:
+        """The weight of the KL at this update."""
+        warmup = self.config.kl_warmup_steps
+        if self._updates is None or not warmup:
+            return float(self.config.kl_weight)
+        return self.config.kl_weight * min(1.0, self._updates / warmup)
+
+    def _gate_logits(self, outputs) -> torch.Tensor:
+        return outputs.copy_gate_logits
+
+    def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
+        if labels is None or outputs.latent_kl is None:
+            return scored
+        wanted = labels != IGNORED_LABEL
+        items = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        kl = outputs.latent_kl.masked_fill(~wanted, 0.0)
+        # a token's KL is bounded, not the batch's mean, so that the loss does not depend on the batch
+        paid = kl.clamp(min=self.config.free_bits) if self.config.free_bits else kl
+        loss = scored["loss"] + self.kl_weight * paid.masked_fill(~wanted, 0.0).sum() / items
+        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "kl": (kl.sum() / items).detach()}}
+
+
+__all__ = ["DrgdForConditionalGeneration", "DrgdModel", "DrgdPreTrainedModel"]

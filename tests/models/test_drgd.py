@@ -1,0 +1,132 @@
+"""DRGD against a naive implementation of the paper's equations and of its authors' program."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from hf_summ.models.layers_drgd import draw_noise, seeded_noise
+from tests.models.architectures import DRGD, DRGD_PRINTED
+from tests.models.naive import NaiveModel, assert_equals_naive
+
+
+class NaiveDrgd(NaiveModel):
+    """EQUATIONS.md, section 4, one step of one document at a time; `noise` are ε of the documents, (T, L) each."""
+
+    def __init__(self, model, noise=None):
+        super().__init__(model)
+        self.noise = noise
+        self.document = 0
+        self.kl = 0.0
+
+    def gru(self, name, x, h, suffix=""):
+        w = {part: self.weights[f"{name}.{part}{suffix}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
+        of_x, of_h = (w["weight_ih"] @ x + w["bias_ih"]).chunk(3), (w["weight_hh"] @ h + w["bias_hh"]).chunk(3)
+        reset, update = torch.sigmoid(of_x[0] + of_h[0]), torch.sigmoid(of_x[1] + of_h[1])
+        return (1 - update) * torch.tanh(of_x[2] + reset * of_h[2]) + update * h
+
+    def encode(self, words):
+        forward, backward = [], []
+        h = torch.zeros(self.config.hidden_size, dtype=words.dtype)
+        for word in words:
+            forward.append(h := self.gru("model.encoder.gru.forward_gru", word, h, "_l0"))
+        h = torch.zeros_like(h)
+        for word in words.flip(0):
+            backward.append(h := self.gru("model.encoder.gru.backward_gru", word, h, "_l0"))
+        return torch.cat((torch.stack(forward), torch.stack(backward).flip(0)), dim=-1)
+
+    def log_probs(self, decoder_input_ids, input_ids):
+        config, embedding = self.config, self.weights["model.shared.weight"]
+        # a summary starts with padding, whose vector is not learned
+        embedding = torch.cat((embedding[:1].detach(), embedding[1:]))
+        decoder, states = "model.decoder", "model.decoder.states"
+        released = config.variant == "released"
+        e = self.encode(embedding[input_ids])
+        h1 = h2 = torch.tanh(self.linear(f"{decoder}.start", e.mean(0)))
+        z = torch.zeros(config.latent_size, dtype=e.dtype)
+        log_probs = []
+        for position, y in enumerate(embedding[decoder_input_ids]):
+            before = h1
+            h1 = self.gru(f"{states}.first_gru", y, h2 if released else h1)
+            scores = self.linear(f"{states}.key_projection", e) + self.weights[f"{states}.query_weight"] @ h1
+            a = (torch.tanh(scores) @ self.weights[f"{states}.score_weight"][0]).softmax(0)
+            c = a @ e
+            h2 = self.gru(f"{states}.second_gru", c if released else torch.cat((y, c)), h1 if released else h2)
+            if config.latent_size:
+                z = self.latent(z, y, h1 if released else before, position)
+            d, features = self.output(h2, z, y, c)
+            p = self.linear("lm_head", features).softmax(-1)
+            if config.copy:
+                gate = torch.sigmoid(self.linear(f"{decoder}.copy_gate", torch.cat((d, c, y))))
+                copied = torch.zeros_like(p).index_add(0, input_ids, a)
+                p = (1 - gate) * p + gate * copied
+            log_probs.append(p.log())
+        self.document += 1
+        return torch.stack(log_probs)
+
+    def latent(self, z, y, h, position):
+        chain = "model.decoder.latent_chain"
+        of = (("word_projection", y), ("latent_projection", z), ("state_projection", h))
+        g = torch.sigmoid(sum(self.linear(f"{chain}.{name}", x) for name, x in of))
+        mean, log_variance = self.linear(f"{chain}.mean", g), self.linear(f"{chain}.log_variance", g)
+        kl = sum((m**2 + v.exp() - 1 - v) / 2 for m, v in zip(mean, log_variance, strict=True))
+        # only within the summary, whose target tokens the rows have
+        self.kl = self.kl + kl.clamp(min=self.config.free_bits)
+        return mean if self.noise is None else mean + (log_variance / 2).exp() * self.noise[self.document][position]
+
+    def output(self, h2, z, y, c):
+        output = "model.decoder.output"
+        d = h2
+        if self.config.variant == "printed":
+            if self.config.latent_size:
+                d = torch.tanh(self.linear(f"{output}.projection", torch.cat((z, h2))))
+            return d, d
+        if self.config.latent_size:
+            z = torch.tanh(self.linear(f"{output}.latent_projection", z))
+            u = torch.sigmoid(self.linear(f"{output}.gate", torch.cat((h2, z))))
+            d = u * h2 + (1 - u) * z
+        return d, torch.tanh(self.linear(f"{output}.projection", torch.cat((d, y, c))))
+
+    def loss(self, inputs, labels):
+        nll = super().loss(inputs, labels)
+        return nll + self.config.kl_weight * self.kl / (labels != -100).sum()
+
+
+@pytest.mark.parametrize(
+    ("variant", "latent_size", "copy"), list(product(("released", "printed"), (0, 5), (False, True)))
+)
+def test_loss_and_gradients_equal_the_equations(variant, latent_size, copy):
+    model = DRGD.model(variant=variant, latent_size=latent_size, copy=copy, kl_weight=0.7)
+    assert_equals_naive(model, NaiveDrgd(model), DRGD.inputs(), DRGD.labels())
+
+
+@pytest.mark.parametrize(("architecture", "skip"), list(product((DRGD, DRGD_PRINTED), (False, True))))
+def test_sampled_loss_and_gradients_equal_the_equations(architecture, skip):
+    model = architecture.model(free_bits=3.0).train()
+    # all of the noise that training draws
+    torch.manual_seed(3)
+    noise = draw_noise(torch.zeros(3, 6, dtype=torch.float64), 5, model.config.variant)
+    naive = NaiveDrgd(model, noise)
+
+    def forward(**inputs):
+        torch.manual_seed(3)
+        return model(**inputs, skip_logits=skip)
+
+    forward.named_parameters = model.named_parameters
+    assert_equals_naive(forward, naive, architecture.inputs(), architecture.labels())
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_released_noise_is_clipped(seed):
+    def draw(variant):
+        like, size = torch.zeros(1, 4), 10**6
+        if seed is not None:
+            return seeded_noise(like, size, variant, seed, seen=3)
+        torch.manual_seed(0)
+        return draw_noise(like, size, variant)
+
+    # one number of 1.7 million is beyond 5
+    clipped, free = draw("released"), draw("printed")
+    assert clipped.abs().max() == 5 < free.abs().max()
+    torch.testing.assert_close(clipped, free.clamp(-5, 5), rtol=0, atol=0)
+    assert abs(free.std() - 1) < 0.01
