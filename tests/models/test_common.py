@@ -266,7 +266,9 @@ def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer
         generate(architecture.model(), architecture.inputs(), min_new_words=3, tokenizer=tiny_tokenizer)
 
 
-@pytest.mark.parametrize("key", ["no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty"])
+@pytest.mark.parametrize(
+    "key", ["no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "gnmt_length_offset"]
+)
 def test_negative_generation_keys_are_refused(architecture, key):
     with pytest.raises(ValueError, match=f"`{key}` is -1"):
         generate(architecture.model(), architecture.inputs(), **{key: -1})

@@ -130,3 +130,52 @@ def test_released_noise_is_clipped(seed):
     assert clipped.abs().max() == 5 < free.abs().max()
     torch.testing.assert_close(clipped, free.clamp(-5, 5), rtol=0, atol=0)
     assert abs(free.std() - 1) < 0.01
+
+
+SAMPLED = {"sample_latent": True, "latent_seed": 5, "min_new_tokens": 8, "max_new_tokens": 8}
+
+
+@pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)
+@pytest.mark.parametrize("settings", [{}, {"num_beams": 4}, {"do_sample": True}], ids=str)
+def test_sampled_latent_variables_are_the_same_however_a_document_is_decoded(architecture, settings):
+    model, inputs = architecture.model(), architecture.inputs()
+
+    def generate(inputs, **more):
+        torch.manual_seed(7)
+        return model.generate(**inputs, **{**SAMPLED, **settings, **more})
+
+    together = generate(inputs)
+    torch.testing.assert_close(generate(inputs, use_cache=False), together, rtol=0, atol=0)
+    assert not torch.equal(generate(inputs, latent_seed=6), together)
+    assert not torch.equal(generate(inputs, sample_latent=False), together)
+    if "do_sample" in settings:
+        return
+    for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+        alone = generate({name: value[row : row + 1, :length] for name, value in inputs.items()})
+        torch.testing.assert_close(alone[0], together[row], rtol=0, atol=0)
+
+
+def test_sampled_latent_variables_without_a_seed_follow_torchs():
+    model, inputs = DRGD.model(), DRGD.inputs()
+    settings = {**SAMPLED, "latent_seed": None}
+
+    def generate(seed):
+        torch.manual_seed(seed)
+        return model.generate(**inputs, **settings)
+
+    assert torch.equal(generate(1), generate(1))
+    assert not torch.equal(generate(1), generate(2))
+
+
+def test_sampled_loss_is_that_of_the_seeds_noise():
+    model = DRGD.model()
+    noise = seeded_noise(torch.zeros(3, 6, dtype=torch.float64), 5, "released", seed=5, seen=0)
+    loss = model(**DRGD.inputs(), labels=DRGD.labels(), latent_seed=5).loss
+    torch.testing.assert_close(loss, NaiveDrgd(model, noise).loss(DRGD.inputs(), DRGD.labels()))
+
+
+def test_sampling_is_refused_where_there_are_no_latent_variables():
+    with pytest.raises(
+        ValueError, match=r"`latent_size=0` \(StanD\) has no latent variables to sample: set it to False$"
+    ):
+        DRGD.model(latent_size=0).generate(**DRGD.inputs(), sample_latent=True)

@@ -1,5 +1,6 @@
 """The keys that `generate()` gains: against a search of all texts, and on real generation."""
 
+import copy
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,8 +14,8 @@ from tests.models.architectures import GDLF, build_with_processor
 from tests.models.naive_words import byte_level_words
 
 
-def best_text(model, inputs, longest, alpha):
-    """The text of the best score log p / ((5 + n) / 6)^α among all of up to `longest` tokens."""
+def best_text(model, inputs, longest, alpha, offset):
+    """The text of the best score log p / ((k + n) / (k + 1))^α among all of up to `longest` tokens; k is the offset."""
     vocab_size, end = model.config.vocab_size, model.config.eos_token_id
     scored = []
     for length in range(1, longest + 1):
@@ -25,22 +26,23 @@ def best_text(model, inputs, longest, alpha):
             decoder_input_ids = torch.tensor([[1, *tokens]])
             log_p = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1]).logits.log_softmax(-1)
             total = log_p.gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
-            scored.append((total / ((5 + length) / 6) ** alpha, tokens))
+            scored.append((total / ((offset + length) / (offset + 1)) ** alpha, tokens))
     return max(scored)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.9, 3.0])
-def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha):
+@pytest.mark.parametrize(("alpha", "offset"), [(0.0, None), (0.9, None), (3.0, None), (3.0, 40)])
+def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha, offset):
     model = GDLF.model(vocab_size=5)
     inputs = GDLF.inputs(rows=1, length=5)
     inputs["input_ids"] = inputs["input_ids"] % 5
     with torch.no_grad():
-        score, tokens = best_text(model, inputs, longest=4, alpha=alpha)
+        score, tokens = best_text(model, inputs, longest=4, alpha=alpha, offset=5 if offset is None else offset)
     outputs = model.generate(
         **inputs,
         num_beams=150,
         max_new_tokens=4,
         gnmt_length_penalty=alpha,
+        gnmt_length_offset=offset,
         early_stopping="never",
         return_dict_in_generate=True,
         output_scores=True,
@@ -51,6 +53,8 @@ def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha):
 
 def test_gnmt_length_penalty_is_the_published_formula():
     assert 10 ** GnmtLengthPenalty(0.9) == pytest.approx(((5 + 10) / 6) ** 0.9)
+    # as generation configs are copied
+    assert 10 ** copy.deepcopy(GnmtLengthPenalty(0.6, offset=9)) == pytest.approx(((9 + 10) / 10) ** 0.6)
 
 
 @pytest.mark.parametrize("settings", [{"num_beams": 1}, {"num_beams": 4}, {"do_sample": True, "top_p": 0.9}], ids=str)

@@ -1,7 +1,7 @@
 """The architectures' additions to transformers' `generate()`."""
 
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -18,11 +18,11 @@ _CAPTURED = ("output_attentions", "output_hidden_states")
 @dataclass
 class _Running:
     """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
-    the processors, whether steps are compiled, for the method that prepares them, and the coverage processor, for the
+    the processors, further inputs of each step, for the method that prepares them, and the coverage processor, for the
     method that sees the decoder's output."""
 
     tokenizer: Any
-    compiles_step: bool = False
+    step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_processor: CoveragePenaltyLogitsProcessor | None = None
 
 
@@ -30,14 +30,21 @@ _running: ContextVar[_Running | None] = ContextVar("running_generation", default
 
 
 class GnmtLengthPenalty(float):
-    """The exponent α of the GNMT length penalty, ((5 + n) / 6)^α (Wu et al. 2016, equation 14).
+    """The exponent α of the GNMT length penalty, ((k + n) / (k + 1))^α; k is 5 there (Wu et al. 2016, equation 14).
 
     Beam search divides a hypothesis's score by `length ** length_penalty`; with this number as the exponent, that power
     is the GNMT penalty.
     """
 
+    offset: float
+
+    def __new__(cls, exponent: float, offset: float = 5.0):
+        penalty = super().__new__(cls, exponent)
+        penalty.offset = offset
+        return penalty
+
     def __rpow__(self, length):
-        return ((5.0 + length) / 6.0) ** float(self)
+        return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
 
 
 class SummarizationGenerationMixin(GenerationMixin):
@@ -45,7 +52,8 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     - `no_repeat_word_ngram_size`: n words never occur twice (the papers' trigram blocking counts words).
     - `min_new_words`: the text does not end before that many words.
-    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p.
+    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p, and `gnmt_length_offset`: another
+      number in place of 5.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
       coverage is computed from; needs several beams.
     """
@@ -56,7 +64,13 @@ class SummarizationGenerationMixin(GenerationMixin):
     compiles_steps = False
     # read when words are first counted without a `tokenizer`
     _own_tokenizer = None
-    generation_keys = ("no_repeat_word_ngram_size", "min_new_words", "gnmt_length_penalty", "coverage_penalty")
+    generation_keys: tuple[str, ...] = (
+        "no_repeat_word_ngram_size",
+        "min_new_words",
+        "gnmt_length_penalty",
+        "gnmt_length_offset",
+        "coverage_penalty",
+    )
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
@@ -128,7 +142,8 @@ class SummarizationGenerationMixin(GenerationMixin):
             setattr(config, key, given.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
         if config.gnmt_length_penalty is not None:
-            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty)
+            offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
+            config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
                 raise ValueError(
@@ -137,15 +152,20 @@ class SummarizationGenerationMixin(GenerationMixin):
                 )
             # the decoder compiles its own steps; transformers compiles no beam search, and would say so
             config.compile_config = None
-            if (running := _running.get()) is not None:
-                running.compiles_step = True
+            self._add_step_input("compile_step", True)
         return config, model_kwargs
 
+    @staticmethod
+    def _add_step_input(name: str, value: Any) -> None:
+        """Let each step of the running `generate()` have an input that none of its arguments is."""
+        if (running := _running.get()) is not None:
+            running.step_inputs[name] = value
+
     def prepare_inputs_for_generation(self, *args, **kwargs):
-        """transformers' inputs of a step, which say whether the decoder compiles it."""
+        """transformers' inputs of a step, and those that the generation config asks for."""
         inputs = super().prepare_inputs_for_generation(*args, **kwargs)
         running = _running.get()
-        return inputs if running is None or not running.compiles_step else {**inputs, "compile_step": True}
+        return inputs if running is None else {**inputs, **running.step_inputs}
 
     def _get_logits_processor(
         self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs

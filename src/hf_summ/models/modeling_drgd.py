@@ -254,7 +254,11 @@ class DrgdModel(DrgdPreTrainedModel, CopyingModel):
 
 
 class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
-    """DRGD with its output layer, which has a matrix of its own."""
+    """DRGD with its output layer, which has a matrix of its own.
+
+    `generate()` has two more keys: `sample_latent` samples the latent variables, of which it otherwise takes the means,
+    and `latent_seed` makes their noise repeatable.
+    """
 
     output_class = DrgdOutput
     generation_keys = (*CopyingForConditionalGeneration.generation_keys, "sample_latent", "latent_seed")
@@ -278,6 +282,23 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         if self._updates is None or not warmup:
             return float(self.config.kl_weight)
         return self.config.kl_weight * min(1.0, self._updates / warmup)
+
+    def check_generation_keys(self, generation_config) -> None:
+        """Raise a ValueError for a key of ours that is out of range, or that StanD has no latent variables for."""
+        super().check_generation_keys(generation_config)
+        if getattr(generation_config, "sample_latent", None) and not self.config.latent_size:
+            raise ValueError(
+                "`sample_latent` is True, but a model with `latent_size=0` (StanD) has no latent variables to sample: "
+                "set it to False"
+            )
+
+    def _prepare_generation_config(self, *args, **kwargs: Any):
+        config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)
+        if config.sample_latent:
+            seed = config.latent_seed
+            # without one it is drawn, so that `set_seed` decides
+            self._add_step_input("latent_seed", int(torch.randint(2**31, (1,))) if seed is None else seed)
+        return config, model_kwargs
 
     def _gate_logits(self, outputs) -> torch.Tensor:
         return outputs.copy_gate_logits

@@ -122,6 +122,9 @@ class GenerationArguments:
     gnmt_length_penalty: float | None = _generation_flag(
         "Exponent of (5 + n) / 6, for n tokens, by which scores are divided instead of the length"
     )
+    gnmt_length_offset: float | None = _generation_flag(
+        "The number k of that penalty's (k + n) / (k + 1), instead of 5"
+    )
     coverage_penalty: float | None = _generation_flag(
         "Factor of the penalty on a beam's score for copying from the same source positions again"
     )
@@ -133,6 +136,8 @@ class GenerationArguments:
     )
     lm_percentile: float | None = _generation_flag("Percentile above which the masked language model accepts a token")
     lm_top_tokens: int | None = _generation_flag("Number of most likely tokens that the masked language model judges")
+    sample_latent: bool | None = _generation_flag("Sample DRGD's latent variables instead of taking their means")
+    latent_seed: int | None = _generation_flag("Seed of the noise of sampled latent variables")
     repetition_penalty: float | None = _generation_flag(
         "Penalty on tokens that have already occurred; above 1 makes them less likely"
     )
@@ -144,7 +149,13 @@ class GenerationArguments:
     def __post_init__(self):
         _check_at_least(1, self, "num_beams")
         _check_at_least(
-            0, self, "min_new_words", "no_repeat_word_ngram_size", "gnmt_length_penalty", "coverage_penalty"
+            0,
+            self,
+            "min_new_words",
+            "no_repeat_word_ngram_size",
+            "gnmt_length_penalty",
+            "gnmt_length_offset",
+            "coverage_penalty",
         )
 
     def given(self) -> dict[str, Any]:
@@ -208,6 +219,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     minimum_learning_rate: float = flag("training", "Lowest rate of the cosine schedule", default=0.0)
     noam_scale: float = flag("training", "Factor of the Noam schedule, which replaces learning_rate", default=1.0)
+    max_grad_value: float | None = flag(
+        "training", "Largest magnitude of a gradient's elements; larger ones are clipped to it", unset="no limit"
+    )
     train_tokens_per_batch: int | None = flag(
         "training",
         "Number of source and target tokens, including padding, in a device's batch",
@@ -251,6 +265,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         super().__post_init__()
         _check_at_least(1, self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period")
         _check_at_least(1, self, "early_stopping_patience", "lead_sentences")
+        if self.max_grad_value is not None and self.max_grad_value <= 0:
+            raise ValueError(f"--max_grad_value {self.max_grad_value}: must be above 0")
 
     def _check_metrics(self):
         for metric in self.metrics:

@@ -35,7 +35,7 @@ _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # transformers refuses to save a greedy configuration that sets its own of these, and ours have no effect there either
-_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "coverage_penalty")
+_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,18 @@
 """Callbacks that watch over a run."""
 
+from collections.abc import Mapping
+
 import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 _ADVICE = (
     "try a lower --learning_rate (or --noam_scale), more --warmup_steps, a smaller --max_grad_norm, and --bf16 or full "
     "precision instead of --fp16; the last checkpoint is from before that step"
+)
+
+_KL_ADVICE = (
+    "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
+    "--config_overrides"
 )
 
 
@@ -20,19 +27,22 @@ class NonFiniteLossCallback(TrainerCallback):
     """
 
     def __init__(self):
-        self._watched: list[tuple[int, torch.Tensor]] = []
+        self._watched: list[tuple[int, torch.Tensor, Mapping[str, torch.Tensor]]] = []
 
-    def watch(self, loss: torch.Tensor, step: int) -> None:
-        """Remember the loss of one batch of update `step`."""
-        self._watched.append((step, loss.detach()))
+    def watch(self, loss: torch.Tensor, step: int, parts: Mapping[str, torch.Tensor]) -> None:
+        """Remember the loss of one batch of update `step`, and its parts by name."""
+        self._watched.append((step, loss.detach(), parts))
 
     def check(self, before: int | None = None) -> None:
         """Check the losses of updates before `before`, or all."""
         due = [entry for entry in self._watched if before is None or entry[0] < before]
         self._watched = self._watched[len(due) :]
-        for step, loss in due:
+        for step, loss, parts in due:
             if not torch.isfinite(loss).all():
-                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}: {_ADVICE}")
+                told = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
+                told = f" ({told})" if told else ""
+                advice = f"{_KL_ADVICE}; {_ADVICE}" if "kl" in parts else _ADVICE
+                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{told}: {advice}")
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Forget an earlier run."""

@@ -16,6 +16,7 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.batches import BatchOrder
+from hf_summ.training.latent import active_units, document_means
 
 
 class RowwiseTrainer(Seq2SeqTrainer):
@@ -95,7 +96,16 @@ class RowwiseTrainer(Seq2SeqTrainer):
             loss, outputs = self.compute_loss(model, given, return_outputs=True)
         values = {"loss": loss.float().mean().item()}
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
+        latent_means = outputs.get("latent_means")
+        if latent_means is not None:
+            # what the latent variables are worth: the loss without them
+            with self.compute_loss_context_manager():
+                _, without = self.compute_loss(model, {**given, "zero_latent": True}, return_outputs=True)
+            values["nll_zero_latent"] = without["loss_parts"]["nll"].float().mean().item()
         records: list[dict[str, Any]] = [{"tokens": count, **values} for count in tokens]
+        if latent_means is not None:
+            for record, row in zip(records, document_means(latent_means, inputs["labels"]), strict=True):
+                record["latent"] = row
         if outputs.get("logits") is not None:
             nll = _row_nll(outputs["logits"], inputs["labels"])
             for record, value in zip(records, nll, strict=True):
@@ -123,9 +133,13 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
 def takes(model: nn.Module, name: str) -> bool:
     """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
+    return name in inspect.signature(base_model(model).forward).parameters
+
+
+def base_model(model: nn.Module) -> Any:
+    """The model, without the adapter that may be around it."""
     unwrap = getattr(model, "get_base_model", None)
-    base = model if unwrap is None else cast(nn.Module, unwrap())
-    return name in inspect.signature(base.forward).parameters
+    return model if unwrap is None else unwrap()
 
 
 def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
@@ -133,8 +147,10 @@ def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
     tokens = sum(record.get("tokens", 0) for record in records)
     if not tokens:
         return {}
-    names = [name for name in records[0] if name not in ("tokens", "prediction", "row")]
+    names = [name for name in records[0] if name not in ("tokens", "prediction", "row", "latent")]
     means = {name: sum(record[name] * record["tokens"] for record in records) / tokens for name in names}
+    if "latent" in records[0]:
+        means["active_units"] = active_units([record["latent"] for record in records if record["tokens"]])
     means["perplexity"] = float(perplexity(np.array([tokens * means.get("nll", means["loss"]), tokens])))
     return means
 

@@ -17,7 +17,7 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
 from hf_summ.training.cards import Card
-from hf_summ.training.evaluating import RowwiseTrainer, takes
+from hf_summ.training.evaluating import RowwiseTrainer, base_model, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.parallelism import name_shared_modules_once
 
@@ -104,6 +104,13 @@ class SummarizationTrainer(RowwiseTrainer):
         self._created_lr_scheduler = True
         return self.lr_scheduler
 
+    def _get_grad_norm(self, model: nn.Module, grad_norm=None):
+        """The norm of the gradient, whose elements are clipped here: it is whole and in its own scale."""
+        grad_norm = super()._get_grad_norm(model, grad_norm)
+        if self.args.max_grad_value is not None:
+            nn.utils.clip_grad_value_(model.parameters(), self.args.max_grad_value)
+        return grad_norm
+
     # batches
 
     def _get_dataloader(self, dataset, description: str, batch_size: int, *args, is_training: bool = False, **kwargs):
@@ -158,9 +165,11 @@ class SummarizationTrainer(RowwiseTrainer):
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The model's loss; its parts are kept for the next log entry."""
+        if model.training and hasattr(base_model(self.model), "set_update"):
+            base_model(self.model).set_update(self.state.global_step)
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._finite_loss.watch(loss, self.state.global_step + 1)
+            self._finite_loss.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             scale = self.accelerator.num_processes if shared else 1
             if not self._loss_parts:
