@@ -8,6 +8,8 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedMod
 from hf_summ.models import (
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
+    DrgdConfig,
+    DrgdForConditionalGeneration,
     GdlfConfig,
     GdlfForConditionalGeneration,
     Int8Config,
@@ -26,6 +28,11 @@ def copy_transformer(**overrides) -> PreTrainedModel:
     sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY}
     special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
+
+
+def drgd(**overrides) -> PreTrainedModel:
+    """The paper's model for Gigaword."""
+    return DrgdForConditionalGeneration(DrgdConfig(**{"vocab_size": VOCABULARY, **overrides}))
 
 
 def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:

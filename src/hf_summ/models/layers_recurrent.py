@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-# elements of the attention's tanh layer that exist at once: few enough to stay in a CPU's cache
+# elements of the attention's layer that exist at once: few enough to stay in a CPU's cache
 _CHUNK_ELEMENTS = 2**19
 
 
@@ -295,7 +295,11 @@ def _step_backward(gradient, state, gates, inputs, recurrent) -> torch.Tensor:
 
 
 class _Attention:
-    """Additive attention of one position after the other, some documents at a time, and its gradients' sums."""
+    """Additive attention of one position after the other, some documents at a time, and its gradients' sums.
+
+    Its tanh layer is computed as a sigmoid, which takes a CPU a seventh of the time: tanh x = 2 σ(2x) - 1, and what all
+    scores of a document have in common changes neither the attention nor a gradient.
+    """
 
     def __init__(self, source, keys, query_weight, score_weight, source_mask):
         self.source, self.keys, self.query_weight = source, keys, query_weight
@@ -308,8 +312,9 @@ class _Attention:
         """Write the attention (R, S) and contexts (R, C) of the states (R, k)."""
         queries = self._queries(states)
         scores = attention.new_empty(*queries.shape[:2], self.keys.shape[1], dtype=queries.dtype)
-        for part, layer in self._tanh_layers(queries):
-            torch.matmul(layer, self.score_weight, out=scores[part])
+        score_weight = 2 * self.score_weight
+        for part, layer in self._layers(queries):
+            torch.matmul(layer, score_weight, out=scores[part])
         if self.padding is not None:
             scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=attention.dtype)
@@ -319,9 +324,8 @@ class _Attention:
     def backward(self, states, attention, context_gradients, attention_gradients) -> torch.Tensor:
         """The gradient (R, k) of the states, from those of what `forward` wrote."""
         if not self.query_gradients:
-            # of the tanh layer behind the scores' weight, less what is the same for all of its elements
+            # of the layer's inputs, but for factors that depend on the element alone
             self.slopes = torch.zeros_like(self.keys)
-            self.score_sums = self.keys.new_zeros(*self.keys.shape[:2], 1)
             self.score_gradient = torch.zeros_like(self.score_weight)
         shape = (self.documents, -1, attention.shape[-1])
         to_contexts = context_gradients.view(self.documents, -1, context_gradients.shape[-1])
@@ -332,25 +336,25 @@ class _Attention:
         ).to(self.keys.dtype)
         queries = self._queries(states)
         to_queries = torch.empty_like(queries)
-        for part, layer in self._tanh_layers(queries):
+        for part, layer in self._layers(queries):
             own = to_scores[part]
             self.score_gradient += own.reshape(-1) @ layer.flatten(0, 2)
-            squares = layer.square_()
-            torch.matmul(own[:, :, None], squares, out=to_queries[part][:, :, None])
+            # σ' is σ - σ²
+            layer.addcmul_(layer, layer, value=-1)
+            torch.matmul(own[:, :, None], layer, out=to_queries[part][:, :, None])
             if own.shape[1] == 1:
-                self.slopes[part].addcmul_(squares[:, 0], own[:, 0, :, None], value=-1)
+                self.slopes[part].addcmul_(layer[:, 0], own[:, 0, :, None])
             else:
-                self.slopes[part] -= (squares * own[..., None]).sum(1)
-        self.score_sums += to_scores.sum(1)[..., None]
-        to_queries = (to_scores.sum(-1, keepdim=True) - to_queries).mul_(self.score_weight).flatten(0, 1)
+                self.slopes[part] += (layer * own[..., None]).sum(1)
+        to_queries = to_queries.mul_(4 * self.score_weight).flatten(0, 1)
         self.query_gradients.append(to_queries)
         return to_queries @ self.query_weight
 
     def gradients(self, states) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Of the queries' weight, the keys and the scores' weight, after `backward` of all states (T, R, k)."""
         to_queries = torch.stack(self.query_gradients[::-1]).flatten(0, 1)
-        keys = self.slopes.add_(self.score_sums).mul_(self.score_weight)
-        return to_queries.T @ states.flatten(0, 1), keys, self.score_gradient[None]
+        keys = self.slopes.mul_(4 * self.score_weight)
+        return to_queries.T @ states.flatten(0, 1), keys, 2 * self.score_gradient[None]
 
     def source_gradient(self, attention, context_gradients) -> torch.Tensor:
         """Of the source (B, S, C), through the contexts alone, from all positions (T, R, …)."""
@@ -361,16 +365,16 @@ class _Attention:
         return attention.to(self.source.dtype).transpose(1, 2) @ context_gradients
 
     def _queries(self, states) -> torch.Tensor:
-        """(R, k) -> (B, R / B, A)."""
-        return (states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
+        """(R, k) -> twice the queries, (B, R / B, A)."""
+        return (2 * states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
 
-    def _tanh_layers(self, queries):
-        """tanh(keys + queries), (…, R / B, S, A), for one slice of documents after the other, in one buffer."""
+    def _layers(self, queries):
+        """σ(2 (keys + queries)), (…, R / B, S, A), for one slice of documents after the other, in one buffer."""
         elements = queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
         size = min(max(1, _CHUNK_ELEMENTS // max(elements, 1)), self.documents)
         buffer = self.keys.new_empty(size, queries.shape[1], *self.keys.shape[1:])
         for start in range(0, self.documents, size):
             part = slice(start, min(start + size, self.documents))
             layer = buffer[: part.stop - start]
-            torch.add(self.keys[part, None], queries[part, :, None], out=layer)
-            yield part, layer.tanh_()
+            torch.add(queries[part, :, None], self.keys[part, None], alpha=2, out=layer)
+            yield part, layer.sigmoid_()
