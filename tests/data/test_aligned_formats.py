@@ -198,6 +198,14 @@ def test_duc_has_several_references(load, tmp_path):
         assert load(test_file=name, data_format="duc")["test"].to_list() == REFERENCES
 
 
+def test_gigaword_may_be_tested_on_duc(load, tmp_path):
+    write_all(tmp_path / "giga", {"train.article.txt": ARTICLES, "train.title.txt": TITLES})
+    write_all(tmp_path / "giga" / "DUC2004", DUC)
+    corpus = load(train_file=tmp_path / "giga", test_file=tmp_path / "giga" / "DUC2004", data_format="gigaword")
+    assert corpus["train"].to_list() == PAIRS
+    assert corpus["test"].to_list() == REFERENCES
+
+
 def test_references_of_duc_are_ordered_by_number(load, tmp_path):
     write_all(tmp_path, {"input.txt": ["t"]} | {f"task1_ref{number}.txt.gz": [f"r{number}"] for number in range(12)})
     write_all(tmp_path, {"task1_refs.txt": ["not", "one"]})

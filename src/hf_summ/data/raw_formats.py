@@ -86,6 +86,9 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     if "article" in stem:
         return articles, _first_beside(articles, [stem.replace("article", "title")], "headlines")
     if stem == "input.txt":
+        if any(articles.parent.glob("task1_ref1.txt*")):
+            # DUC-2004 comes with Gigaword, as a test set with several references
+            return _locate_duc(str(articles), split)
         return articles, _first_beside(articles, ["task1_ref0.txt"], "headlines")
     raise ValueError(
         f"{articles}: cannot tell where its headlines are: name an X.article.txt beside its X.title.txt, an input.txt "
@@ -227,6 +230,11 @@ def _is_in_bin(row: dict[str, Any], density_bin: str | None, where: str) -> bool
     return value == density_bin
 
 
+def _read_gigaword(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of articles with their headline, or of texts with several references."""
+    return (read_rows if len(paths) == 2 else read_duc)(paths, show_progress)
+
+
 @dataclass(frozen=True)
 class DataFormat:
     """How to read a distribution.
@@ -247,7 +255,7 @@ class DataFormat:
 
 
 DATA_FORMATS = {
-    "gigaword": DataFormat(_locate_gigaword),
+    "gigaword": DataFormat(_locate_gigaword, _read_gigaword),
     "lcsts": DataFormat(_locate_lcsts, read_lcsts, keeps=_has_score),
     "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents, is_on_hub=True),
     "duc": DataFormat(_locate_duc, read_duc),
