@@ -6,6 +6,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 from transformers import initialization as init
+from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 
 from .configuration_drgd import DrgdConfig
@@ -270,6 +271,66 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         # updates made so far, for the KL's warm-up; None is all of them
         self._updates: int | None = None
         self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        decoder_inputs_embeds=None,
+        labels=None,
+        use_cache=None,
+        num_items_in_batch=None,
+        skip_logits=None,
+        latent_seed=None,
+        zero_latent=False,
+        **kwargs,
+    ):
+        """Compute the scores of the next word and, if labels are given, the loss.
+
+        The latent variables are sampled in training, and otherwise their means.
+
+        Args:
+            input_ids, attention_mask: (B, S).
+            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
+            encoder_outputs: the encoder's output, to reuse it.
+            labels: (B, T), not shifted, -100 where nothing is to be predicted.
+            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
+            skip_logits: whether to compute the loss without holding all logits in memory, which are then None; by
+                default true in training.
+            latent_seed: samples the latent variables whatever the mode; of equal seeds, the noise is equal.
+            zero_latent: whether zeros take the place of the latent variables in the output.
+
+        Returns:
+            DrgdOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts, `nll` and `kl`, if
+            labels are given; copy_attentions and coverage, copy_gates if the model copies; latent_kl and latent_means
+            unless it is StanD.
+
+        Raises:
+            ValueError: a label is outside the vocabulary, or the source's words, to copy from, are missing.
+        """
+        return self._forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            num_items_in_batch=num_items_in_batch,
+            skip_logits=skip_logits,
+            latent_seed=latent_seed,
+            zero_latent=zero_latent,
+            **kwargs,
+        )
 
     def set_update(self, updates: int) -> None:
         """Say how many updates training has made, which the warm-up of the KL's weight needs to know."""
