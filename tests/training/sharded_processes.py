@@ -17,8 +17,10 @@ from hf_summ.training.run import end_processes, run, set_up
 class ShardedCallback(TrainerCallback):
     """Stops a run whose weights are not in shards, and names those that are."""
 
-    def on_train_end(self, args, state, control, model=None, **kwargs):
-        """Look at all weights."""
+    def on_optimizer_step(self, args, state, control, model=None, **kwargs):
+        """Look at all weights after the last update; an evaluation leaves them gathered."""
+        if state.global_step + 1 < state.max_steps:
+            return
         for name, weight in model.named_parameters():
             assert isinstance(weight, DTensor), name
             sys.stdout.write(f"shards of {name}\n")

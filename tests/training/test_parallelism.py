@@ -88,6 +88,8 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
         max_source_length=48,
         max_target_length=16,
         do_eval=True,
+        eval_strategy="steps",
+        eval_steps=2,
         max_steps=2,
     )
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
@@ -95,12 +97,31 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     expected, found = (tiny.history(tmp_path / name, *KEYS) for name in ("alone", "full"))
     assert found == [pytest.approx(entry, rel=1e-4) for entry in expected]
     scores = [tiny.history(tmp_path / name, *SCORES) for name in ("alone", "full")]
+    assert scores[0]
     assert scores[1] == [pytest.approx(entry, rel=1e-4) for entry in scores[0]]
     alone, full = (load_file(tmp_path / name / "model.safetensors") for name in ("alone", "full"))
     frozen = [name for name in alone if ".bert.bert." in name]
     assert frozen
     assert alone.keys() == full.keys()
     assert all(torch.equal(alone[name], full[name]) for name in frozen)
+
+
+def test_recurrent_model_is_sharded(settings, processor_folder, tmp_path):
+    # without latent variables, whose noise differs between processes
+    sizes = {"embedding_size": 12, "hidden_size": 16, "latent_size": 0, "copy": True}
+    evaluating = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 2}
+    path = settings(
+        model_type="drgd", tokenizer_name=processor_folder, config_overrides=sizes, max_steps=2, **evaluating
+    )
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
+    latent = [path, "--config_overrides", "latent_size=4", "--fsdp", "--output_dir", str(tmp_path / "latent")]
+    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "full")], latent])
+    for keys in (KEYS, SCORES):
+        expected, found = (tiny.history(tmp_path / name, *keys) for name in ("alone", "full"))
+        assert found
+        assert found == [pytest.approx(entry, rel=1e-4) for entry in expected]
+    ((_, kl, *_),) = tiny.history(tmp_path / "latent", "eval_kl", "eval_nll_zero_latent", "eval_active_units")
+    assert kl > 0
 
 
 @pytest.mark.parametrize(
