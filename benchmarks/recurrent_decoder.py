@@ -1,12 +1,14 @@
-"""DRGD's decoder, with its own backward through time, compared with a loop of GRUCells; then a whole training step.
+"""DRGD's decoder, with its own backward through time, compared with a loop of GRUCells; a training step; `generate()`.
 
 The loop's attention has the source's keys outside already. The training step of the peer is that loop with the latent
 chain and the output layers inside, as they are usually written, an encoder of GRUCells, and cross-entropy over all
-logits; as the equations are printed, the keys are inside, too.
+logits; as the equations are printed, the keys are inside, too. The peer of `generate()` is the same model with its
+source repeated for each beam.
 Run: python benchmarks/recurrent_decoder.py
 """
 
 import argparse
+from unittest.mock import patch
 
 from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 
@@ -15,7 +17,11 @@ fix_allocator()
 import torch
 from peers import count, drgd
 from torch import nn
+from transformers import GenerationMixin
+from transformers.cache_utils import EncoderDecoderCache
 
+from hf_summ.models import DrgdForConditionalGeneration
+from hf_summ.models.generation_cache import SharedSourceCache
 from hf_summ.models.layers_drgd import draw_noise, gaussian_kl
 from hf_summ.models.layers_recurrent import AttentiveGrus, AttentiveStates
 
@@ -149,6 +155,39 @@ def training(batch: int, target: int, source: int, rounds: int) -> None:
     )
 
 
+class Repeating(DrgdForConditionalGeneration):
+    """The same model, which keeps its source once for each beam, as transformers' models do."""
+
+    def _expand_inputs_for_generation(self, *args, **kwargs):
+        return GenerationMixin._expand_inputs_for_generation(self, *args, **kwargs)
+
+
+def decoding(documents: int, beams: int, source: int, length: int, rounds: int) -> None:
+    """`generate()` of the paper's model."""
+    model = drgd().eval()
+    # weights of a new model give all words the same score
+    model.lm_head.bias.data.normal_(std=2.0)
+    repeating = Repeating(model.config).eval()
+    repeating.load_state_dict(model.state_dict())
+    inputs = {
+        "input_ids": torch.randint(4, model.config.vocab_size, (documents, source)),
+        "attention_mask": torch.ones(documents, source, dtype=torch.long),
+    }
+    settings = {"num_beams": beams, "max_new_tokens": length, "min_new_tokens": length, "do_sample": False}
+
+    def generate_repeating():
+        # what belongs to a beam moves with it
+        with patch.object(SharedSourceCache, "reorder_cache", EncoderDecoderCache.reorder_cache):
+            return repeating.generate(**inputs, **settings)
+
+    candidates = {
+        "source repeated": generate_repeating,
+        "DRGD": lambda: model.generate(**inputs, **settings),
+    }
+    torch.testing.assert_close(*(candidate() for candidate in candidates.values()), rtol=0, atol=0)
+    compare(f"generate(), {documents} documents of {source} tokens, {beams} beams, {length} tokens", candidates, rounds)
+
+
 def compare(title: str, candidates: dict, rounds: int) -> None:
     """Print time and memory of the candidates, and their ratios to the first one."""
     times = cpu_seconds(candidates, rounds)
@@ -169,10 +208,12 @@ def compare(title: str, candidates: dict, rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--settings", nargs="+", default=["32x30x120", "80x20x60"], help="batch x target x source")
+    parser.add_argument("--settings", nargs="*", default=["32x30x120", "80x20x60"], help="batch x target x source")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.manual_seed(0)
+    decoding(8, 10, 60, 20, arguments.rounds)
+    decoding(8, 10, 120, 20, arguments.rounds)
     for setting in arguments.settings:
         sizes = [int(size) for size in setting.split("x")]
         decoder(*sizes, arguments.rounds)
