@@ -1,4 +1,4 @@
-"""`hf-summ vocabulary`: a subword vocabulary fitted to a corpus, and a processor with it."""
+"""`hf-summ vocabulary`: a vocabulary fitted to a corpus, and a processor with it."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Corpus, Reading
+from hf_summ.data.units import UNITS
 from hf_summ.models.text_tagging import TAGS
 
 
@@ -13,20 +14,31 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
-        help="Fit a subword vocabulary to your corpus and write a processor folder",
-        description="Fit a byte-level BPE to the documents and summaries of the files and write a processor folder for "
-        "`--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training split is read.",
+        help="Fit a vocabulary to your corpus and write a processor folder",
+        description="Fit subwords, words or characters to the documents and summaries of the files and write a "
+        "processor folder for `--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training "
+        "split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
     parser.add_argument("--output", required=True, help="Folder for the processor")
     parser.add_argument(
-        "--vocab_size", type=int, default=30000, help="Maximum number of subwords (default: %(default)s)"
+        "--units",
+        choices=UNITS,
+        default="subwords",
+        help="Subwords of a byte-level BPE, whole words, or the characters of Chinese (default: %(default)s)",
     )
+    parser.add_argument("--vocab_size", type=int, default=30000, help="Maximum number of tokens (default: %(default)s)")
     parser.add_argument(
-        "--min_frequency", type=int, default=2, help="How often a pair must occur to be merged (default: %(default)s)"
+        "--min_frequency",
+        type=int,
+        default=2,
+        help="How often a pair must occur to be merged, or a word or character to be known (default: %(default)s)",
     )
     parser.add_argument(
         "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
+    )
+    parser.add_argument(
+        "--digits_as_hash", action="store_true", help="Read each digit as #, as in Gigaword (default: keep digits)"
     )
     parser.add_argument("--tags", choices=TAGS, default="pos", help="Kind of word tags (default: %(default)s)")
     parser.add_argument(
@@ -36,13 +48,13 @@ def add_parser(commands) -> None:
         "--max_source_length",
         type=int,
         default=500,
-        help="Number of subwords to which documents are cut (default: %(default)s)",
+        help="Number of tokens to which documents are cut (default: %(default)s)",
     )
     parser.add_argument(
         "--max_target_length",
         type=int,
         default=150,
-        help="Number of subwords to which summaries are cut (default: %(default)s)",
+        help="Number of tokens to which summaries are cut (default: %(default)s)",
     )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -65,11 +77,14 @@ def run(arguments: argparse.Namespace) -> None:
         min_frequency=arguments.min_frequency,
         tags=arguments.tags,
         tagger=arguments.tagger,
+        units=arguments.units,
+        digits_as_hash=arguments.digits_as_hash,
         max_source_length=arguments.max_source_length,
         max_target_length=arguments.max_target_length,
     )
     processor.save_pretrained(arguments.output)
-    print(f"{arguments.output}: {len(processor.tokenizer)} subwords, word tags: {len(processor.word_tags) or 'none'}")
+    tags = len(processor.word_tags) or "none"
+    print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
