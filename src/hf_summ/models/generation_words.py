@@ -13,14 +13,15 @@ _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
 # padded vocabularies have some more rows than their tokenizer has tokens
 _PADDING_ROWS = 127
-_LETTER, _DIGIT, _OTHER, _SPACE, _SPECIAL = range(5)
+_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL = range(6)
 
 
 class WordTable:
     """How each token forms words: whether it starts one, and the hash of its characters.
 
     Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
-    characters meet (with WordPiece, where its tokens are marked so). Hashes are polynomials of the characters, so that
+    characters meet (with WordPiece, where its tokens are marked so). In a vocabulary of words or characters, each token
+    is a word, and so is the unknown token in every vocabulary. Hashes are polynomials of the characters, so that
     equal words have equal hashes however they are split into tokens.
 
     Args:
@@ -35,15 +36,19 @@ class WordTable:
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
         marks = _word_marks(tokenizer)
         special = set(tokenizer.all_special_ids)
+        # some tokenizers have one token for this and the end
+        unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
         opens, kinds, texts = [], [], []
         for index, token in enumerate(tokens):
             text, marked = marks.read(token)
-            kind = _SPECIAL if index in special else marks.kind(text)
-            opens.append(kind == _SPECIAL or (marked and kind != _SPACE))
+            kind = marks.kind(text)
+            if index in special:
+                kind = _UNKNOWN if index in unknown else _SPECIAL
+            opens.append(kind in (_UNKNOWN, _SPECIAL) or (marked and kind != _SPACE))
             kinds.append(kind)
-            if kind == _SPECIAL:
-                # a special token is not a word: a code beyond all characters keeps it distinct from them
+            if kind in (_UNKNOWN, _SPECIAL):
+                # not characters: a code beyond all of them keeps it distinct
                 texts.append([0x110000 + index])
             else:
                 texts.append([] if kind == _SPACE else [ord(character) for character in text])
@@ -230,18 +235,19 @@ class _WordMarks:
     """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
     With `parts_kinds`, words are also split where kinds of characters meet; with `is_byte_level`, a token's characters
-    stand for bytes.
+    stand for bytes; with `is_whole`, every token is a word.
     """
 
     prefix: str
     opens: bool
     parts_kinds: bool
     is_byte_level: bool = False
+    is_whole: bool = False
 
     def read(self, token: str) -> tuple[str, bool]:
         """A token's text without its mark, and whether it starts a word according to the mark."""
         marked = token.startswith(self.prefix)
-        return token.removeprefix(self.prefix), marked == self.opens
+        return token.removeprefix(self.prefix), self.is_whole or marked == self.opens
 
     def kind(self, text: str) -> int:
         """The kind of the text's first character."""
@@ -267,14 +273,15 @@ _BYTES = _byte_alphabet()
 
 
 def _word_marks(tokenizer) -> _WordMarks:
-    description = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
+    parts = json.loads(tokenizer.backend_tokenizer.to_str())
+    description = parts.get("decoder") or {}
     kinds = {part.get("type") for part in description.get("decoders", [description])}
     if "ByteLevel" in kinds:
         return _WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
     if "WordPiece" in kinds:
         return _WordMarks("##", opens=False, parts_kinds=False)
     if kinds & {"Metaspace", "Replace"}:
-        return _WordMarks("▁", opens=True, parts_kinds=True)
+        return _WordMarks("▁", opens=True, parts_kinds=True, is_whole=parts["model"]["type"] == "WordLevel")
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
