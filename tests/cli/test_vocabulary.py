@@ -89,6 +89,14 @@ def test_other_units(run, units):
     assert len(ids) == len(re.findall(r"[\w#]+|[^\w\s]", SENTENCES[1])) + 1
 
 
+def test_washed_texts_are_drgds(run):
+    output, _ = run("vocabulary", "rows.jsonl", "--washing", "lcsts", "--units", "characters", "--output", "made")
+    processor = AutoProcessor.from_pretrained("made")
+    assert (type(processor).__name__, processor.washing) == ("DrgdProcessor", "lcsts")
+    assert output == f"made: {len(processor.tokenizer)} characters, word tags: none\n"
+    assert processor.clean(SENTENCES[1]) == "thebridgecostmillioneurosandtookthreeyearstobuild"
+
+
 def test_options_of_reading_are_those_of_the_corpus(capsys):
     with pytest.raises(SystemExit):
         main(["vocabulary", "--help"])
@@ -114,6 +122,7 @@ def test_named_columns(run, tmp_path):
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length 0: must be at least 2"),
         (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
+        (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--washing lcsts and --tags pos exclude each other"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),

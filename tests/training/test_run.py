@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
 from hf_summ import GdlfProcessor
 from hf_summ.data import lead
+from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.models import GdlfForConditionalGeneration, Int8Config
@@ -120,6 +121,36 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
     judged = [entry["eval_bleu_precision1"] for entry in state["log_history"] if "eval_bleu" in entry]
     assert (len(judged), state["best_metric"]) == (2, max(judged))
+
+
+def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
+    rows = [{**row, "summary": "Bridge opens in 2014!"} for row in tiny.rows(12)]
+    corpus = tmp_path / "same.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    texts = [text for row in rows for text in (row["document"], row["summary"])]
+    processor = fit_processor(texts, units="words", washing="lcsts")
+    processor.save_pretrained(tmp_path / "washing")
+    path = settings(
+        model_type="drgd",
+        tokenizer_name=str(tmp_path / "washing"),
+        train_file=str(corpus),
+        test_file=str(corpus),
+        config_overrides={"embedding_size": 8, "hidden_size": 8, "latent_size": 4},
+        do_predict=True,
+        lead_sentences=1,
+        metrics=["rouge", "novelty"],
+        max_steps=20,
+        learning_rate=0.05,
+    )
+    metrics = main([path])
+    assert AutoProcessor.from_pretrained(tmp_path / "out").washing == "lcsts"
+    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["prediction"], row["summary"]) for row in saved] == [("bridgeopensin", "Bridge opens in 2014!")] * 12
+    assert [metrics[f"predict_rouge1{end}"] for end in ("", "_low", "_high")] == [100, 100, 100]
+    # washed documents are single words as well, so the first sentence is new unless it is the whole document
+    whole = [lead(row["document"], 1) == row["document"] for row in rows]
+    assert (metrics["predict_novel1"], metrics["predict_lead1_rouge1"]) == (100, 0)
+    assert metrics["predict_lead1_copy_rate"] == pytest.approx(100 * sum(whole) / len(whole), abs=1e-4)
 
 
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):

@@ -8,6 +8,7 @@ from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.data.units import UNITS
 from hf_summ.models.text_tagging import TAGS
+from hf_summ.models.text_washing import WASHINGS
 
 
 def add_parser(commands) -> None:
@@ -40,7 +41,13 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--digits_as_hash", action="store_true", help="Read each digit as #, as in Gigaword (default: keep digits)"
     )
-    parser.add_argument("--tags", choices=TAGS, default="pos", help="Kind of word tags (default: %(default)s)")
+    parser.add_argument(
+        "--washing",
+        choices=tuple(WASHINGS),
+        help="Delete from all texts what DRGD's program for LCSTS deletes, white space, digits and punctuation; the "
+        "folder is then for DRGD, which does it too (default: read texts as they are)",
+    )
+    parser.add_argument("--tags", choices=TAGS, help="Kind of word tags (default: pos, or none with --washing)")
     parser.add_argument(
         "--tagger", default="en_core_web_sm", help="spaCy pipeline that tags words (default: %(default)s)"
     )
@@ -64,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, or as `Corpus.load` and `fit_vocabulary`.
+        ValueError: a number is too small, washed texts with tags, the output is a file, or as `Corpus.load` and
+            `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     from hf_summ.data.vocabulary import fit_processor
@@ -75,15 +83,16 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.vocab_size,
         lowercase=arguments.lowercase,
         min_frequency=arguments.min_frequency,
-        tags=arguments.tags,
+        tags=arguments.tags or "pos",
         tagger=arguments.tagger,
         units=arguments.units,
         digits_as_hash=arguments.digits_as_hash,
+        washing=arguments.washing,
         max_source_length=arguments.max_source_length,
         max_target_length=arguments.max_target_length,
     )
     processor.save_pretrained(arguments.output)
-    tags = len(processor.word_tags) or "none"
+    tags = len(getattr(processor, "word_tags", ())) or "none"
     print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
 
 
@@ -92,6 +101,11 @@ def _check(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if value < least:
             raise ValueError(f"--{name} {value}: must be at least {least}")
+    if arguments.washing is not None and arguments.tags not in (None, "none"):
+        raise ValueError(
+            f"--washing {arguments.washing} and --tags {arguments.tags} exclude each other: DRGD, which reads washed "
+            "texts, has no tags"
+        )
     if Path(arguments.output).is_file():
         raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
 

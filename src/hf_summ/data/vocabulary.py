@@ -7,9 +7,10 @@ from transformers import PreTrainedTokenizerFast
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
-from hf_summ.models import GdlfProcessor
+from hf_summ.models import DrgdProcessor, GdlfProcessor
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_washing import WASHINGS, washed
 
 # their ids follow this order
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -91,27 +92,38 @@ def fit_processor(
     tagger: str = "en_core_web_sm",
     units: str = "subwords",
     digits_as_hash: bool = False,
+    washing: str | None = None,
     **lengths: int,
-) -> GdlfProcessor:
-    """A processor with a vocabulary fitted to the texts, and the tagger's tags.
+) -> GdlfProcessor | DrgdProcessor:
+    """A processor with a vocabulary fitted to the texts, and the tagger's tags; with `washing`, DRGD's processor.
 
     Args:
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
-        tags, tagger, lengths: as for `GdlfProcessor`.
+        tags, tagger, lengths: as for `GdlfProcessor`; DRGD's has no tags.
+        washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
 
     Raises:
-        ValueError: as `fit_vocabulary`.
+        ValueError: an unknown `washing`, or as `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
+    if washing is not None and washing not in WASHINGS:
+        raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
     tag_vocabulary = None
-    if tags != "none":
+    if washing is None and tags != "none":
         # first, to find out that the tagger is not installed before the long part
         tag_vocabulary = tag_vocabulary_of(tagger, tags)
         if tag_vocabulary == default_tag_vocabulary(tags):
             tag_vocabulary = None
     tokenizer = fit_vocabulary(
-        documents_and_summaries, vocab_size, lowercase, min_frequency, units=units, digits_as_hash=digits_as_hash
+        (washed(text, washing) for text in documents_and_summaries),
+        vocab_size,
+        lowercase,
+        min_frequency,
+        units=units,
+        digits_as_hash=digits_as_hash,
     )
+    if washing is not None:
+        return DrgdProcessor(tokenizer, washing=washing, **lengths)
     return GdlfProcessor(tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, **lengths)
 
 

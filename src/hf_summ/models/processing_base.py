@@ -90,11 +90,11 @@ class SummarizationProcessor(ProcessorMixin):
         lengths = None
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
-            features.update(self.source_features(_texts(text, "text"), length, show_progress))
+            features.update(self.source_features(self._texts(text, "text"), length, show_progress))
             lengths = features.pop("lengths")
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
-            labels = self._tokenize(_texts(text_target, "text_target"))["input_ids"]
+            labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
         if padding is None:
@@ -107,6 +107,10 @@ class SummarizationProcessor(ProcessorMixin):
         if single and return_tensors is None:
             features = {name: rows[0] for name, rows in features.items()}
         return BatchFeature(features, tensor_type=return_tensors)
+
+    def clean(self, text: str) -> str:
+        """What is read of a document or a summary; here, all of it, with U+FFFD in place of lone surrogates."""
+        return readable(text)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
         """The model's inputs for each text, cut to `length` ids, and `lengths`, the numbers of ids before cutting.
@@ -146,6 +150,15 @@ class SummarizationProcessor(ProcessorMixin):
         """Decode token ids to a text with the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
 
+    def _texts(self, text: str | Sequence[str], name: str) -> list[str]:
+        texts = [text] if isinstance(text, str) else list(text)
+        if not texts:
+            raise ValueError(f"`{name}` is an empty list: give at least one text")
+        for row, value in enumerate(texts):
+            if not isinstance(value, str):
+                raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
+        return [self.clean(value) for value in texts]
+
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
         """The tokenizer's `input_ids` of whole texts, without special tokens."""
         # a tokenizer warns about texts that are too long for its own model, but the limits here are the processor's
@@ -177,13 +190,3 @@ def align_config(config, tokenizer) -> None:
     # a tokenizer without a beginning token starts summaries with padding, as T5 does
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
-
-
-def _texts(text: str | Sequence[str], name: str) -> list[str]:
-    texts = [text] if isinstance(text, str) else list(text)
-    if not texts:
-        raise ValueError(f"`{name}` is an empty list: give at least one text")
-    for row, value in enumerate(texts):
-        if not isinstance(value, str):
-            raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
-    return [readable(value) for value in texts]

@@ -106,6 +106,8 @@ def set_up(arguments: RunArguments) -> Parts:
         corpus = _needed_splits(arguments.corpus.load(*access), arguments)
     set_seed(training.seed)
     model, processor, lengths = build(arguments)
+    if scorer is not None:
+        scorer.clean = getattr(processor, "clean", scorer.clean)
     check_patterns(model, rates)
     if checkpoint is not None:
         check_fits(checkpoint, model)
