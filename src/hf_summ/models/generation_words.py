@@ -34,7 +34,7 @@ class WordTable:
     """
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
-        marks = _word_marks(tokenizer)
+        marks = word_marks(tokenizer)
         special = set(tokenizer.all_special_ids)
         # some tokenizers have one token for this and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
@@ -88,16 +88,21 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
     Raises:
         ValueError: the tokenizer has a vocabulary other than the model's, or does not mark where words begin.
     """
-    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
-        raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted: "
-            "give the model's own as `model.generate(..., tokenizer=processor)`"
-        )
+    check_vocabulary(tokenizer, vocab_size)
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, str(device))
     if key not in tables:
         tables[key] = WordTable(tokenizer, vocab_size, device)
     return tables[key]
+
+
+def check_vocabulary(tokenizer, vocab_size: int) -> None:
+    """Raise a ValueError for a tokenizer that has a vocabulary other than the model's."""
+    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted or "
+            "replaced: give the model's own as `model.generate(..., tokenizer=processor)`"
+        )
 
 
 def own_tokenizer(model) -> PreTrainedTokenizerFast:
@@ -114,8 +119,8 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
             reason = str(error).strip().partition("\n")[0]
             problem = f"none can be read from {model.name_or_path} ({reason})"
     raise ValueError(
-        f"`no_repeat_word_ngram_size` and `min_new_words` count words, which takes the tokenizer, and {problem}: give "
-        "it as `model.generate(..., tokenizer=processor)`, or set both to 0"
+        f"`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer, and {problem}: give it as "
+        "`model.generate(..., tokenizer=processor)`, or set them to 0"
     )
 
 
@@ -231,7 +236,7 @@ def _polynomial(codes: list[int]) -> int:
 
 
 @dataclass(frozen=True)
-class _WordMarks:
+class WordMarks:
     """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
     With `parts_kinds`, words are also split where kinds of characters meet; with `is_byte_level`, a token's characters
@@ -272,16 +277,21 @@ def _byte_alphabet() -> dict[str, int]:
 _BYTES = _byte_alphabet()
 
 
-def _word_marks(tokenizer) -> _WordMarks:
+def word_marks(tokenizer) -> WordMarks:
+    """How the tokenizer marks words.
+
+    Raises:
+        ValueError: it does not.
+    """
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
     description = parts.get("decoder") or {}
     kinds = {part.get("type") for part in description.get("decoders", [description])}
     if "ByteLevel" in kinds:
-        return _WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
+        return WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
     if "WordPiece" in kinds:
-        return _WordMarks("##", opens=False, parts_kinds=False)
+        return WordMarks("##", opens=False, parts_kinds=False)
     if kinds & {"Metaspace", "Replace"}:
-        return _WordMarks("▁", opens=True, parts_kinds=True, is_whole=parts["model"]["type"] == "WordLevel")
+        return WordMarks("▁", opens=True, parts_kinds=True, is_whole=parts["model"]["type"] == "WordLevel")
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"

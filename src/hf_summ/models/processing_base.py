@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
+from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .text_cleaning import readable
 from .text_padding import pad_features, source_padding_values
 
@@ -142,9 +143,36 @@ class SummarizationProcessor(ProcessorMixin):
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
 
-    def batch_decode(self, *args, **kwargs) -> list[str]:
-        """Decode token ids to texts with the tokenizer's `batch_decode`."""
-        return self.tokenizer.batch_decode(*args, **kwargs)
+    def batch_decode(
+        self, sequences, skip_special_tokens: bool = False, documents: Sequence[str] | None = None, **kwargs
+    ) -> list[str]:
+        """Decode token ids to texts.
+
+        Args:
+            sequences: rows of ids.
+            skip_special_tokens: whether to leave out special tokens.
+            documents: the texts that were summarized, each in as many rows as every other. With `replace_unk`, rows may
+                point at words of them, which are left out otherwise.
+            kwargs: as for the tokenizer's `batch_decode`.
+
+        Raises:
+            ValueError: the rows are not a multiple of the documents.
+        """
+        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
+        if documents is None:
+            return texts
+        if not documents or len(texts) % len(documents):
+            raise ValueError(
+                f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number"
+            )
+        for row, sequence in enumerate(sequences):
+            ids = [int(token) for token in sequence]
+            if has_pointers(ids):
+                document = self.clean(documents[row * len(documents) // len(texts)])
+                (offsets,) = self._tokenize([document], return_offsets_mapping=True)["offset_mapping"]
+                words = pointed_words(document, offsets, ids)
+                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+        return texts
 
     def decode(self, *args, **kwargs) -> str:
         """Decode token ids to a text with the tokenizer's `decode`."""
