@@ -110,7 +110,7 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature(features, tensor_type=return_tensors)
 
     def clean(self, text: str) -> str:
-        """What is read of a document or a summary; here, all of it, with U+FFFD in place of lone surrogates."""
+        """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
         return readable(text)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:

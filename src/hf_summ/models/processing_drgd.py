@@ -27,7 +27,7 @@ class DrgdProcessor(SummarizationProcessor):
         super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
 
     def clean(self, text: str) -> str:
-        """The text as `washing` leaves it."""
+        """`text` as `washing` leaves it."""
         return washed(super().clean(text), self.washing)
 
     def align(self, config) -> None:
