@@ -76,13 +76,34 @@ def test_processor_with_tags(run):
     assert len(encoded["tag_ids"]) == len(encoded["input_ids"])
 
 
+@pytest.mark.parametrize("units", ["words", "characters"])
+def test_other_units(run, units):
+    settings = ("--units", units, "--lowercase", "--digits_as_hash", "--min_frequency", "1", "--tags", "none")
+    output, _ = run("vocabulary", "rows.jsonl", *settings, "--output", "made")
+    processor = AutoProcessor.from_pretrained("made")
+    assert output == f"made: {len(processor.tokenizer)} {units}, word tags: none\n"
+    ids = processor(text_target=SENTENCES[1])["labels"]
+    assert processor.decode(ids, skip_special_tokens=True) == (
+        "the bridge cost ## million euros and took three years to build."
+    )
+    assert len(ids) == len(re.findall(r"[\w#]+|[^\w\s]", SENTENCES[1])) + 1
+
+
+def test_washed_texts_are_drgds(run):
+    output, _ = run("vocabulary", "rows.jsonl", "--washing", "lcsts", "--units", "characters", "--output", "made")
+    processor = AutoProcessor.from_pretrained("made")
+    assert (type(processor).__name__, processor.washing) == ("DrgdProcessor", "lcsts")
+    assert output == f"made: {len(processor.tokenizer)} characters, word tags: none\n"
+    assert processor.clean(SENTENCES[1]) == "thebridgecostmillioneurosandtookthreeyearstobuild"
+
+
 def test_options_of_reading_are_those_of_the_corpus(capsys):
     with pytest.raises(SystemExit):
         main(["vocabulary", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     for field in dataclasses.fields(Reading):
         assert f"--{field.name} {field.name.upper()} {field.metadata['help']}" in text
-    assert "subwords (default: 30000)" in text
+    assert "tokens (default: 30000)" in text
 
 
 def test_named_columns(run, tmp_path):
@@ -95,11 +116,13 @@ def test_named_columns(run, tmp_path):
     ("argv", "message"),
     [
         (["rows.jsonl", "--vocab_size", "100"], "`vocab_size` is 100, but must be at least 260"),
+        (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "`vocab_size` is 4, but must be at least 5"),
         (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency -1: must be at least 1"),
         (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length 0: must be at least 2"),
         (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
+        (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--washing lcsts and --tags pos exclude each other"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),

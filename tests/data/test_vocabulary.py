@@ -1,4 +1,4 @@
-"""Subwords fitted to texts, and the tokenizer with them."""
+"""Subwords, words and characters fitted to texts, and the tokenizer with them."""
 
 import pytest
 from transformers import AutoTokenizer
@@ -88,6 +88,103 @@ def test_the_same_texts_give_the_same_vocabulary(tokenizer):
     assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
 
 
+def word_tokens(tokenizer, text):
+    return tokenizer.convert_ids_to_tokens(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def fitted(text, units, **settings):
+    return fit_vocabulary([text], units=units, min_frequency=1, show_progress=False, **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The mid-term deal, worth $4,000.5!", "▁The ▁mid-term ▁deal , ▁worth ▁$ 4,000.5 !"),
+        ("U.S. and u.s.-led (a \u2018b\u2019) won't.", "▁U.S. ▁and ▁u.s.-led ▁( a ▁\u2018 b \u2019 ) ▁won't ."),
+        # as Gigaword is distributed: the Penn Treebank's tokens
+        ("china 's did n't -lrb- #.# -rrb- `` a '' --", "▁china ▁'s ▁did ▁n't ▁-lrb- ▁#.# ▁-rrb- ▁`` ▁a ▁'' ▁--"),
+        ("x.y.com a.m. 1-3/4 Ана-Мария e\u0301te\u0301", "▁x.y.com ▁a.m. ▁1-3/4 ▁Ана-Мария ▁\u00e9t\u00e9"),
+        ("a</s>b 🙂🙂 \x00", "▁a < / s > b ▁🙂🙂 ▁\x00"),
+        ("x", "▁x"),
+        ("", ""),
+    ],
+)
+def test_words(text, expected):
+    tokenizer = fitted(text or "a", "words")
+    assert word_tokens(tokenizer, text) == expected.split(" ") if expected else not word_tokens(tokenizer, text)
+    ids = tokenizer(text)["input_ids"]
+    assert ids[-1] == 2
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.decode(ids, skip_special_tokens=True) == tokenizer.backend_tokenizer.normalizer.normalize_str(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "decoded"),
+    [
+        ("微软发布Windows 10，售价4,000.5元。", "微 软 发 布 Windows ▁10 ， 售 价 4,000.5 元 。", None),
+        ("C罗 iPhone6s——好", "C 罗 iPhone6s — — 好", "C罗iPhone6s——好"),
+        ("二〇〇五年，𠮷野家 カメラ", "二 〇 〇 五 年 ， 𠮷 野 家 カ メ ラ", "二〇〇五年，𠮷野家カメラ"),
+        ("the Big Mac won't, 你 ok", "the ▁Big ▁Mac ▁won't , 你 ok", "the Big Mac won't,你ok"),
+        ("한국어 Ана 🙂🙂", "한국어 ▁Ана ▁🙂 🙂", None),
+        ("你", "你", None),
+        ("", "", None),
+    ],
+)
+def test_characters(text, expected, decoded):
+    tokenizer = fitted(text or "a", "characters")
+    assert word_tokens(tokenizer, text) == expected.split(" ") if expected else not word_tokens(tokenizer, text)
+    ids = tokenizer(text)["input_ids"]
+    assert tokenizer.unk_token_id not in ids
+    assert tokenizer.decode(ids, skip_special_tokens=True) == (text if decoded is None else decoded)
+
+
+@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize(
+    ("text", "unknown"),
+    [
+        ("quay the bridge", [0]),
+        ("the bridge quay", [2]),
+        ("the quay, bridge", [1]),
+        ("quay quay", [0, 1]),
+        ("the <unk> bridge", [1]),
+        ("河 the bridge", [0]),
+    ],
+)
+def test_unknown_words_at_every_place(units, text, unknown):
+    tokenizer = fitted("the bridge, the river <unk> the", units)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert [place for place, token in enumerate(ids) if token == 3] == unknown
+    assert "<unk>" not in [token.removeprefix("▁") for token in tokenizer.get_vocab() if token != "<unk>"]
+    assert "quay" not in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("units", ["words", "characters"])
+def test_the_most_frequent_units_are_known(units):
+    texts = ["b a c", "b a", "b, 河 河 河"]
+    tokenizer = fit_vocabulary(texts, units=units, vocab_size=6, min_frequency=2, show_progress=False)
+    assert {token.removeprefix("▁") for token in tokenizer.get_vocab()} == {
+        *("<pad>", "<s>", "</s>", "<unk>", "b", "河")
+    }
+    assert len(fit_vocabulary(texts, units=units, min_frequency=4, show_progress=False)) == 4
+
+
+def test_digits_as_hash_and_lowercase_are_gigawords():
+    tokenizer = fitted("It rose #.## pct in ####", "words", lowercase=True, digits_as_hash=True)
+    assert word_tokens(tokenizer, "IT rose 4.25 pct in 1987") == "▁it ▁rose ▁#.## ▁pct ▁in ▁####".split()
+
+
+@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize("text", HARD_TEXTS)
+def test_saved_and_loaded_units_read_and_write_the_same(units, text, tmp_path):
+    tokenizer = fitted(text, units, lowercase=True)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    ids = tokenizer(text)["input_ids"]
+    assert loaded(text)["input_ids"] == ids
+    assert loaded.decode(ids, skip_special_tokens=True) == tokenizer.decode(ids, skip_special_tokens=True)
+    assert loaded.decode(ids, skip_special_tokens=True) == " ".join(text.lower().split())
+
+
 def test_min_frequency_keeps_rare_pairs_apart():
     sizes = [len(fit_vocabulary(TEXTS, min_frequency=frequency, show_progress=False)) for frequency in (1, 1000)]
     assert sizes[0] > sizes[1] == 260
@@ -115,3 +212,13 @@ def test_empty_corpus_is_an_error(texts):
 def test_vocabulary_smaller_than_the_alphabet_is_an_error():
     with pytest.raises(ValueError, match="`vocab_size` is 259, but must be at least 260"):
         fit_vocabulary(TEXTS, vocab_size=259, show_progress=False)
+
+
+def test_unknown_units_are_an_error():
+    with pytest.raises(ValueError, match=r"`units` is 'word', but must be one of .*; did you mean words\?"):
+        fit_vocabulary(TEXTS, units="word", show_progress=False)
+
+
+def test_vocabulary_without_room_for_a_word_is_an_error():
+    with pytest.raises(ValueError, match="`vocab_size` is 4, but must be at least 5, for 4 special tokens and words"):
+        fit_vocabulary(TEXTS, vocab_size=4, units="words", show_progress=False)

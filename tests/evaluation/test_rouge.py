@@ -102,6 +102,9 @@ def test_line_ends_part_sentences_for_rougelsum():
     ("language", "prediction", "reference", "points"),
     [
         ("zh", "你好世界。", "你好地球。", 50.0),
+        # each ideograph is a word, also a zero and those beyond the first 65,536 characters; a Latin word is one
+        ("zh", "二〇〇五", "二〇一五", 75.0),
+        ("zh", "𠮷𠮷iPhone 6", "𠮷𠮸iphone 6", 75.0),
         ("de", "Müller kam.", "Möller kam.", 50.0),
         ("ru", "Мир дому", "мир", 66.6667),
     ],

@@ -6,12 +6,15 @@ import threading
 
 import numpy as np
 import pytest
+import yaml
 from filelock import FileLock
 from safetensors.numpy import save_file
+from transformers import AutoTokenizer
 
-from hf_summ.experiments import systems
+from hf_summ.experiments import scales, systems
 from hf_summ.experiments.jobs import Job, JobFailed
 from hf_summ.experiments.outcomes import Outcome
+from hf_summ.experiments.scales import load_scale
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
 from hf_summ.experiments.tables import Row
@@ -39,7 +42,7 @@ def planned(place, row):
 
 
 def fitted_sizes(place):
-    """How many subwords each fitted vocabulary has."""
+    """How many tokens each fitted vocabulary has."""
     files = place.folder.glob("processors/*/tokenizer.json")
     return sorted(len(json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"]) for file in files)
 
@@ -77,6 +80,21 @@ def test_size_of_the_vocabulary_may_be_said_by_row_and_user(place, by):
         system = planned(replaced(place, extra={"config_overrides": overrides}), DC)
     assert system.problem is None
     assert fitted_sizes(place) == [400]
+
+
+def test_scale_may_have_a_vocabulary_of_words(place, tmp_path, monkeypatch):
+    scale = load_scale("gdlf", "tiny")
+    vocabulary = {"vocab_size": 60, "units": "words", "digits_as_hash": True}
+    (tmp_path / "scales").mkdir()
+    entry = {"config_overrides": scale.config_overrides, "vocabulary": vocabulary, "toy_news": scale.toy_news}
+    (tmp_path / "scales" / "gdlf.yaml").write_text(yaml.safe_dump({"tiny": entry}), encoding="utf-8")
+    monkeypatch.setattr(scales, "configs_folder", lambda: tmp_path)
+    said = []
+    system = planned(replaced(place, announce=said.append), DC)
+    assert said == ["fitting words to the training documents: vocab_size 60, digits_as_hash True, tags none"]
+    tokenizer = AutoTokenizer.from_pretrained(system.training.settings["tokenizer_name"])
+    assert {"▁the", ".", "<unk>"} < tokenizer.get_vocab().keys()
+    assert fitted_sizes(place) == [60]
 
 
 def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, place):

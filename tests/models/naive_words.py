@@ -27,6 +27,10 @@ def word_piece_words(tokens):
     return words
 
 
+def whole_words(tokens):
+    return [token.removeprefix("▁") for token in tokens]
+
+
 def _kind(text):
     if text.startswith("âĢľ"):
         return "other"

@@ -7,12 +7,13 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from hf_summ.data import fit_vocabulary
 from hf_summ.models.generation_words import (
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
     word_table,
 )
-from tests.models.naive_words import byte_level_words, word_piece_words
+from tests.models.naive_words import byte_level_words, whole_words, word_piece_words
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 # pieces that make the same words in several ways, of several kinds of characters
@@ -30,6 +31,14 @@ def word_piece_tokenizer():
     return _tokenizer(vocabulary, decoders.WordPiece())
 
 
+def words_tokenizer():
+    return fit_vocabulary(["a b, (a) 12 ab, b12. ab"], units="words", min_frequency=1, show_progress=False)
+
+
+def characters_tokenizer():
+    return fit_vocabulary(["你好，好 ab ab 12。a b"], units="characters", min_frequency=1, show_progress=False)
+
+
 def _tokenizer(vocabulary, decoder):
     tokenizer = Tokenizer(models.WordLevel({token: index for index, token in enumerate(vocabulary)}, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -45,7 +54,13 @@ def repeats(words, size):
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("make", "spell"), [(byte_level_tokenizer, byte_level_words), (word_piece_tokenizer, word_piece_words)]
+    ("make", "spell"),
+    [
+        (byte_level_tokenizer, byte_level_words),
+        (word_piece_tokenizer, word_piece_words),
+        (words_tokenizer, whole_words),
+        (characters_tokenizer, whole_words),
+    ],
 )
 def test_forbids_just_the_tokens_after_which_words_repeat(make, spell, size):
     tokenizer = make()
@@ -118,6 +133,41 @@ def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
     ids = torch.tensor([tiny_tokenizer(text, add_special_tokens=False)["input_ids"]])
     table = word_table(tiny_tokenizer, len(tiny_tokenizer), torch.device("cpu"))
     assert table.words_opened(ids).sum() == len(re.findall(r"[A-Za-z]+|[0-9]+|[^\sA-Za-z0-9]+", text))
+
+
+@pytest.mark.parametrize(
+    ("units", "text", "words"),
+    [("words", "a ca, u.s. quay (won't)", 8), ("characters", "微软Windows 10很好，龘", 8), ("characters", "微", 1)],
+)
+def test_words_and_characters_count_as_they_are_split(units, text, words):
+    known = text.replace("quay", "").replace("龘", "")
+    tokenizer = fit_vocabulary([known], units=units, min_frequency=1, show_progress=False)
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    ids = tokenizer(text)["input_ids"]
+    assert table.words_opened(torch.tensor([ids[:-1]])).sum() == words
+    for least in (words, words + 1):
+        processor = MinNewWordsLogitsProcessor(least, table, prompt_length=1, eos_token_ids=[2])
+        scores = processor(torch.tensor([[1, *ids[:-1]]]), torch.zeros(1, len(tokenizer)))
+        # an unknown word counts too
+        assert scores[0, 2].isinf() == (least > words)
+
+
+def test_unknown_words_count_as_one_word_again_and_again():
+    tokenizer = words_tokenizer()
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    first, unknown = tokenizer.convert_tokens_to_ids(["▁ab", "<unk>"])
+    scores = NoRepeatWordNGramLogitsProcessor(2, table, 1)(
+        torch.tensor([[1, first, unknown, first]]), torch.zeros(1, len(tokenizer))
+    )
+    assert scores[0].isinf().nonzero().tolist() == [[unknown]]
+
+
+def test_end_that_also_stands_for_unknown_words_is_none():
+    tokenizer = byte_level_tokenizer()
+    tokenizer.unk_token = tokenizer.eos_token
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    ended = torch.tensor([[1, 2, 2]])
+    assert MinNewWordsLogitsProcessor(1, table, 1, [2])(ended, torch.zeros(1, len(tokenizer)))[0, 2].isinf()
 
 
 def test_tokenizer_without_word_marks_is_refused():

@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import GdlfProcessor
 from hf_summ.data import lead
+from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.models import GdlfForConditionalGeneration, Int8Config
@@ -120,6 +121,70 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
     judged = [entry["eval_bleu_precision1"] for entry in state["log_history"] if "eval_bleu" in entry]
     assert (len(judged), state["best_metric"]) == (2, max(judged))
+
+
+def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
+    rows = [{**row, "summary": "Bridge opens in 2014!"} for row in tiny.rows(12)]
+    corpus = tmp_path / "same.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    texts = [text for row in rows for text in (row["document"], row["summary"])]
+    processor = fit_processor(texts, units="words", washing="lcsts")
+    processor.save_pretrained(tmp_path / "washing")
+    path = settings(
+        model_type="drgd",
+        tokenizer_name=str(tmp_path / "washing"),
+        train_file=str(corpus),
+        test_file=str(corpus),
+        config_overrides={"embedding_size": 8, "hidden_size": 8, "latent_size": 4},
+        do_predict=True,
+        lead_sentences=1,
+        metrics=["rouge", "novelty"],
+        max_steps=20,
+        learning_rate=0.05,
+    )
+    metrics = main([path])
+    assert AutoProcessor.from_pretrained(tmp_path / "out").washing == "lcsts"
+    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["prediction"], row["summary"]) for row in saved] == [("bridgeopensin", "Bridge opens in 2014!")] * 12
+    assert [metrics[f"predict_rouge1{end}"] for end in ("", "_low", "_high")] == [100, 100, 100]
+    # washed documents are single words as well, so the first sentence is new unless it is the whole document
+    whole = [lead(row["document"], 1) == row["document"] for row in rows]
+    assert (metrics["predict_novel1"], metrics["predict_lead1_rouge1"]) == (100, 0)
+    assert metrics["predict_lead1_copy_rate"] == pytest.approx(100 * sum(whole) / len(whole), abs=1e-4)
+
+
+def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
+    # each summary is a name that only its own document has
+    rows = [{**row, "summary": f"Name{chr(65 + index)}"} for index, row in enumerate(tiny.rows(12))]
+    rows = [{**row, "document": f"{row['summary']}: {row['document']}"} for row in rows]
+    corpus = tmp_path / "names.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    processor = fit_processor([row["document"] for row in tiny.rows(12)], units="words", tags="none")
+    processor.save_pretrained(tmp_path / "words")
+    path = settings(
+        model_type="drgd",
+        tokenizer_name=str(tmp_path / "words"),
+        **dict.fromkeys(("train_file", "validation_file", "test_file"), str(corpus)),
+        config_overrides={"embedding_size": 8, "hidden_size": 8, "latent_size": 0},
+        source_prefix="say so: ",
+        replace_unk=True,
+        do_eval=True,
+        do_predict=True,
+        max_steps=40,
+        learning_rate=0.05,
+    )
+    metrics = main([path])
+    assert AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").generation_config.replace_unk is True
+    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    predictions = [row["prediction"] for row in saved]
+    for prediction, row in zip(predictions, rows, strict=True):
+        assert prediction
+        assert set(prediction.split()) <= set(re.findall(r"\w+|[.:]", f"say so: {row['document']}"))
+    expected = rouge(predictions, [row["summary"] for row in rows])
+    for split in ("eval", "predict"):
+        assert {name: metrics[f"{split}_{name}"] for name in expected} == pytest.approx(expected)
+    alone = pipeline("summarization", model=str(tmp_path / "out"))(f"say so: {rows[0]['document']}")
+    assert alone == [{"summary_text": predictions[0]}]
 
 
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):

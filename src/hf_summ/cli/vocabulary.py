@@ -1,4 +1,4 @@
-"""`hf-summ vocabulary`: a subword vocabulary fitted to a corpus, and a processor with it."""
+"""`hf-summ vocabulary`: a vocabulary fitted to a corpus, and a processor with it."""
 
 import argparse
 from collections.abc import Iterator
@@ -6,29 +6,48 @@ from pathlib import Path
 
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Corpus, Reading
+from hf_summ.data.units import UNITS
 from hf_summ.models.text_tagging import TAGS
+from hf_summ.models.text_washing import WASHINGS
 
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
-        help="Fit a subword vocabulary to your corpus and write a processor folder",
-        description="Fit a byte-level BPE to the documents and summaries of the files and write a processor folder for "
-        "`--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training split is read.",
+        help="Fit a vocabulary to your corpus and write a processor folder",
+        description="Fit subwords, words or characters to the documents and summaries of the files and write a "
+        "processor folder for `--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training "
+        "split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
     parser.add_argument("--output", required=True, help="Folder for the processor")
     parser.add_argument(
-        "--vocab_size", type=int, default=30000, help="Maximum number of subwords (default: %(default)s)"
+        "--units",
+        choices=UNITS,
+        default="subwords",
+        help="Subwords of a byte-level BPE, whole words, or the characters of Chinese (default: %(default)s)",
     )
+    parser.add_argument("--vocab_size", type=int, default=30000, help="Maximum number of tokens (default: %(default)s)")
     parser.add_argument(
-        "--min_frequency", type=int, default=2, help="How often a pair must occur to be merged (default: %(default)s)"
+        "--min_frequency",
+        type=int,
+        default=2,
+        help="How often a pair must occur to be merged, or a word or character to be known (default: %(default)s)",
     )
     parser.add_argument(
         "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
     )
-    parser.add_argument("--tags", choices=TAGS, default="pos", help="Kind of word tags (default: %(default)s)")
+    parser.add_argument(
+        "--digits_as_hash", action="store_true", help="Read each digit as #, as in Gigaword (default: keep digits)"
+    )
+    parser.add_argument(
+        "--washing",
+        choices=tuple(WASHINGS),
+        help="Delete from all texts what DRGD's program for LCSTS deletes, white space, digits and punctuation; the "
+        "folder is then for DRGD, which does it too (default: read texts as they are)",
+    )
+    parser.add_argument("--tags", choices=TAGS, help="Kind of word tags (default: pos, or none with --washing)")
     parser.add_argument(
         "--tagger", default="en_core_web_sm", help="spaCy pipeline that tags words (default: %(default)s)"
     )
@@ -36,13 +55,13 @@ def add_parser(commands) -> None:
         "--max_source_length",
         type=int,
         default=500,
-        help="Number of subwords to which documents are cut (default: %(default)s)",
+        help="Number of tokens to which documents are cut (default: %(default)s)",
     )
     parser.add_argument(
         "--max_target_length",
         type=int,
         default=150,
-        help="Number of subwords to which summaries are cut (default: %(default)s)",
+        help="Number of tokens to which summaries are cut (default: %(default)s)",
     )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -52,7 +71,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, or as `Corpus.load` and `fit_vocabulary`.
+        ValueError: a number is too small, washed texts with tags, the output is a file, or as `Corpus.load` and
+            `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     from hf_summ.data.vocabulary import fit_processor
@@ -63,13 +83,17 @@ def run(arguments: argparse.Namespace) -> None:
         arguments.vocab_size,
         lowercase=arguments.lowercase,
         min_frequency=arguments.min_frequency,
-        tags=arguments.tags,
+        tags=arguments.tags or "pos",
         tagger=arguments.tagger,
+        units=arguments.units,
+        digits_as_hash=arguments.digits_as_hash,
+        washing=arguments.washing,
         max_source_length=arguments.max_source_length,
         max_target_length=arguments.max_target_length,
     )
     processor.save_pretrained(arguments.output)
-    print(f"{arguments.output}: {len(processor.tokenizer)} subwords, word tags: {len(processor.word_tags) or 'none'}")
+    tags = len(getattr(processor, "word_tags", ())) or "none"
+    print(f"{arguments.output}: {len(processor.tokenizer)} {arguments.units}, word tags: {tags}")
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -77,6 +101,11 @@ def _check(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name)
         if value < least:
             raise ValueError(f"--{name} {value}: must be at least {least}")
+    if arguments.washing is not None and arguments.tags not in (None, "none"):
+        raise ValueError(
+            f"--washing {arguments.washing} and --tags {arguments.tags} exclude each other: DRGD, which reads washed "
+            "texts, has no tags"
+        )
     if Path(arguments.output).is_file():
         raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
 

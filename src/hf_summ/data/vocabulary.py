@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from hf_summ.models import GdlfProcessor
+from hf_summ.common.messages import unknown_choice
+from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
+from hf_summ.models import DrgdProcessor, GdlfProcessor
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_washing import WASHINGS, washed
 
 # their ids follow this order
 SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
@@ -19,53 +22,59 @@ def fit_vocabulary(
     lowercase: bool = False,
     min_frequency: int = 2,
     show_progress: bool = True,
+    units: str = "subwords",
+    digits_as_hash: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
+    """A vocabulary of the texts, with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
 
-    Every byte has a token, so nothing is unknown. Texts are normalized to NFC, stripped and, with `lowercase`,
-    lowercased; the first word is encoded like any other. Every text ends in `</s>`; special tokens such as `</s>` that
-    occur in a text are read as plain characters. Offsets refer to the original text and exclude the space before a
-    word. The same texts always give the same vocabulary.
+    - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), in which nothing is unknown.
+    - `words`: the most frequent words and punctuation marks; others are `<unk>`.
+    - `characters`, for Chinese: likewise of single ideographs and punctuation marks, and of whole words of other
+      scripts and whole numbers.
+
+    Texts are normalized to NFC, stripped and, with `lowercase`, lowercased; in subwords and words, the first word is
+    encoded like any other. Every text ends in `</s>`; special tokens such as `</s>` that occur in a text are read as
+    plain characters, but `<unk>` as what it is, unless units are subwords. Offsets refer to the original text, and
+    those of subwords exclude the space before a word. Decoding restores the spaces, except for runs of them and, with
+    characters, those beside ideographs. The same texts always give the same vocabulary.
 
     Args:
         documents_and_summaries: texts of both kinds, in any order; they are read once.
         vocab_size: maximum number of tokens, including special ones; a small corpus gives fewer.
-        min_frequency: how often a pair must occur to be merged.
+        min_frequency: how often a pair must occur to be merged, or a word or character to be known.
         show_progress: whether to show the progress bars of `tokenizers`.
+        units: `subwords`, `words` or `characters`.
+        digits_as_hash: whether each digit is read as `#`, as Gigaword is distributed.
 
     Raises:
-        ValueError: the corpus has no text, or `vocab_size` has no room for the special tokens and 256 bytes.
+        ValueError: unknown units, the corpus has no text, or `vocab_size` has no room for the special tokens and what
+            every vocabulary of these units has: 256 bytes, or one word or character.
     """
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    smallest = len(SPECIAL_TOKENS) + len(alphabet)
-    if vocab_size < smallest:
-        raise ValueError(
-            f"`vocab_size` is {vocab_size}, but must be at least {smallest}, for {len(SPECIAL_TOKENS)} special tokens "
-            f"and {len(alphabet)} bytes"
-        )
-    tokenizer = Tokenizer(models.BPE())
-    steps = [normalizers.NFC(), normalizers.Strip(), *([normalizers.Lowercase()] if lowercase else [])]
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    # remove the space that was added before the first word
-    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-    trainer = trainers.BpeTrainer(
+    if units not in UNITS:
+        raise ValueError(unknown_choice("`units`", units, UNITS))
+    _check_size(vocab_size, units)
+    unknown = SPECIAL_TOKENS["unk_token"]
+    if units == "subwords":
+        tokenizer = subword_tokenizer()
+    else:
+        tokenizer = (word_tokenizer if units == "words" else character_tokenizer)(unknown)
+    steps = [normalizers.NFC(), *([normalizers.Lowercase()] if lowercase else [])]
+    if digits_as_hash:
+        steps.append(normalizers.Replace(Regex(r"\d"), "#"))
+    tokenizer.normalizer = normalizers.Sequence([*steps, tokenizer.normalizer])
+    trainer = unit_trainer(
+        tokenizer,
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         special_tokens=list(SPECIAL_TOKENS.values()),
-        initial_alphabet=alphabet,
         show_progress=show_progress,
     )
-    tokenizer.train_from_iterator(_texts(documents_and_summaries), trainer)
-    end = SPECIAL_TOKENS["eos_token"]
-    tokenizer.post_processor = processors.Sequence(
-        [
-            processors.ByteLevel(trim_offsets=True),
-            processors.TemplateProcessing(
-                single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]
-            ),
-        ]
-    )
+    texts = _texts(documents_and_summaries)
+    if units != "subwords":
+        # otherwise the mark of a space before it would make a word of it
+        texts = (text.replace(unknown, " ") for text in texts)
+    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.post_processor = _ending(tokenizer, units)
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         **SPECIAL_TOKENS,
@@ -81,26 +90,60 @@ def fit_processor(
     min_frequency: int = 2,
     tags: str = "pos",
     tagger: str = "en_core_web_sm",
+    units: str = "subwords",
+    digits_as_hash: bool = False,
+    washing: str | None = None,
     **lengths: int,
-) -> GdlfProcessor:
-    """A processor with a vocabulary fitted to the texts, and the tagger's tags.
+) -> GdlfProcessor | DrgdProcessor:
+    """A processor with a vocabulary fitted to the texts, and the tagger's tags; with `washing`, DRGD's processor.
 
     Args:
-        documents_and_summaries, vocab_size, lowercase, min_frequency: as for `fit_vocabulary`.
-        tags, tagger, lengths: as for `GdlfProcessor`.
+        documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
+        tags, tagger, lengths: as for `GdlfProcessor`; DRGD's has no tags.
+        washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
 
     Raises:
-        ValueError: as `fit_vocabulary`.
+        ValueError: an unknown `washing`, or as `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
+    if washing is not None and washing not in WASHINGS:
+        raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
     tag_vocabulary = None
-    if tags != "none":
+    if washing is None and tags != "none":
         # first, to find out that the tagger is not installed before the long part
         tag_vocabulary = tag_vocabulary_of(tagger, tags)
         if tag_vocabulary == default_tag_vocabulary(tags):
             tag_vocabulary = None
-    tokenizer = fit_vocabulary(documents_and_summaries, vocab_size, lowercase, min_frequency)
+    tokenizer = fit_vocabulary(
+        (washed(text, washing) for text in documents_and_summaries),
+        vocab_size,
+        lowercase,
+        min_frequency,
+        units=units,
+        digits_as_hash=digits_as_hash,
+    )
+    if washing is not None:
+        return DrgdProcessor(tokenizer, washing=washing, **lengths)
     return GdlfProcessor(tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, **lengths)
+
+
+def _check_size(vocab_size: int, units: str) -> None:
+    needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
+    smallest = len(SPECIAL_TOKENS) + needed
+    if vocab_size < smallest:
+        raise ValueError(
+            f"`vocab_size` is {vocab_size}, but must be at least {smallest}, for {len(SPECIAL_TOKENS)} special tokens "
+            f"and {f'{needed} bytes' if units == 'subwords' else units}"
+        )
+
+
+def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
+    """Adds the end token; a byte-level tokenizer's space before a word is not part of its offsets."""
+    end = SPECIAL_TOKENS["eos_token"]
+    template = processors.TemplateProcessing(
+        single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]
+    )
+    return processors.Sequence([processors.ByteLevel(trim_offsets=True), template]) if units == "subwords" else template
 
 
 def _texts(texts: Iterable[str]) -> Iterator[str]:

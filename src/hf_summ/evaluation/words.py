@@ -5,11 +5,11 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from hf_summ.data.sentences import language_code
+from hf_summ.data.units import IDEOGRAPHS
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
-# Japanese and Chinese have no spaces between words, so each of their characters counts as a word
-_IDEOGRAPHIC = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_IDEOGRAPHIC}]|[^\W{_IDEOGRAPHIC}]+")
+# each ideograph counts as a word
+_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words of English news stay below this share of the characters, German and French texts exceed it
 _FOREIGN_SHARE = 0.005

@@ -19,8 +19,8 @@ class Scale:
 
     Args:
         config_overrides, flags: as in a configuration.
-        vocabulary: `vocab_size` and `lowercase` of the subwords to fit to the training documents; None uses the
-            configuration's `tokenizer_name`.
+        vocabulary: `vocab_size`, `lowercase`, `units` and `digits_as_hash` of the vocabulary to fit to the training
+            documents; None uses the configuration's `tokenizer_name`.
         toy_news: number of rows in each split of the made-up corpus to use if no data are given; None uses the paper's
             data.
     """

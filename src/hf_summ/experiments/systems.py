@@ -32,6 +32,8 @@ from hf_summ.experiments.settings import (
 from hf_summ.experiments.tables import Row, Table
 from hf_summ.extractive import extract
 
+# what a scale says of the vocabulary to fit
+_FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
 _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summaries": 0}
 
 
@@ -264,23 +266,25 @@ def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
     if scale.vocabulary is not None and "tokenizer_name" not in workplace.extra:
         own = {**row.config_overrides, **workplace.extra.get("config_overrides", {})}
         values = {**settings["config_overrides"], **scale.vocabulary, **own}
-        subwords = {name: values[name] for name in ("vocab_size", "lowercase") if name in values}
-        settings["tokenizer_name"] = str(_vocabulary(workplace, settings, subwords, config.get("tags", "none")))
+        fitted = {name: values[name] for name in _FITTED if name in values}
+        settings["tokenizer_name"] = str(_vocabulary(workplace, settings, fitted, config.get("tags", "none")))
     name = training_fingerprint(settings)
     return Job(workplace.folder / "runs" / name, settings | _TRAINING)
 
 
-def _vocabulary(workplace: Workplace, settings: dict[str, Any], subwords: dict[str, Any], tags: str) -> Path:
-    """The processor folder with subwords fitted to the training documents, created if it does not exist."""
+def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str, Any], tags: str) -> Path:
+    """The processor folder with a vocabulary fitted to the training documents, created if it does not exist."""
     data = data_fingerprint(settings, ("train",))
-    folder = workplace.folder / "processors" / fingerprint(data, subwords, tags)
+    folder = workplace.folder / "processors" / fingerprint(data, fitted, tags)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            told = ", ".join(f"{name} {value}" for name, value in subwords.items())
-            workplace.announce(f"fitting subwords to the training documents: {told}, tags {tags}")
+            told = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
+            workplace.announce(
+                f"fitting {fitted.get('units', 'subwords')} to the training documents: {told}, tags {tags}"
+            )
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))
             with moved_into_place(folder) as part:
-                fit_processor(texts, tags=tags, **subwords).save_pretrained(part)
+                fit_processor(texts, tags=tags, **fitted).save_pretrained(part)
     return folder

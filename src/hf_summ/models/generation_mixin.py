@@ -9,7 +9,14 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_words import MinNewWordsLogitsProcessor, NoRepeatWordNGramLogitsProcessor, own_tokenizer, word_table
+from .generation_unknown import replace_unknown
+from .generation_words import (
+    MinNewWordsLogitsProcessor,
+    NoRepeatWordNGramLogitsProcessor,
+    check_vocabulary,
+    own_tokenizer,
+    word_table,
+)
 
 # what transformers collects through hooks, which a graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
@@ -24,6 +31,8 @@ class _Running:
     tokenizer: Any
     step_inputs: dict[str, Any] = field(default_factory=dict)
     coverage_processor: CoveragePenaltyLogitsProcessor | None = None
+    unknown_token_id: int | None = None
+    source: dict[str, Any] = field(default_factory=dict)
 
 
 _running: ContextVar[_Running | None] = ContextVar("running_generation", default=None)
@@ -56,6 +65,8 @@ class SummarizationGenerationMixin(GenerationMixin):
       number in place of 5.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
       coverage is computed from; needs several beams.
+    - `replace_unk`, for models with a `copy_attentions` output that list the key: unknown words of the finished text
+      become the words of the source that were attended to most, see `generation_unknown`.
     """
 
     # whether the model's outputs say what of the source the summary covers
@@ -85,15 +96,19 @@ class SummarizationGenerationMixin(GenerationMixin):
         with documents of another length or number, after which these may be any.
 
         Args:
-            tokenizer: a tokenizer or processor, for the keys that count words; by default the one in the checkpoint
-                that the model was loaded from.
+            tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
+                checkpoint that the model was loaded from.
         """
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        outer = _running.set(_Running(tokenizer))
+        running = _Running(tokenizer)
+        outer = _running.set(running)
         try:
-            return super().generate(*args, **kwargs)
+            output = super().generate(*args, **kwargs)
+            if running.unknown_token_id is None:
+                return output
+            return self._without_unknown(output, running.unknown_token_id, running.source)
         finally:
             _running.reset(outer)
 
@@ -144,6 +159,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+        if getattr(config, "replace_unk", None) and (running := _running.get()) is not None:
+            running.unknown_token_id = self._unknown_token_id()
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
                 raise ValueError(
@@ -193,7 +210,39 @@ class SummarizationGenerationMixin(GenerationMixin):
         # a caller's own decoding loop runs outside `generate()`
         if running is not None and running.coverage_processor is not None:
             running.coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
-        return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
+        updated = super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
+        if running is not None and running.unknown_token_id is not None:
+            running.source = {name: updated.get(name) for name in ("encoder_outputs", "attention_mask")}
+        return updated
+
+    def _unknown_token_id(self) -> int:
+        tokenizer = self._word_tokenizer()
+        check_vocabulary(tokenizer, self.config.vocab_size)
+        if tokenizer.unk_token_id is None:
+            raise ValueError("`replace_unk` needs unknown words, but the tokenizer has no `unk_token`: set it to False")
+        return tokenizer.unk_token_id
+
+    @torch.no_grad()
+    def _without_unknown(self, output, unknown: int, source: dict[str, Any]):
+        """generate()'s output with the unknown words of its sequences replaced.
+
+        Args:
+            unknown: their id.
+            source: the encoder's output and the mask of the documents.
+        """
+        sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        if not (sequences[:, 1:] == unknown).any():
+            return output
+        # once more and all at once: beams have changed places since their steps had this attention
+        written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **source)
+        if written.source_ids is None:
+            raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
+        special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
+        replaced = replace_unknown(sequences, written.copy_attentions, written.source_ids, unknown, special)
+        if isinstance(output, torch.Tensor):
+            return replaced
+        output.sequences = replaced
+        return output
 
     def _word_tokenizer(self):
         """The tokenizer that the caller gave, or the model's own."""

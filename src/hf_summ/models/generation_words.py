@@ -13,14 +13,15 @@ _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
 # padded vocabularies have some more rows than their tokenizer has tokens
 _PADDING_ROWS = 127
-_LETTER, _DIGIT, _OTHER, _SPACE, _SPECIAL = range(5)
+_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL = range(6)
 
 
 class WordTable:
     """How each token forms words: whether it starts one, and the hash of its characters.
 
     Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
-    characters meet (with WordPiece, where its tokens are marked so). Hashes are polynomials of the characters, so that
+    characters meet (with WordPiece, where its tokens are marked so). In a vocabulary of words or characters, each token
+    is a word, and so is the unknown token in every vocabulary. Hashes are polynomials of the characters, so that
     equal words have equal hashes however they are split into tokens.
 
     Args:
@@ -33,17 +34,21 @@ class WordTable:
     """
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
-        marks = _word_marks(tokenizer)
+        marks = word_marks(tokenizer)
         special = set(tokenizer.all_special_ids)
+        # some tokenizers have one token for this and the end
+        unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
         opens, kinds, texts = [], [], []
         for index, token in enumerate(tokens):
             text, marked = marks.read(token)
-            kind = _SPECIAL if index in special else marks.kind(text)
-            opens.append(kind == _SPECIAL or (marked and kind != _SPACE))
+            kind = marks.kind(text)
+            if index in special:
+                kind = _UNKNOWN if index in unknown else _SPECIAL
+            opens.append(kind in (_UNKNOWN, _SPECIAL) or (marked and kind != _SPACE))
             kinds.append(kind)
-            if kind == _SPECIAL:
-                # a special token is not a word: a code beyond all characters keeps it distinct from them
+            if kind in (_UNKNOWN, _SPECIAL):
+                # not characters: a code beyond all of them keeps it distinct
                 texts.append([0x110000 + index])
             else:
                 texts.append([] if kind == _SPACE else [ord(character) for character in text])
@@ -83,16 +88,21 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
     Raises:
         ValueError: the tokenizer has a vocabulary other than the model's, or does not mark where words begin.
     """
-    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
-        raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted: "
-            "give the model's own as `model.generate(..., tokenizer=processor)`"
-        )
+    check_vocabulary(tokenizer, vocab_size)
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, str(device))
     if key not in tables:
         tables[key] = WordTable(tokenizer, vocab_size, device)
     return tables[key]
+
+
+def check_vocabulary(tokenizer, vocab_size: int) -> None:
+    """Raise a ValueError for a tokenizer that has a vocabulary other than the model's."""
+    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
+        raise ValueError(
+            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted or "
+            "replaced: give the model's own as `model.generate(..., tokenizer=processor)`"
+        )
 
 
 def own_tokenizer(model) -> PreTrainedTokenizerFast:
@@ -109,8 +119,8 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
             reason = str(error).strip().partition("\n")[0]
             problem = f"none can be read from {model.name_or_path} ({reason})"
     raise ValueError(
-        f"`no_repeat_word_ngram_size` and `min_new_words` count words, which takes the tokenizer, and {problem}: give "
-        "it as `model.generate(..., tokenizer=processor)`, or set both to 0"
+        f"`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer, and {problem}: give it as "
+        "`model.generate(..., tokenizer=processor)`, or set them to 0"
     )
 
 
@@ -226,22 +236,23 @@ def _polynomial(codes: list[int]) -> int:
 
 
 @dataclass(frozen=True)
-class _WordMarks:
+class WordMarks:
     """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
     With `parts_kinds`, words are also split where kinds of characters meet; with `is_byte_level`, a token's characters
-    stand for bytes.
+    stand for bytes; with `is_whole`, every token is a word.
     """
 
     prefix: str
     opens: bool
     parts_kinds: bool
     is_byte_level: bool = False
+    is_whole: bool = False
 
     def read(self, token: str) -> tuple[str, bool]:
         """A token's text without its mark, and whether it starts a word according to the mark."""
         marked = token.startswith(self.prefix)
-        return token.removeprefix(self.prefix), marked == self.opens
+        return token.removeprefix(self.prefix), self.is_whole or marked == self.opens
 
     def kind(self, text: str) -> int:
         """The kind of the text's first character."""
@@ -266,15 +277,21 @@ def _byte_alphabet() -> dict[str, int]:
 _BYTES = _byte_alphabet()
 
 
-def _word_marks(tokenizer) -> _WordMarks:
-    description = json.loads(tokenizer.backend_tokenizer.to_str()).get("decoder") or {}
+def word_marks(tokenizer) -> WordMarks:
+    """How the tokenizer marks words.
+
+    Raises:
+        ValueError: it does not.
+    """
+    parts = json.loads(tokenizer.backend_tokenizer.to_str())
+    description = parts.get("decoder") or {}
     kinds = {part.get("type") for part in description.get("decoders", [description])}
     if "ByteLevel" in kinds:
-        return _WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
+        return WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
     if "WordPiece" in kinds:
-        return _WordMarks("##", opens=False, parts_kinds=False)
+        return WordMarks("##", opens=False, parts_kinds=False)
     if kinds & {"Metaspace", "Replace"}:
-        return _WordMarks("▁", opens=True, parts_kinds=True)
+        return WordMarks("▁", opens=True, parts_kinds=True, is_whole=parts["model"]["type"] == "WordLevel")
     raise ValueError(
         f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"

@@ -262,7 +262,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     """
 
     output_class = DrgdOutput
-    generation_keys = (*CopyingForConditionalGeneration.generation_keys, "sample_latent", "latent_seed")
+    generation_keys = (*CopyingForConditionalGeneration.generation_keys, "replace_unk", "sample_latent", "latent_seed")
 
     def __init__(self, config: DrgdConfig):
         super().__init__(config)

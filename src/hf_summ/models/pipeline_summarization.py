@@ -94,7 +94,10 @@ class SummarizationPipeline(Pipeline):
         """The model's inputs, cut to `limit` tokens, and the number of tokens before cutting."""
         if hasattr(self.processor, "source_features"):
             inputs = self.processor(document, return_tensors="pt", max_length=limit, return_lengths=True)
-            return inputs, inputs.pop("lengths").item()
+            length = inputs.pop("lengths").item()
+            # summaries may point at words of it
+            inputs["document"] = document
+            return inputs, length
         cuts = limit is not None
         # returns the tokens that are cut off too, to count them without tokenizing twice
         encoded = self.tokenizer(
@@ -120,17 +123,20 @@ class SummarizationPipeline(Pipeline):
         # an adapter's forward accepts any argument, and passes it on to a model that may not
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         accepted = inspect.signature(model.forward).parameters
+        document = inputs.get("document")
         inputs = {name: value for name, value in inputs.items() if name in accepted}
         documents = inputs["input_ids"].shape[0]
         generate_kwargs = self._prepare_generate_kwargs(generate_kwargs)
         generate_kwargs.setdefault("tokenizer", self.tokenizer)
         output_ids = self.model.generate(**inputs, **generate_kwargs)
-        return {"output_ids": output_ids.view(documents, -1, output_ids.shape[-1])}
+        outputs = {"output_ids": output_ids.view(documents, -1, output_ids.shape[-1])}
+        return outputs if document is None else {**outputs, "document": document}
 
     def postprocess(self, outputs, return_tensors=False, return_text=True, clean_up_tokenization_spaces=None):
         sequences = outputs["output_ids"][0]
+        source = {"documents": [outputs["document"]]} if "document" in outputs else {}
         texts = self._reader.batch_decode(
-            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces
+            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
         )
         records = []
         for token_ids, text in zip(sequences, texts, strict=True):

@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
+from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .text_cleaning import readable
 from .text_padding import pad_features, source_padding_values
 
@@ -90,11 +91,11 @@ class SummarizationProcessor(ProcessorMixin):
         lengths = None
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
-            features.update(self.source_features(_texts(text, "text"), length, show_progress))
+            features.update(self.source_features(self._texts(text, "text"), length, show_progress))
             lengths = features.pop("lengths")
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
-            labels = self._tokenize(_texts(text_target, "text_target"))["input_ids"]
+            labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
         if padding is None:
@@ -107,6 +108,10 @@ class SummarizationProcessor(ProcessorMixin):
         if single and return_tensors is None:
             features = {name: rows[0] for name, rows in features.items()}
         return BatchFeature(features, tensor_type=return_tensors)
+
+    def clean(self, text: str) -> str:
+        """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
+        return readable(text)
 
     def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
         """The model's inputs for each text, cut to `length` ids, and `lengths`, the numbers of ids before cutting.
@@ -138,13 +143,49 @@ class SummarizationProcessor(ProcessorMixin):
         """Set the vocabulary size and special tokens of a new config to this processor's."""
         align_config(config, self.tokenizer)
 
-    def batch_decode(self, *args, **kwargs) -> list[str]:
-        """Decode token ids to texts with the tokenizer's `batch_decode`."""
-        return self.tokenizer.batch_decode(*args, **kwargs)
+    def batch_decode(
+        self, sequences, skip_special_tokens: bool = False, documents: Sequence[str] | None = None, **kwargs
+    ) -> list[str]:
+        """Decode token ids to texts.
+
+        Args:
+            sequences: rows of ids.
+            skip_special_tokens: whether to leave out special tokens.
+            documents: the texts that were summarized, each in as many rows as every other. With `replace_unk`, rows may
+                point at words of them, which are left out otherwise.
+            kwargs: as for the tokenizer's `batch_decode`.
+
+        Raises:
+            ValueError: the rows are not a multiple of the documents.
+        """
+        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
+        if documents is None:
+            return texts
+        if not documents or len(texts) % len(documents):
+            raise ValueError(
+                f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number"
+            )
+        for row, sequence in enumerate(sequences):
+            ids = [int(token) for token in sequence]
+            if has_pointers(ids):
+                document = self.clean(documents[row * len(documents) // len(texts)])
+                (offsets,) = self._tokenize([document], return_offsets_mapping=True)["offset_mapping"]
+                words = pointed_words(document, offsets, ids)
+                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+        return texts
 
     def decode(self, *args, **kwargs) -> str:
         """Decode token ids to a text with the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
+
+    def _texts(self, text: str | Sequence[str], name: str) -> list[str]:
+        texts = [text] if isinstance(text, str) else list(text)
+        if not texts:
+            raise ValueError(f"`{name}` is an empty list: give at least one text")
+        for row, value in enumerate(texts):
+            if not isinstance(value, str):
+                raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
+        return [self.clean(value) for value in texts]
 
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
         """The tokenizer's `input_ids` of whole texts, without special tokens."""
@@ -177,13 +218,3 @@ def align_config(config, tokenizer) -> None:
     # a tokenizer without a beginning token starts summaries with padding, as T5 does
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
-
-
-def _texts(text: str | Sequence[str], name: str) -> list[str]:
-    texts = [text] if isinstance(text, str) else list(text)
-    if not texts:
-        raise ValueError(f"`{name}` is an empty list: give at least one text")
-    for row, value in enumerate(texts):
-        if not isinstance(value, str):
-            raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
-    return [readable(value) for value in texts]

@@ -128,6 +128,9 @@ class GenerationArguments:
     coverage_penalty: float | None = _generation_flag(
         "Factor of the penalty on a beam's score for copying from the same source positions again"
     )
+    replace_unk: bool | None = _generation_flag(
+        "Replace unknown words of a summary by the source's words that were attended to most"
+    )
     lm_rejected_factor: float | None = _generation_flag(
         "Factor of the probability of tokens that the masked language model rejects, above 0 and at most 1"
     )

@@ -106,6 +106,8 @@ def set_up(arguments: RunArguments) -> Parts:
         corpus = _needed_splits(arguments.corpus.load(*access), arguments)
     set_seed(training.seed)
     model, processor, lengths = build(arguments)
+    if scorer is not None:
+        scorer.clean = getattr(processor, "clean", scorer.clean)
     check_patterns(model, rates)
     if checkpoint is not None:
         check_fits(checkpoint, model)
@@ -143,16 +145,22 @@ class PaddingLearningCollator(SummarizationCollator):
         return batch
 
 
-def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer) -> dict[str, float]:
-    """The run's scores of generated token ids, and their mean length."""
-    scores = scorer(decode(processor, predictions.predictions), predictions.label_ids, predictions.inputs)
+def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
+    """The run's scores of generated token ids, and their mean length; `prefix` was put before each document."""
+    texts = decode(processor, predictions.predictions, predictions.inputs, prefix)
+    scores = scorer(texts, predictions.label_ids, predictions.inputs)
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
 
 
-def decode(processor: Processor, predictions: list[list[int]]) -> list[str]:
-    """Decode token ids to texts."""
-    return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True)]
+def decode(
+    processor: Processor, predictions: list[list[int]], documents: Sequence[str] | None, prefix: str
+) -> list[str]:
+    """Decode token ids to texts, with words of the documents that they may point at."""
+    source = {}
+    if documents is not None and hasattr(processor, "source_features"):
+        source["documents"] = [prefix + document for document in documents]
+    return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
 
 
 def end_processes() -> None:
@@ -210,11 +218,19 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
         lengths, description = (parts.lengths.source, target), f"preparing {split}"
         with arguments.training.main_process_first(desc=description):
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
-        if split != "train" and parts.scorer is not None and parts.scorer.needs_documents:
+        if split != "train" and _needs_documents(parts):
             # beside the prepared rows, not in them, so that the cache does not depend on the metrics
             columns = [prepared[split], rows.select_columns("document")]
             prepared[split] = datasets.concatenate_datasets(columns, axis=1)
     return prepared
+
+
+def _needs_documents(parts: Parts) -> bool:
+    """Whether summaries are read, or scored, with their documents."""
+    scorer = parts.scorer
+    return scorer is not None and (
+        scorer.needs_documents or bool(getattr(parts.model.generation_config, "replace_unk", None))
+    )
 
 
 def _scorer(arguments: RunArguments) -> Scorer | None:
@@ -234,7 +250,8 @@ def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], par
         eval_dataset=prepared.get("validation"),
         data_collator=_collator(arguments, parts),
         processing_class=parts.processor,
-        compute_metrics=scorer and functools.partial(score, processor=parts.processor, scorer=scorer),
+        compute_metrics=scorer
+        and functools.partial(score, processor=parts.processor, scorer=scorer, prefix=arguments.data.source_prefix),
     )
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
         logger.warning("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model")
@@ -287,8 +304,9 @@ def _predict(
     if training.lead_sentences is not None:
         baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
-    predictions = None if output.predictions is None else decode(parts.processor, output.predictions)
-    if predictions is not None:
+    predictions = None
+    if output.predictions is not None:
+        predictions = decode(parts.processor, output.predictions, list(rows["document"]), arguments.data.source_prefix)
         intervals = scorer.intervals(predictions, list(rows["summary"]))
         metrics |= {f"predict_{name}": value for name, value in intervals.items()}
     if predictions is not None and trainer.is_world_process_zero():

@@ -1,7 +1,7 @@
 """The scores of a run's summaries: the metrics named by `--metrics`, computed through the library `evaluate`."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hf_summ.data.sentences import language_code
@@ -38,6 +38,9 @@ class Scorer:
         language: language of the summaries, which decides how each metric splits texts into words.
         cache_dir: where `evaluate` creates its folders; by default Hugging Face's cache.
 
+    Attributes:
+        clean: what is scored of a text, such as its washed form if that is what the processor reads.
+
     Raises:
         ImportError: `metrics` has BLEU, but sacrebleu or its tokenizer for the language is not installed.
         ValueError: `language` is not an ISO 639 code.
@@ -56,6 +59,7 @@ class Scorer:
             "novelty": lambda: Novelty(language=language, **settings),
         }
         self.language, self.rouge_mode = language, rouge_mode
+        self.clean: Callable[[str], str] = str
         self.metrics = {metric: makers[metric]() for metric in dict.fromkeys(metrics)}
         self.needs_documents = "novelty" in self.metrics
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
@@ -71,10 +75,11 @@ class Scorer:
 
         Documents without words are left out of novelty. Text, such as BLEU's signature, is logged instead.
         """
+        predictions, references = self._cleaned(predictions), self._cleaned(references)
         scores: dict[str, float] = {}
         for name, metric in self.metrics.items():
             if name == "novelty":
-                computed = metric.compute(**self._with_words(predictions, documents or ()))
+                computed = metric.compute(**self._with_words(predictions, self._cleaned(documents or ())))
             else:
                 computed = metric.compute(predictions=predictions, references=references)
             for score, value in computed.items():
@@ -91,6 +96,7 @@ class Scorer:
         """
         if "rouge" not in self.metrics or len(predictions) < 2:
             return {}
+        predictions, references = self._cleaned(predictions), self._cleaned(references)
         ends = {}
         for name, scores in rouge_scores_in_mode(
             self.rouge_mode, predictions, references, language=self.language
@@ -98,6 +104,9 @@ class Scorer:
             interval = bootstrap_interval(scores.fmeasure)
             ends |= {f"{name}_low": round(interval.low, 4), f"{name}_high": round(interval.high, 4)}
         return ends
+
+    def _cleaned(self, texts: Sequence[str]) -> list[str]:
+        return [self.clean(text) for text in texts]
 
     def _with_words(self, predictions: Sequence[str], documents: Sequence[str]) -> dict[str, Sequence[str]]:
         places = [place for place, document in enumerate(documents) if split_words(document, self.language)]

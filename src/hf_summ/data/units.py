@@ -1,0 +1,82 @@
+"""Units of a vocabulary, subwords, words or characters: how texts are split into them, and put together again."""
+
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+UNITS = ("subwords", "words", "characters")
+# Japanese and Chinese have no spaces between words; as the inside of a regular expression's class
+IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# stands for a space, at the beginning of the unit after it
+_SPACE = "▁"
+# part of a word; # is a digit of Gigaword
+_INNER = r"[\p{L}\p{M}\p{N}#]"
+_INNER_NOT_IDEOGRAPHS = rf"[\p{{L}}\p{{M}}\p{{N}}#&&[^{IDEOGRAPHS}]]"
+_BESIDE_IDEOGRAPHS = f"(?<=[{IDEOGRAPHS}]) | (?=[{IDEOGRAPHS}])"
+
+
+def subword_tokenizer() -> Tokenizer:
+    """A byte-level BPE without merges (Radford et al. 2019)."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Strip()
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    # remove the space that was added before the first word
+    tokenizer.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+    return tokenizer
+
+
+def word_tokenizer(unknown: str) -> Tokenizer:
+    """A tokenizer without words yet, in which a space is a mark on the word after it.
+
+    A word is a run of letters and digits with what joins them inside (`4,000.5`, `mid-term`, `won't`), an abbreviation
+    with its last period (`u.s.`), or a run of one other character; also, as the Penn Treebank and so Gigaword have
+    them, `'s` and the like, and a bracket such as `-lrb-`.
+    """
+    words = rf"{_word(_INNER)}|{_SPACE}?([^\p{{L}}\p{{M}}\p{{N}}#{_SPACE}])\1*"
+    return _unit_tokenizer(unknown, words, normalizers.Strip(), "always")
+
+
+def character_tokenizer(unknown: str) -> Tokenizer:
+    """A tokenizer without characters yet: ideographs and punctuation, and as wholes words of other scripts and numbers.
+
+    Space beside an ideograph is left out, in what is read and in what is written.
+    """
+    characters = rf"{_word(_INNER_NOT_IDEOGRAPHS)}|{_SPACE}?[^{_SPACE}]"
+    spacing = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(Regex(_BESIDE_IDEOGRAPHS), "")])
+    return _unit_tokenizer(unknown, characters, spacing, "never")
+
+
+def unit_trainer(tokenizer: Tokenizer, **settings) -> trainers.Trainer:
+    """What fits the tokenizer: merges of frequent pairs, or the most frequent words or characters."""
+    if isinstance(tokenizer.model, models.BPE):
+        return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **settings)
+    return trainers.WordLevelTrainer(**settings)
+
+
+def _word(inner: str) -> str:
+    """The pattern of words whose letters and digits match `inner`."""
+    clitic = rf"['’](?:s|m|d|t|ll|re|ve)(?!{inner})"
+    abbreviation = rf"(?:[{inner}&&\p{{L}}]\.){{2,}}(?!{inner})(?:-{inner}+)*"
+    run = rf"{inner}+(?:[.,:/'’&-]{inner}+)*"
+    return rf"{_SPACE}?(?:-[lr][rcs]b-|{clitic}|{abbreviation}|{run})"
+
+
+def _unit_tokenizer(unknown: str, units: str, spacing: normalizers.Normalizer, first: str) -> Tokenizer:
+    """A tokenizer of units that the pattern matches.
+
+    Args:
+        unknown: the token of units that are not in the vocabulary; in a text, it stands for itself.
+        spacing: what becomes of single spaces.
+        first: whether the first unit of a text is marked as if a space were before it: `always` or `never`.
+    """
+    tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Replace(Regex(rf"[\s{_SPACE}]+"), " "), spacing])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(prepend_scheme=first, split=first == "always"),
+            pre_tokenizers.Split(Regex(rf"{_SPACE}?{unknown}|{units}"), "isolated"),
+        ]
+    )
+    tidy = rf"^ | $|{_BESIDE_IDEOGRAPHS}" if first == "never" else "^ "
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Metaspace(prepend_scheme="never"), decoders.Fuse(), decoders.Replace(Regex(tidy), "")]
+    )
+    return tokenizer

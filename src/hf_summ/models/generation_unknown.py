@@ -1,0 +1,81 @@
+"""Unknown words of a summary, replaced by the words of the source that were attended to most (Luong et al. 2015).
+
+The words may be unknown in the source as well. Then their text is known, but not their ids, so `generate()` says where
+they are: an id from `FIRST_POINTER` on is a pointer to a position of the source. Processors look it up in the document;
+plain tokenizers, which know no such id, leave it out.
+"""
+
+from collections.abc import Mapping, Sequence
+from unicodedata import combining
+
+import torch
+
+from .generation_words import word_marks
+
+# beyond all vocabularies, and small enough for 32 bits
+FIRST_POINTER = 2**30
+
+
+def replace_unknown(
+    sequences: torch.Tensor, attentions: torch.Tensor, source_ids: torch.Tensor, unknown: int, special: Sequence[int]
+) -> torch.Tensor:
+    """The sequences with the id of the most attended word of the source, or a pointer to it, for each unknown word.
+
+    Where the source has no words, `unknown` stays.
+
+    Args:
+        sequences: (R, L), R = B · n.
+        attentions: (R, L - 1, S), by which each token after the first was written.
+        source_ids: (B, S).
+        unknown: the id of unknown words.
+        special: ids in the source that are not words, such as padding and the end.
+    """
+    source_ids = source_ids.repeat_interleave(len(sequences) // len(source_ids), dim=0)
+    is_word = ~torch.isin(source_ids, torch.tensor(special, device=source_ids.device))
+    places = attentions.masked_fill(~is_word[:, None], -1.0).argmax(-1)
+    words = source_ids.gather(1, places)
+    words = torch.where(words == unknown, FIRST_POINTER + places, words)
+    is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdim=True)
+    return torch.cat((sequences[:, :1], torch.where(is_replaced, words, sequences[:, 1:])), dim=1)
+
+
+def has_pointers(ids: Sequence[int]) -> bool:
+    """Whether any of the ids is a pointer."""
+    return any(token >= FIRST_POINTER for token in ids)
+
+
+def pointed_words(document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int]) -> dict[int, tuple[str, bool]]:
+    """Pointer -> the word of the document, and whether space belongs before it.
+
+    Args:
+        offsets: the positions of each token's first character and after its last, in the order of the source's
+            positions.
+    """
+    words = {}
+    for token in ids:
+        if FIRST_POINTER <= token < FIRST_POINTER + len(offsets):
+            start, end = offsets[token - FIRST_POINTER]
+            # tokenizers that compose characters count only the first of their parts
+            while end < len(document) and combining(document[end]):
+                end += 1
+            word = document[start:end].strip()
+            before = document[: end - len(document[start:end].lstrip())][-1:]
+            # a word after a letter is one of a script without spaces
+            words[token] = word, not before or before.isspace() or before.isalnum()
+    return words
+
+
+def decode_pointed(
+    tokenizer, ids: Sequence[int], words: Mapping[int, tuple[str, bool]], skip_special_tokens: bool
+) -> str:
+    """The text of ids with pointers, each of which becomes its word; one without a word is left out."""
+    marks = word_marks(tokenizer)
+    left_out = set(tokenizer.all_special_ids) if skip_special_tokens else ()
+    tokens = []
+    for token in ids:
+        if token in words:
+            word, opens = words[token]
+            tokens.append(word if opens != marks.opens else f"{marks.prefix}{word}")
+        elif token < FIRST_POINTER and token not in left_out:
+            tokens.append(tokenizer.convert_ids_to_tokens(token))
+    return tokenizer.backend_tokenizer.decoder.decode(tokens)
