@@ -1,10 +1,13 @@
 """DRGD against a naive implementation of the paper's equations and of its authors' program."""
 
+import re
 from itertools import product
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 
+from hf_summ import DrgdConfig, DrgdForConditionalGeneration
 from hf_summ.models.layers_drgd import draw_noise, seeded_noise
 from tests.models.architectures import DRGD, DRGD_PRINTED
 from tests.models.naive import NaiveModel, assert_equals_naive
@@ -179,3 +182,92 @@ def test_sampling_is_refused_where_there_are_no_latent_variables():
         ValueError, match=r"`latent_size=0` \(StanD\) has no latent variables to sample: set it to False$"
     ):
         DRGD.model(latent_size=0).generate(**DRGD.inputs(), sample_latent=True)
+
+
+def test_a_summary_starts_with_a_zero_vector_that_is_not_learned():
+    torch.manual_seed(0)
+    model = DrgdForConditionalGeneration(DRGD.config())
+    model(**DRGD.inputs(), labels=DRGD.labels()).loss.backward()
+    assert model.config.decoder_start_token_id == model.config.pad_token_id == 0
+    assert not model.model.shared.weight[0].any()
+    assert not model.model.shared.weight.grad[0].any()
+
+
+def test_new_weights_are_the_programs():
+    torch.manual_seed(0)
+    model = DrgdForConditionalGeneration(DrgdConfig(vocab_size=2000, embedding_size=100, hidden_size=80))
+    weights = {name: value.detach() for name, value in model.named_parameters()}
+    assert weights["model.shared.weight"].std() == pytest.approx(0.01, rel=0.02)
+    for gru in ("encoder.gru.forward_gru.weight_hh_l0", "decoder.states.second_gru.weight_hh"):
+        for gate in weights[f"model.{gru}"].chunk(3):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(80), rtol=0, atol=1e-5)
+    # Xavier's, of each gate by itself
+    gate = weights["model.decoder.states.first_gru.weight_ih"].chunk(3)[0]
+    assert gate.std() == pytest.approx((2 / 180) ** 0.5, rel=0.05)
+    assert not any(value.any() for name, value in weights.items() if "bias" in name)
+
+
+def test_words_are_left_out_of_the_decoders_input_in_training_alone():
+    model = DRGD.model(latent_size=0, word_dropout=0.999)
+    inputs, labels = DRGD.inputs(), DRGD.labels()
+    other = (labels + 1).where((labels > 4) & (labels < 39), labels)
+    assert not torch.equal(labels, other)
+
+    def scores(labels):
+        return model(**inputs, decoder_input_ids=labels.clamp(min=0)).logits
+
+    assert not torch.equal(scores(labels), scores(other))
+    model.train()
+    torch.manual_seed(0)
+    torch.testing.assert_close(scores(labels), scores(other), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)
+def test_autocast_stays_close_to_full_precision(architecture):
+    model, inputs, labels = architecture.model().float(), architecture.inputs(), architecture.labels()
+    expected = model(**inputs, labels=labels).loss
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(**inputs, labels=labels, skip_logits=True).loss
+    torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.02)
+    loss.backward()
+    assert all(value.grad.isfinite().all() and value.grad.any() for value in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_variances_beyond_half_precision_stay_finite(dtype):
+    model = DRGD.model()
+    # e¹² is more than float16 has
+    model.model.decoder.latent_chain.log_variance.bias.data.fill_(12.0)
+    model = model.to(dtype).train()
+    torch.manual_seed(0)
+    outputs = model(**DRGD.inputs(), labels=DRGD.labels())
+    assert outputs.loss.isfinite()
+    assert outputs.loss_parts["kl"].item() > 5 * 0.5 * 2.718**11
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"variant": "prinetd"}, r"`variant` is 'prinetd', but must be one of released, printed$"),
+        ({"kl_weight": -0.1}, r"`kl_weight` is -0.1, but must be at least 0$"),
+        ({"kl_warmup_steps": -1}, r"`kl_warmup_steps` is -1, but must be at least 0$"),
+        ({"free_bits": -1.0}, r"`free_bits` is -1.0, but must be at least 0$"),
+        (
+            {"free_bits": 6.0},
+            r"`free_bits` is 6.0, but must be at most `latent_size` \(5\), one for each latent variable$",
+        ),
+        ({"latent_size": -1}, r"`latent_size` is -1, but must be at least 0$"),
+        ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),
+        ({"word_dropout": 1.0}, r"`word_dropout` is 1.0, but must be at least 0 and below 1$"),
+    ],
+)
+def test_inconsistent_configuration_is_refused(settings, message):
+    with pytest.raises(StrictDataclassError) as caught:
+        DRGD.config(**settings)
+    assert re.search(message, str(caught.value.__cause__))
+
+
+def test_weight_of_the_kl_is_the_variants():
+    assert DRGD.config().kl_weight == pytest.approx(0.02222, abs=1e-5)
+    assert DRGD_PRINTED.config().kl_weight == 1.0
+    assert DRGD_PRINTED.config(kl_weight=0.5).kl_weight == 0.5

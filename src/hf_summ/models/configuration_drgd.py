@@ -71,18 +71,11 @@ class DrgdConfig(SummarizationConfig):
         super().__post_init__(**kwargs)
 
     def validate_sizes(self):
-        """Require positive widths, and a number of latent variables of at least 0."""
+        """Require positive widths, and numbers of the latent part of at least 0; no more free bits than variables."""
         for key, least in (("embedding_size", 1), ("hidden_size", 1), ("latent_size", 0)):
             if getattr(self, key) < least:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least {least}")
 
-    def validate_choices(self):
-        """Require known choices, and probabilities of at least 0 and below 1."""
-        self._check_choices({"variant": VARIANTS})
-        self._check_probabilities("word_dropout", "dropout", "label_smoothing")
-
-    def validate_kl(self):
-        """Require a weight, warm-up and free bits of at least 0, and no more of the latter than latent variables."""
         for key in ("kl_weight", "kl_warmup_steps", "free_bits"):
             if getattr(self, key) < 0:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0")
@@ -91,6 +84,11 @@ class DrgdConfig(SummarizationConfig):
                 f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size}), one for "
                 "each latent variable"
             )
+
+    def validate_choices(self):
+        """Require known choices, and probabilities of at least 0 and below 1."""
+        self._check_choices({"variant": VARIANTS})
+        self._check_probabilities("word_dropout", "dropout", "label_smoothing")
 
 
 __all__ = ["DrgdConfig"]

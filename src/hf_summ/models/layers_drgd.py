@@ -101,7 +101,8 @@ class GatedOutput(nn.Module):
         """y, h, c and z, (R, T, …) -> the features that words are scored by, (R, T, width), and d, (R, T, k)."""
         if self.latent_projection is not None:
             latent = torch.tanh(self.latent_projection(latent))
-            states = torch.lerp(latent, states, torch.sigmoid(self.gate(torch.cat((states, latent), dim=-1))))
+            gate = torch.sigmoid(self.gate(torch.cat((states, latent), dim=-1)))
+            states = gate * states + (1 - gate) * latent
         return torch.tanh(self.projection(torch.cat((states, words, contexts), dim=-1))), states
 
 
