@@ -13,9 +13,9 @@ from transformers.utils import logging
 
 from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.evaluating import takes
+from hf_summ.training.evaluating import strip_padding, takes
 from hf_summ.training.trainer import SummarizationTrainer
-from tests.models.architectures import COPY_TRANSFORMER
+from tests.models.architectures import COPY_TRANSFORMER, GDLF
 from tests.training import tiny
 
 
@@ -256,6 +256,21 @@ def test_predictions_come_in_the_order_of_the_data_set(make, rows, settings):
     assert trainer.predict(rows).label_ids == rows["summary"][:]
     assert given["references"] == rows["summary"][:]
     assert min(map(min, output.predictions)) >= 0
+
+
+def test_padding_of_beams_is_not_part_of_a_text():
+    model, inputs = GDLF.model(), GDLF.inputs(rows=6)
+    # no token twice, so that the end comes sooner or later
+    settings = {"num_beams": 4, "max_new_tokens": 40, "no_repeat_ngram_size": 1}
+    together = model.generate(**inputs, **settings).tolist()
+    # transformers pads beams with the end token where the padding token's id is 0
+    assert any(row[-2:] == [2, 2] for row in together)
+    for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+        alone = {name: value[row : row + 1, :length] for name, value in inputs.items()}
+        (expected,) = model.generate(**alone, **settings).tolist()
+        assert strip_padding(together[row], 0, [2]) == expected
+    # a text that starts with the end token, as BART's do, and has no word
+    assert strip_padding([2, 2, 1, 1], 1, [2]) == [2, 2]
 
 
 def test_generation_settings_stay_the_users(make, tmp_path):

@@ -127,8 +127,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
                 generated = self.model.generate(**inputs, **settings)
         finally:
             self.model.generation_config = generation_config
-        padding = generation_config.pad_token_id
-        return [_strip_padding(row, padding) for row in generated.tolist()]
+        ends = generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        return [strip_padding(row, generation_config.pad_token_id, ends) for row in generated.tolist()]
 
 
 def takes(model: nn.Module, name: str) -> bool:
@@ -162,8 +163,17 @@ def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
     return nll.masked_fill(labels == IGNORED_LABEL, 0.0).sum(-1).tolist()
 
 
-def _strip_padding(tokens: list[int], padding: int | None) -> list[int]:
+def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]) -> list[int]:
+    """The tokens of one row without the padding behind its end, whatever `generate()` pads with.
+
+    Args:
+        padding: the padding token.
+        ends: the tokens that end a text.
+    """
     end = len(tokens)
     while end and tokens[end - 1] in (padding, IGNORED_LABEL):
+        end -= 1
+    # transformers' beam search pads with the end token where the padding token's id is 0
+    while end > 2 and tokens[end - 1] in ends and tokens[end - 2] in ends:
         end -= 1
     return tokens[:end]
