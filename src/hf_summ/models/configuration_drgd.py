@@ -75,7 +75,6 @@ class DrgdConfig(SummarizationConfig):
         for key, least in (("embedding_size", 1), ("hidden_size", 1), ("latent_size", 0)):
             if getattr(self, key) < least:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least {least}")
-
         for key in ("kl_weight", "kl_warmup_steps", "free_bits"):
             if getattr(self, key) < 0:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0")

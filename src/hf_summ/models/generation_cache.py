@@ -1,5 +1,7 @@
 """Decoder state other than keys and values, in a cache that beam search reorders with everything else."""
 
+from collections.abc import Callable
+
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 
@@ -78,3 +80,26 @@ class SharedSourceCache(EncoderDecoderCache):
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     """A cache whose decoder side has these layers, all of them empty."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
+
+
+def keys_once(
+    project: Callable[[torch.Tensor], torch.Tensor],
+    source: torch.Tensor,
+    past_key_values: EncoderDecoderCache | None,
+    layer_index: int,
+) -> torch.Tensor:
+    """The keys (B, S, A) of an attention to the source (B, S, C) that has one head and no values, computed once.
+
+    Args:
+        project: gives the keys of the source.
+        past_key_values: where they are kept.
+        layer_index: their place in the cross-attention cache.
+    """
+    if past_key_values is not None and past_key_values.is_updated.get(layer_index):
+        return past_key_values.cross_attention_cache.layers[layer_index].keys[:, 0]
+    keys = project(source)
+    if past_key_values is not None:
+        # the cache holds heads of keys and values: here a single head, and values of width 0
+        past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
+        past_key_values.is_updated[layer_index] = True
+    return keys

@@ -5,6 +5,8 @@ from torch import nn
 from torch.nn.functional import logsigmoid
 from transformers.cache_utils import EncoderDecoderCache
 
+from .generation_cache import keys_once
+
 
 def copy_log_probs(
     logits: torch.Tensor, gate_logits: torch.Tensor, copy_attention: torch.Tensor, source_ids: torch.Tensor
@@ -106,18 +108,10 @@ class CopyAttention(nn.Module):
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self.q_proj(hidden_states).view(documents, -1, width)
-        scores = queries @ self._keys(source, past_key_values).transpose(1, 2) * self.scaling
+        scores = (
+            queries @ keys_once(self.k_proj, source, past_key_values, self.layer_index).transpose(1, 2) * self.scaling
+        )
         if attention_mask is not None:
             scores = scores.masked_fill(~attention_mask[:, 0], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         return weights.view(rows, length, -1)
-
-    def _keys(self, source, past_key_values) -> torch.Tensor:
-        if past_key_values is not None and past_key_values.is_updated.get(self.layer_index):
-            return past_key_values.cross_attention_cache.layers[self.layer_index].keys[:, 0]
-        keys = self.k_proj(source)
-        if past_key_values is not None:
-            # the cache holds heads of keys and values: here a single head, and values of width 0
-            past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], self.layer_index)
-            past_key_values.is_updated[self.layer_index] = True
-        return keys

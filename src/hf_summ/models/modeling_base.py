@@ -13,9 +13,7 @@ from transformers.utils import can_return_tuple
 
 from .generation_mixin import SummarizationGenerationMixin
 from .losses import check_labels, shift_right, smoothed_cross_entropy
-
-# registers the method, by which saved checkpoints name it
-from .quantization_int8 import Int8Config  # noqa: F401
+from .quantization_int8 import Int8Config  # noqa: F401 registers the method that saved checkpoints name
 
 if TYPE_CHECKING:
     # transformers follows these import lines to collect the files for the Hub: the pipeline goes with every model
@@ -45,6 +43,9 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     # the decoder's state cannot be rolled back, as assisted decoding would require
     _is_stateful = True
     _supports_sdpa = True
+
+    # standard deviation of new embeddings; None is that of vectors of length one
+    embedding_std: float | None = None
 
     # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
     hub_settings: Mapping[str, Any] = {}
@@ -91,7 +92,8 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+            std = self.config.d_model**-0.5 if self.embedding_std is None else self.embedding_std
+            init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
         else:

@@ -6,11 +6,10 @@ from typing import Any, cast
 import torch
 from torch import nn
 from transformers import initialization as init
-from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 
 from .configuration_drgd import DrgdConfig
-from .generation_cache import DecoderStateLayer, make_decoder_cache
+from .generation_cache import DecoderStateLayer, keys_once, make_decoder_cache
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .losses import IGNORED_LABEL
@@ -71,6 +70,7 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
     config_class = DrgdConfig
     # the decoder's own backward keeps so little that there is nothing to compute again
     supports_gradient_checkpointing = False
+    embedding_std = 0.01
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -78,10 +78,6 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
             init.xavier_normal_(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            init.normal_(module.weight, mean=0.0, std=0.01)
-            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
-                init.zeros_(module.weight[module.padding_idx])
         elif isinstance(module, AttentiveGrus):
             init.xavier_normal_(module.query_weight)
             init.xavier_normal_(module.score_weight)
@@ -97,6 +93,8 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
                         init.orthogonal_(gate)
                     else:
                         init.xavier_normal_(gate)
+        else:
+            super()._init_weights(module)
 
 
 class DrgdEncoder(DrgdPreTrainedModel):
@@ -168,21 +166,15 @@ class DrgdDecoder(DrgdPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = make_decoder_cache([DecoderStateLayer()])
         cache = None if past_key_values is None else past_key_values.self_attention_cache.layers[0]
-        start = {} if cache is None else cache.states
-        if not start:
-            state = self._start_state(source, mask, rows)
-            start = {"first": state, "second": state}
-            if self.latent_chain is not None:
-                start["latent"] = state.new_zeros(rows, self.config.latent_size)
-        keys = self._keys(source, past_key_values)
+        start = cache.states if cache is not None and cache.states else self._start_states(source, mask, rows)
+        keys = keys_once(self.states.key_projection, source, past_key_values, layer_index=0)
         states = self.states(words, source, keys, mask, start["first"], start["second"])
         latents = means = kl = None
         if self.latent_chain is not None:
             noise = self._noise(words, latent_seed, seen=0 if cache is None else cache.seen_positions)
-            read = states.first
-            if self.config.variant == "printed":
-                read = torch.cat((start["first"][:, None].to(read.dtype), read[:, :-1]), dim=1)
-            latents, means, log_variances = self.latent_chain(words, read, start["latent"], noise)
+            latents, means, log_variances = self.latent_chain(
+                words, self._latent_states(states.first, start["first"]), start["latent"], noise
+            )
             kl = gaussian_kl(means, log_variances)
         read_latents = torch.zeros_like(latents) if latents is not None and zero_latent else latents
         features, combined = self.output(words, states.second, states.contexts, read_latents)
@@ -213,22 +205,21 @@ class DrgdDecoder(DrgdPreTrainedModel):
         # without scaling: the words that stay are what they are when none is left out
         return words * (torch.rand(*words.shape[:2], 1, device=words.device) >= self.config.word_dropout)
 
-    def _start_state(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> torch.Tensor:
-        """tanh(W mean_j e_j + b) of each row's document, (R, k); e is zero at padding."""
+    def _start_states(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> dict[str, torch.Tensor]:
+        """The states before the first position: tanh(W mean_j e_j + b) of each row's document, (R, k), and z = 0."""
+        # e is zero at padding
         tokens = source.shape[1] if mask is None else mask.sum(-1, keepdim=True).clamp(min=1)
-        state = torch.tanh(self.start(source.sum(1) / tokens))
-        return state.repeat_interleave(rows // source.shape[0], dim=0)
+        state = torch.tanh(self.start(source.sum(1) / tokens)).repeat_interleave(rows // source.shape[0], dim=0)
+        states = {"first": state, "second": state}
+        if self.latent_chain is not None:
+            states["latent"] = state.new_zeros(rows, self.config.latent_size)
+        return states
 
-    def _keys(self, source: torch.Tensor, past_key_values) -> torch.Tensor:
-        """The attention's keys (B, S, A), once a document."""
-        if past_key_values is not None and past_key_values.is_updated.get(0):
-            return past_key_values.cross_attention_cache.layers[0].keys[:, 0]
-        keys = self.states.key_projection(source)
-        if past_key_values is not None:
-            # the cache holds heads of keys and values: here a single head, and values of width 0
-            past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], 0)
-            past_key_values.is_updated[0] = True
-        return keys
+    def _latent_states(self, first: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
+        """What the latent chain reads of the first GRU's states (R, T, k), which `before` (R, k) precedes."""
+        if self.config.variant == "released":
+            return first
+        return torch.cat((before[:, None].to(first.dtype), first[:, :-1]), dim=1)
 
     def _noise(self, words: torch.Tensor, seed: int | None, seen: int) -> torch.Tensor | None:
         if seed is not None:
@@ -257,6 +248,9 @@ class DrgdModel(DrgdPreTrainedModel, CopyingModel):
 class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
     """DRGD with its output layer, which has a matrix of its own.
 
+    `forward` has two more inputs, see `DrgdDecoder`: `latent_seed`, and `zero_latent`. Its loss is the NLL and the
+    weighted KL, both in `loss_parts`.
+
     `generate()` has two more keys: `sample_latent` samples the latent variables, of which it otherwise takes the means,
     and `latent_seed` makes their noise repeatable.
     """
@@ -271,66 +265,6 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         # updates made so far, for the KL's warm-up; None is all of them
         self._updates: int | None = None
         self.post_init()
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        past_key_values=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        labels=None,
-        use_cache=None,
-        num_items_in_batch=None,
-        skip_logits=None,
-        latent_seed=None,
-        zero_latent=False,
-        **kwargs,
-    ):
-        """Compute the scores of the next word and, if labels are given, the loss.
-
-        The latent variables are sampled in training, and otherwise their means.
-
-        Args:
-            input_ids, attention_mask: (B, S).
-            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
-            encoder_outputs: the encoder's output, to reuse it.
-            labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
-            skip_logits: whether to compute the loss without holding all logits in memory, which are then None; by
-                default true in training.
-            latent_seed: samples the latent variables whatever the mode; of equal seeds, the noise is equal.
-            zero_latent: whether zeros take the place of the latent variables in the output.
-
-        Returns:
-            DrgdOutput: logits (R, T, V), log-probabilities if the model copies; loss and loss_parts, `nll` and `kl`, if
-            labels are given; copy_attentions and coverage, copy_gates if the model copies; latent_kl and latent_means
-            unless it is StanD.
-
-        Raises:
-            ValueError: a label is outside the vocabulary, or the source's words, to copy from, are missing.
-        """
-        return self._forward(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds,
-            decoder_inputs_embeds=decoder_inputs_embeds,
-            labels=labels,
-            use_cache=use_cache,
-            num_items_in_batch=num_items_in_batch,
-            skip_logits=skip_logits,
-            latent_seed=latent_seed,
-            zero_latent=zero_latent,
-            **kwargs,
-        )
 
     def set_update(self, updates: int) -> None:
         """Say how many updates training has made, which the warm-up of the KL's weight needs to know."""
