@@ -203,10 +203,19 @@ DRGD = Architecture(
     not_checkpointed="the decoder's own backward computes again what is large",
 )
 
-# the other readings, and copying
+# the other readings, an output that is tied, and copying
 DRGD_PRINTED = dataclasses.replace(
     DRGD,
-    settings={**DRGD.settings, "variant": "printed", "copy": True, "label_smoothing": 0.1, "free_bits": 0.01},
+    settings={
+        **DRGD.settings,
+        "variant": "printed",
+        "embedding_size": 8,
+        "tie_output": True,
+        "copy": True,
+        "label_smoothing": 0.1,
+        "free_bits": 0.01,
+    },
+    word_width=8,
     variant="printed",
 )
 

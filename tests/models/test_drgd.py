@@ -18,6 +18,8 @@ class NaiveDrgd(NaiveModel):
 
     def __init__(self, model, noise=None):
         super().__init__(model)
+        # also if it is the embedding
+        self.weights["lm_head.weight"] = model.lm_head.weight
         self.noise = noise
         self.document = 0
         self.kl = 0.0
@@ -103,6 +105,13 @@ def test_loss_and_gradients_equal_the_equations(variant, latent_size, copy):
     assert_equals_naive(model, NaiveDrgd(model), DRGD.inputs(), DRGD.labels())
 
 
+@pytest.mark.parametrize("settings", [{}, {"variant": "printed", "embedding_size": 8}], ids=str)
+def test_tied_output_scores_words_by_their_embeddings(settings):
+    model = DRGD.model(tie_output=True, **settings)
+    assert model.lm_head.weight is model.model.shared.weight
+    assert_equals_naive(model, NaiveDrgd(model), DRGD.inputs(), DRGD.labels())
+
+
 @pytest.mark.parametrize(("architecture", "skip"), list(product((DRGD, DRGD_PRINTED), (False, True))))
 def test_sampled_loss_and_gradients_equal_the_equations(architecture, skip):
     model = architecture.model(free_bits=3.0).train()
@@ -141,7 +150,8 @@ SAMPLED = {"sample_latent": True, "latent_seed": 5, "min_new_tokens": 8, "max_ne
 @pytest.mark.parametrize("architecture", [DRGD, DRGD_PRINTED], ids=lambda architecture: architecture.name)
 @pytest.mark.parametrize("settings", [{}, {"num_beams": 4}, {"do_sample": True}], ids=str)
 def test_sampled_latent_variables_are_the_same_however_a_document_is_decoded(architecture, settings):
-    model, inputs = architecture.model(), architecture.inputs()
+    # a tied output of random weights repeats one word, whatever is sampled
+    model, inputs = architecture.model(tie_output=False), architecture.inputs()
 
     def generate(inputs, **more):
         torch.manual_seed(7)
@@ -207,6 +217,12 @@ def test_new_weights_are_the_programs():
     assert not any(value.any() for name, value in weights.items() if "bias" in name)
 
 
+def test_new_embeddings_have_the_configs_deviation():
+    torch.manual_seed(0)
+    config = DrgdConfig(vocab_size=2000, embedding_size=100, hidden_size=10, latent_size=0, embedding_std=0.1)
+    assert DrgdForConditionalGeneration(config).model.shared.weight.std().item() == pytest.approx(0.1, rel=0.02)
+
+
 def test_words_are_left_out_of_the_decoders_input_in_training_alone():
     model = DRGD.model(latent_size=0, word_dropout=0.999)
     inputs, labels = DRGD.inputs(), DRGD.labels()
@@ -257,6 +273,12 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
             r"`free_bits` is 6.0, but must be at most `latent_size` \(5\), one for each latent variable$",
         ),
         ({"latent_size": -1}, r"`latent_size` is -1, but must be at least 0$"),
+        ({"embedding_std": -0.1}, r"`embedding_std` is -0.1, but must be at least 0$"),
+        (
+            {"tie_output": True, "variant": "printed"},
+            r"`tie_output` is True, but the printed variant scores words by 8 features \(`hidden_size`\), and they "
+            r"have 6 \(`embedding_size`\): make them equal$",
+        ),
         ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),
         ({"word_dropout": 1.0}, r"`word_dropout` is 1.0, but must be at least 0 and below 1$"),
     ],

@@ -27,6 +27,8 @@ class DrgdConfig(SummarizationConfig):
         free_bits: KL of a target token, in nats, below which it costs nothing (Kingma et al. 2016); at most one for
             each latent variable.
         word_dropout: share of the decoder's input words that are left out in training (Bowman et al. 2016).
+        tie_output: whether words are scored by the matrix of the embeddings, where the paper's output has its own.
+        embedding_std: standard deviation of new embeddings; that of the program needs long training.
         dropout: dropout of the embeddings and of what words are scored by.
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
@@ -51,6 +53,8 @@ class DrgdConfig(SummarizationConfig):
     latent_size: int = 500
     variant: str = "released"
     copy: bool = False
+    tie_output: bool = False
+    embedding_std: float | int = 0.01
     kl_weight: float | int | None = None
     kl_warmup_steps: int = 0
     free_bits: float | int = 0.0
@@ -75,13 +79,21 @@ class DrgdConfig(SummarizationConfig):
         for key, least in (("embedding_size", 1), ("hidden_size", 1), ("latent_size", 0)):
             if getattr(self, key) < least:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least {least}")
-        for key in ("kl_weight", "kl_warmup_steps", "free_bits"):
+        for key in ("embedding_std", "kl_weight", "kl_warmup_steps", "free_bits"):
             if getattr(self, key) < 0:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0")
         if self.free_bits > self.latent_size:
             raise ValueError(
                 f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size}), one for "
                 "each latent variable"
+            )
+
+    def validate_tie(self):
+        """Require that a tied output reads what is as wide as a word."""
+        if self.tie_output and self.variant == "printed" and self.embedding_size != self.hidden_size:
+            raise ValueError(
+                f"`tie_output` is True, but the printed variant scores words by {self.hidden_size} features "
+                f"(`hidden_size`), and they have {self.embedding_size} (`embedding_size`): make them equal"
             )
 
     def validate_choices(self):

@@ -44,9 +44,6 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _supports_sdpa = True
 
-    # standard deviation of new embeddings; None is that of vectors of length one
-    embedding_std: float | None = None
-
     # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
     hub_settings: Mapping[str, Any] = {}
 
@@ -92,7 +89,8 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            std = self.config.d_model**-0.5 if self.embedding_std is None else self.embedding_std
+            # otherwise that of vectors of length one
+            std = getattr(self.config, "embedding_std", self.config.d_model**-0.5)
             init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])

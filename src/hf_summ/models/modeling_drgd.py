@@ -70,7 +70,6 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
     config_class = DrgdConfig
     # the decoder's own backward keeps so little that there is nothing to compute again
     supports_gradient_checkpointing = False
-    embedding_std = 0.01
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -246,7 +245,7 @@ class DrgdModel(DrgdPreTrainedModel, CopyingModel):
 
 
 class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
-    """DRGD with its output layer, which has a matrix of its own.
+    """DRGD with its output layer, which has a matrix of its own unless the config's `tie_output` is set.
 
     `forward` has two more inputs, see `DrgdDecoder`: `latent_seed`, and `zero_latent`. Its loss is the NLL and the
     weighted KL, both in `loss_parts`.
@@ -262,6 +261,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         super().__init__(config)
         self.model = DrgdModel(config)
         self.lm_head = nn.Linear(self.model.decoder.output.width, config.vocab_size)
+        if config.tie_output:
+            self._tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
         # updates made so far, for the KL's warm-up; None is all of them
         self._updates: int | None = None
         self.post_init()
