@@ -12,7 +12,14 @@ import torch
 from transformers import pipeline
 
 from hf_summ.cli import main
-from hf_summ.models import GdlfForConditionalGeneration, Int8Config
+from hf_summ.data.vocabulary import fit_processor
+from hf_summ.models import (
+    DrgdConfig,
+    DrgdForConditionalGeneration,
+    DrgdProcessor,
+    GdlfForConditionalGeneration,
+    Int8Config,
+)
 from tests.conftest import SENTENCES
 
 MODEL = ("--model", "model")
@@ -66,6 +73,23 @@ def test_generation_settings_are_handed_on(run, files):
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
     (record,) = pipeline("summarization", model="model")(DOCUMENTS[0], **settings)
     assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
+
+
+def test_unknown_words_are_replaced_if_asked(run, files):
+    words = fit_processor(["a vocabulary of other words"], units="words", tags="none")
+    processor = DrgdProcessor(words.tokenizer)
+    config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0)
+    processor.align(config)
+    model = DrgdForConditionalGeneration(config)
+    model.lm_head.bias.data[processor.tokenizer.unk_token_id] = 9.0
+    model.save_pretrained("words")
+    processor.save_pretrained("words")
+    settings = ("--model", "words", "--max_new_tokens", "4")
+    written = run("summarize", "a.txt", *settings, "--replace_unk")[0].split()
+    assert len(written) == 4
+    assert set(written) <= set(re.findall(r"\w+|[^\w\s]", DOCUMENTS[0]))
+    # an unknown word is left out
+    assert run("summarize", "a.txt", *settings, "--no-replace_unk")[0] == "\n"
 
 
 def test_8_bits(run, files, workplace):

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
+from hf_summ.data.vocabulary import fit_processor
 from hf_summ.models.modeling_gdlf import GdlfForConditionalGeneration
 from hf_summ.training.checkpoints import average_checkpoints, checkpoint_problem
 from hf_summ.training.parsing import parse_arguments
@@ -21,9 +22,9 @@ KEYS = ("loss", "nll", "grad_norm", "learning_rate")
 SCORES = ("eval_loss", "eval_nll", "eval_rouge1", "eval_gen_len")
 
 
-def launch(commands: list[list[str]]) -> str:
-    """Run the commands one after the other in two processes that shard their models; returns the output."""
-    script = str(Path(__file__).with_name("sharded_processes.py"))
+def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> str:
+    """Run commands one after the other in two processes, which by default shard their models; returns the output."""
+    script = str(Path(__file__).with_name(script))
     accelerate = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
     process = start([*accelerate, script, json.dumps(commands)], **CPU)
     output, errors = process.communicate()
@@ -106,20 +107,33 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     assert all(torch.equal(alone[name], full[name]) for name in frozen)
 
 
-def test_recurrent_model_is_sharded(settings, processor_folder, tmp_path):
+def test_recurrent_model_over_two_processes(settings, tmp_path):
+    fit_processor(["a vocabulary of other words"], units="words", tags="none").save_pretrained(tmp_path / "words")
     # without latent variables, whose noise differs between processes
-    sizes = {"embedding_size": 12, "hidden_size": 16, "latent_size": 0, "copy": True}
-    evaluating = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 2}
+    sizes = {"embedding_size": 12, "hidden_size": 16, "latent_size": 0, "copy": True, "tie_output": True}
     path = settings(
-        model_type="drgd", tokenizer_name=processor_folder, config_overrides=sizes, max_steps=2, **evaluating
+        model_type="drgd",
+        tokenizer_name=str(tmp_path / "words"),
+        config_overrides=sizes,
+        # every word is unknown
+        replace_unk=True,
+        max_steps=2,
+        do_eval=True,
+        eval_strategy="steps",
+        eval_steps=2,
     )
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     latent = [path, "--config_overrides", "latent_size=4", "--fsdp", "--output_dir", str(tmp_path / "latent")]
-    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "full")], latent])
+    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")], latent])
+    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
     for keys in (KEYS, SCORES):
-        expected, found = (tiny.history(tmp_path / name, *keys) for name in ("alone", "full"))
-        assert found
-        assert found == [pytest.approx(entry, rel=1e-4) for entry in expected]
+        expected = tiny.history(tmp_path / "alone", *keys)
+        assert expected
+        for name in ("shards", "whole"):
+            found = tiny.history(tmp_path / name, *keys)
+            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+    # words were replaced: without them there is nothing to score
+    assert tiny.history(tmp_path / "alone", "eval_rouge1")[0][0] > 0
     ((_, kl, *_),) = tiny.history(tmp_path / "latent", "eval_kl", "eval_nll_zero_latent", "eval_active_units")
     assert kl > 0
 

@@ -45,6 +45,11 @@ def add_parser(commands) -> None:
         "checkpoint's)",
     )
     parser.add_argument(
+        "--replace_unk",
+        action=argparse.BooleanOptionalAction,
+        help="Replace unknown words by the most attended words of the document (default: the checkpoint's)",
+    )
+    parser.add_argument(
         "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
     )
     parser.set_defaults(run=run)
@@ -62,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     files = arguments.files or [_STANDARD_INPUT]
     documents = [_read(file, arguments.encoding) for file in files]
     summarizer = _load(arguments)
-    keys = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty")
+    keys = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
     settings = {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
