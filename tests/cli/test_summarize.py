@@ -54,6 +54,17 @@ def test_many_files_are_named_and_show_progress(run, files, expected):
     assert "3/3" in errors
 
 
+def test_files_are_summarized_together(run, files, workplace):
+    (summary,) = pipeline("summarization", model="model")([DOCUMENTS])
+    Path("blank.txt").write_text(" \n", encoding="utf-8")
+    output, errors = run("summarize", *files[:2], "blank.txt", files[2], *MODEL, "--together")
+    assert output == summary["summary_text"] + "\n"
+    assert "hf-summ: blank.txt is blank: it is left out\n" in errors
+    output, _ = run("summarize", *files, *MODEL, "--together", "--format", "jsonl")
+    assert json.loads(output) == {"files": files, "summary": summary["summary_text"]}
+    assert run("summarize", "blank.txt", *MODEL, "--together")[0] == "\n"
+
+
 def test_json_lines(run, files, expected):
     output, _ = run("summarize", *files, *MODEL, "--format", "jsonl")
     assert [json.loads(line) for line in output.splitlines()] == [

@@ -67,7 +67,8 @@ def test_a_list_called_document_becomes_documents(load_rows, way):
 @WAYS
 def test_a_text_called_document_comes_before_documents(load_rows, way):
     rows = [{"document": "d", "documents": ["x", "y"], "summary": "s"}]
-    assert load_rows(way, rows) == rows
+    # which a model would read otherwise
+    assert load_rows(way, rows) == [{"document": "d", "summary": "s"}]
 
 
 @WAYS

@@ -161,11 +161,11 @@ def test_unknown_words_at_every_place(units, text, unknown):
 @pytest.mark.parametrize("units", ["words", "characters"])
 def test_the_most_frequent_units_are_known(units):
     texts = ["b a c", "b a", "b, 河 河 河"]
-    tokenizer = fit_vocabulary(texts, units=units, vocab_size=6, min_frequency=2, show_progress=False)
+    tokenizer = fit_vocabulary(texts, units=units, vocab_size=7, min_frequency=2, show_progress=False)
     assert {token.removeprefix("▁") for token in tokenizer.get_vocab()} == {
-        *("<pad>", "<s>", "</s>", "<unk>", "b", "河")
+        *("<pad>", "<s>", "</s>", "<unk>", "<sep>", "b", "河")
     }
-    assert len(fit_vocabulary(texts, units=units, min_frequency=4, show_progress=False)) == 4
+    assert len(fit_vocabulary(texts, units=units, min_frequency=4, show_progress=False)) == 5
 
 
 def test_digits_as_hash_and_lowercase_are_gigawords():
@@ -187,7 +187,7 @@ def test_saved_and_loaded_units_read_and_write_the_same(units, text, tmp_path):
 
 def test_min_frequency_keeps_rare_pairs_apart():
     sizes = [len(fit_vocabulary(TEXTS, min_frequency=frequency, show_progress=False)) for frequency in (1, 1000)]
-    assert sizes[0] > sizes[1] == 260
+    assert sizes[0] > sizes[1] == 261
 
 
 def test_saved_and_loaded_vocabulary_reads_the_same(tokenizer, tmp_path):
@@ -210,8 +210,8 @@ def test_empty_corpus_is_an_error(texts):
 
 
 def test_vocabulary_smaller_than_the_alphabet_is_an_error():
-    with pytest.raises(ValueError, match="`vocab_size` is 259, but must be at least 260"):
-        fit_vocabulary(TEXTS, vocab_size=259, show_progress=False)
+    with pytest.raises(ValueError, match="`vocab_size` is 260, but must be at least 261"):
+        fit_vocabulary(TEXTS, vocab_size=260, show_progress=False)
 
 
 def test_unknown_units_are_an_error():
@@ -220,5 +220,5 @@ def test_unknown_units_are_an_error():
 
 
 def test_vocabulary_without_room_for_a_word_is_an_error():
-    with pytest.raises(ValueError, match="`vocab_size` is 4, but must be at least 5, for 4 special tokens and words"):
+    with pytest.raises(ValueError, match="`vocab_size` is 4, but must be at least 6, for 5 special tokens and words"):
         fit_vocabulary(TEXTS, vocab_size=4, units="words", show_progress=False)

@@ -155,7 +155,7 @@ def test_a_bare_tokenizers_rows_are_those_that_it_cuts(bart_folder, document, ca
     whole = len(summarizer.tokenizer(readable)["input_ids"])
     for limit in (5, 20, whole - 1, whole, 64):
         summarizer.tokenizer.model_max_length = limit
-        inputs, length = summarizer._read(document, limit)
+        inputs, length, _ = summarizer._read(document, limit, {})
         expected = summarizer.tokenizer(readable, truncation=True, max_length=limit, return_tensors="pt")
         assert length == whole
         assert inputs.keys() == {"input_ids", "attention_mask"}
@@ -166,7 +166,7 @@ def test_a_tokenizer_in_python_counts_what_it_cuts(bart_folder):
     summarizer = pipeline("summarization", model=str(bart_folder))
     summarizer.tokenizer = ByT5Tokenizer()
     for limit in (5, 12, 500, None):
-        inputs, length = summarizer._read("twelve words", limit)
+        inputs, length, _ = summarizer._read("twelve words", limit, {})
         assert (inputs["input_ids"].shape, length) == ((1, min(limit or 13, 13)), 13)
         assert inputs["input_ids"][0, -1] == summarizer.tokenizer.eos_token_id
 
@@ -186,7 +186,8 @@ def test_lengths_are_those_before_the_cut(folder):
 def test_a_lone_surrogate_is_read_as_the_corpora_write_it(folder, bart_folder):
     for checkpoint in (folder, bart_folder):
         summarizer = pipeline("summarization", model=str(checkpoint), dtype=torch.float64)
-        read = [summarizer._read(document, 64)[0]["input_ids"] for document in ("a \ud83d b", "a \ufffd b", "a ? b")]
+        documents = ("a \ud83d b", "a \ufffd b", "a ? b")
+        read = [summarizer._read(document, 64, {})[0]["input_ids"] for document in documents]
         assert read[0].equal(read[1])
         assert not read[0].equal(read[2])
 

@@ -22,6 +22,16 @@ def corpus() -> datasets.Dataset:
     return datasets.Dataset.from_list(tiny.rows(5))
 
 
+def test_documents_of_an_example_are_read_one_by_one(tiny_tokenizer):
+    rows = {"document": ["Ana.\n\nBen."], "documents": [["Ana.", "Ben."]], "summary": ["s"]}
+    processor = tiny.processor(tiny_tokenizer)
+    assert encode(rows, processor, (24, 6), "say: ") == dict(processor([["say: Ana.", "Ben."]], ["s"]))
+    # a bare tokenizer has no separator
+    assert encode(rows, tiny_tokenizer, (24, 6), "say: ") == encode(
+        {"document": rows["document"], "summary": ["s"]}, tiny_tokenizer, (24, 6), "say: "
+    )
+
+
 def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
     ours = encode(corpus[:], tiny.processor(tiny_tokenizer), (8, 6), "say: ")
     bare = encode(corpus[:], tiny_tokenizer, (8, 6), "say: ")

@@ -187,6 +187,21 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     assert alone == [{"summary_text": predictions[0]}]
 
 
+def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
+    rows = [{"documents": [row["document"], "A second one."], "summary": row["summary"]} for row in tiny.rows(12)]
+    corpus = tmp_path / "clusters.jsonl"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(corpus))
+    prefix = {"source_prefix": "say: ", "max_source_length": 24, "metrics": ["rouge", "novelty"]}
+    metrics = main([settings(**files, **prefix, do_eval=True, do_predict=True, max_steps=8, min_new_tokens=4)])
+    saved = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    summarizer = pipeline("summarization", model=str(tmp_path / "out"))
+    together = summarizer([[f"say: {row['documents'][0]}", *row["documents"][1:]] for row in rows])
+    assert [row["prediction"] for row in saved] == [record["summary_text"] for record in together]
+    assert any(row["prediction"] for row in saved)
+    assert "predict_novel1" in metrics
+
+
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
     changes = {"config_overrides": tiny.MODEL, "train_tokens_per_batch": 120, "save_strategy": "steps", "save_steps": 3}
     path = settings(**changes, max_steps=10, schedule_period=8)

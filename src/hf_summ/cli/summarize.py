@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hf_summ.models.text_cleaning import readable
@@ -16,11 +16,15 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "summarize",
         help="Summarize text files",
-        description="Summarize each file as one document; `-` or no file reads standard input.",
+        description="Summarize each file as one document, or all of them together; `-` or no file reads standard "
+        "input.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
     parser.add_argument("--model", required=True, help="Checkpoint folder, or name of a Hub repository")
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
+    parser.add_argument(
+        "--together", action="store_true", help="Write one summary of all files (default: one of each file)"
+    )
     parser.add_argument("--output", help="File for the summaries (default: standard output)")
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="Output format (default: text)")
     parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
@@ -71,17 +75,20 @@ def run(arguments: argparse.Namespace) -> None:
     settings = {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
-        print(f"hf-summ: {_name(files[index])} is blank: its summary is empty", file=sys.stderr)
-    summaries = [""] * len(documents)
+        effect = "it is left out" if arguments.together else "its summary is empty"
+        print(f"hf-summ: {_name(files[index])} is blank: {effect}", file=sys.stderr)
+    texts = [documents[index] for index in written]
+    # a file's name may contain bytes that are not text
+    names: Sequence[str | list[str]] = list(map(readable, files))
+    if arguments.together:
+        names, written, texts = [list(map(readable, files))], [0] if texts else [], [texts] if texts else []
+    summaries = [""] * len(names)
     results = summarizer(
-        [documents[index] for index in written],
-        batch_size=min(arguments.batch_size, max(len(written), 1)),
-        show_progress=len(written) > 1,
-        **settings,
+        texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
     )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result["summary_text"]
-    _write("".join(_lines(files, summaries, arguments.format)), arguments.output)
+    _write("".join(_lines(names, summaries, arguments.format)), arguments.output)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -149,13 +156,14 @@ def _read(file: str, encoding: str) -> str:
         raise ValueError(f"--encoding {encoding}: unknown; name one such as utf-8 or latin-1") from error
 
 
-def _lines(files: list[str], summaries: list[str], output_format: str) -> Iterator[str]:
-    # a file's name may contain bytes that are not text
-    for file, summary in zip(map(readable, files), summaries, strict=True):
+def _lines(names: Sequence[str | list[str]], summaries: list[str], output_format: str) -> Iterator[str]:
+    """The lines of output; a name is that of a file, or those of files that were summarized together."""
+    for name, summary in zip(names, summaries, strict=True):
         if output_format == "jsonl":
-            yield json.dumps({"file": file, "summary": summary}, ensure_ascii=False) + "\n"
+            source = {"file": name} if isinstance(name, str) else {"files": name}
+            yield json.dumps({**source, "summary": summary}, ensure_ascii=False) + "\n"
         else:
-            heading = f"{file}: " if len(files) > 1 else ""
+            heading = f"{name}: " if len(names) > 1 else ""
             yield f"{heading}{summary}\n"
 
 

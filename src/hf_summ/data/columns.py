@@ -1,21 +1,20 @@
 """Columns of documents and summaries: how they are chosen, and what they may contain."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import datasets
 
 from hf_summ.common.messages import nearest
 from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # the first of these that a corpus has is used if no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
 SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
 # the columns to which lists in a chosen column go
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
-# a blank line, which sentence splitters and tokenizers treat like any line end
-DOCUMENT_SEPARATOR = "\n\n"
 
 
 def choose_columns(
@@ -46,6 +45,12 @@ def choose_columns(
             f"{where}: `text_column` and `summary_column` are both '{chosen[0]}': name two different columns"
         )
     return chosen[0], chosen[1]
+
+
+def source_column(columns: Collection[str]) -> str:
+    """The column of a loaded corpus that a processor reads: `documents`, where a row has several, or `document`."""
+    several = LIST_COLUMNS["document"]
+    return several if several in columns else "document"
 
 
 def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:

@@ -137,10 +137,10 @@ class Corpus(Reading):
 
         Files are checked on every call, and converted only if they have changed.
 
-        Other columns are kept, except those called `document` or `summary` that are not the chosen ones. CSV fields
-        stay strings; values of different types within a column become strings of JSON. Lone surrogates, which no
-        tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning per
-        split.
+        Other columns are kept, except those called `document`, `documents` or `summary` that are not the chosen ones.
+        CSV fields stay strings; values of different types within a column become strings of JSON. Lone surrogates,
+        which no tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning
+        per split.
 
         A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines.
         A column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and

@@ -169,7 +169,8 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
     chosen = {"document": surveyed.document, "summary": surveyed.summary}
     lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
     renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    taken = {*chosen, *renamed.values()}
+    # a column of that name that is not the chosen one would be read in its place
+    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
     columns = {name: name for name in surveyed.kinds if name not in taken} | renamed
     kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
     # a split in which all values of such a column are null has no kind of its own
@@ -239,7 +240,8 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
         if is_list or (column == "document" and how.separate is not None):
             lists.append(column)
     renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    taken = {*chosen, *renamed.values()}
+    # a column of that name that is not the chosen one would be read in its place
+    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
     in_the_way = [name for name in dataset.column_names if name in taken and name not in renamed]
     changed = {old: new for old, new in renamed.items() if old != new}
     named = dataset.remove_columns(in_the_way).rename_columns(changed)

@@ -13,7 +13,13 @@ from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_o
 from hf_summ.models.text_washing import WASHINGS, washed
 
 # their ids follow this order
-SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+SPECIAL_TOKENS = {
+    "pad_token": "<pad>",
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "sep_token": "<sep>",
+}
 
 
 def fit_vocabulary(
@@ -25,18 +31,19 @@ def fit_vocabulary(
     units: str = "subwords",
     digits_as_hash: bool = False,
 ) -> PreTrainedTokenizerFast:
-    """A vocabulary of the texts, with `<pad>` `<s>` `</s>` `<unk>` as ids 0 to 3.
+    """A vocabulary of the texts, with `<pad>` `<s>` `</s>` `<unk>` `<sep>` as ids 0 to 4.
 
     - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), in which nothing is unknown.
     - `words`: the most frequent words and punctuation marks; others are `<unk>`.
     - `characters`, for Chinese: likewise of single ideographs and punctuation marks, and of whole words of other
       scripts and whole numbers.
 
-    Texts are normalized to NFC, stripped and, with `lowercase`, lowercased; in subwords and words, the first word is
-    encoded like any other. Every text ends in `</s>`; special tokens such as `</s>` that occur in a text are read as
-    plain characters, but `<unk>` as what it is, unless units are subwords. Offsets refer to the original text, and
-    those of subwords exclude the space before a word. Decoding restores the spaces, except for runs of them and, with
-    characters, those beside ideographs. The same texts always give the same vocabulary.
+    `<sep>` stands between the documents of an example. Texts are normalized to NFC, stripped and, with `lowercase`,
+    lowercased; in subwords and words, the first word is encoded like any other. Every text ends in `</s>`; special
+    tokens such as `</s>` that occur in a text are read as plain characters, but `<unk>` as what it is, unless units are
+    subwords. Offsets refer to the original text, and those of subwords exclude the space before a word. Decoding
+    restores the spaces, except for runs of them and, with characters, those beside ideographs. The same texts always
+    give the same vocabulary.
 
     Args:
         documents_and_summaries: texts of both kinds, in any order; they are read once.

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import DOCUMENT_COLUMNS, DOCUMENT_SEPARATOR, SUMMARY_COLUMNS
+from hf_summ.data.columns import DOCUMENT_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_lines, read_rows
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # the first of these columns that a file has is used
 PREDICTION_COLUMNS = ("prediction", "summary")

@@ -44,22 +44,25 @@ def has_pointers(ids: Sequence[int]) -> bool:
     return any(token >= FIRST_POINTER for token in ids)
 
 
-def pointed_words(document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int]) -> dict[int, tuple[str, bool]]:
+def pointed_words(
+    document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
+) -> dict[int, tuple[str, bool]]:
     """Pointer -> the word of the document, and whether space belongs before it.
 
     Args:
         offsets: the positions of each token's first character and after its last, in the order of the source's
             positions.
+        start: the source's position of the document's first token.
     """
-    words = {}
+    words, first = {}, FIRST_POINTER + start
     for token in ids:
-        if FIRST_POINTER <= token < FIRST_POINTER + len(offsets):
-            start, end = offsets[token - FIRST_POINTER]
+        if first <= token < first + len(offsets):
+            begin, end = offsets[token - first]
             # tokenizers that compose characters count only the first of their parts
             while end < len(document) and combining(document[end]):
                 end += 1
-            word = document[start:end].strip()
-            before = document[: end - len(document[start:end].lstrip())][-1:]
+            word = document[begin:end].strip()
+            before = document[: end - len(document[begin:end].lstrip())][-1:]
             # a word after a letter is one of a script without spaces
             words[token] = word, not before or before.isspace() or before.isalnum()
     return words

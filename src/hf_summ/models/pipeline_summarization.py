@@ -8,6 +8,7 @@ from transformers import BatchEncoding, Pipeline
 from transformers.utils import logging
 
 from .text_cleaning import readable
+from .text_documents import DOCUMENT_SEPARATOR
 
 logger = logging.get_logger(__name__)
 
@@ -15,8 +16,11 @@ logger = logging.get_logger(__name__)
 class SummarizationPipeline(Pipeline):
     """Summarizes texts.
 
-    Call it with a text, a list of texts, or a generator of texts, which is read lazily:
+    Call it with a text, a list of texts, or a generator of texts, which is read lazily. A list in such a list is one
+    example of several documents, with one summary.
 
+    - `phrases`: for models that read key phrases, those of the text, or of each text of the list: see
+      `HighlightTransformerProcessor`. By default they are found.
     - `truncation` (True): whether to cut a text that is too long for the model, with a warning, or to refuse it.
     - `batch_size` (1): number of texts per call of `generate`.
     - `show_progress` (False): whether to show a progress bar over a list or generator.
@@ -50,12 +54,15 @@ class SummarizationPipeline(Pipeline):
         }
         return preprocess, generate, postprocess
 
-    def __call__(self, documents, *args, show_progress: bool = False, **kwargs):
+    def __call__(self, documents, *args, show_progress: bool = False, phrases=None, **kwargs):
         """Summarize `documents`; see the class."""
         if isinstance(documents, str):
-            return self._flat([super().__call__(documents, *args, **kwargs)])
+            example = documents if phrases is None else (documents, phrases)
+            return self._flat([super().__call__(example, *args, **kwargs)])
         if isinstance(documents, (list, tuple)):
-            texts = (document for document in documents)
+            if phrases is not None and len(phrases) != len(documents):
+                raise ValueError(f"{len(phrases)} `phrases` but {len(documents)} documents: give each its own")
+            texts = (document for document in (documents if phrases is None else zip(documents, phrases, strict=True)))
             results = super().__call__(texts, *args, **kwargs) if documents else ()
             return self._flat(tqdm(results, total=len(documents), desc="summarizing", disable=not show_progress))
         if isinstance(documents, types.GeneratorType):
@@ -73,16 +80,26 @@ class SummarizationPipeline(Pipeline):
         return self.processor if self.processor is not None else self.tokenizer
 
     def preprocess(self, document, truncation=True):
-        if not isinstance(document, str):
+        source = {}
+        if isinstance(document, tuple):
+            document, source["phrases"] = document
+        if not isinstance(document, (str, list)):
             raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
         limit = self._source_limit()
-        inputs, length = self._read(self._prefix() + document, limit)
+        inputs, length, told = self._read(self._with_prefix(document), limit, source)
         if limit is not None and length > limit:
-            message = f"the document has {length} tokens, but the model reads at most {limit}"
+            who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
+            message = f"{who} {length} tokens, but the model reads at most {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            logger.warning(f"{message}: the last {length - limit} ({1 - limit / length:.0%}) were cut")
+            logger.warning(f"{message}: {told or f'the last {length - limit} ({1 - limit / length:.0%}) were cut'}")
         return inputs
+
+    def _with_prefix(self, document: str | list[str]) -> str | list[str]:
+        prefix = self._prefix()
+        if isinstance(document, str) or not prefix:
+            return prefix + document if isinstance(document, str) else document
+        return [prefix + document[0], *document[1:]] if document else document
 
     def _prefix(self) -> str:
         """The prefix before each text that the config of a model such as T5 specifies."""
@@ -90,14 +107,22 @@ class SummarizationPipeline(Pipeline):
         settings = getattr(self.model.config, "task_specific_params", None) or {}
         return prefix or settings.get("summarization", {}).get("prefix") or ""
 
-    def _read(self, document: str, limit: int | None):
-        """The model's inputs, cut to `limit` tokens, and the number of tokens before cutting."""
+    def _read(self, document: str | list[str], limit: int | None, source: dict):
+        """The model's inputs, cut to `limit` tokens, their number before cutting, and what several documents kept."""
         if hasattr(self.processor, "source_features"):
-            inputs = self.processor(document, return_tensors="pt", max_length=limit, return_lengths=True)
+            text = document if isinstance(document, str) else [document]
+            inputs = self.processor(text, return_tensors="pt", max_length=limit, return_lengths=True, **source)
             length = inputs.pop("lengths").item()
+            parts = inputs.pop("document_lengths"), inputs.pop("kept_lengths")
+            told = ""
+            if not isinstance(document, str):
+                pairs = zip(parts[1][0], parts[0][0], strict=True)
+                told = f"{', '.join(f'{kept} of {whole}' for kept, whole in pairs)} were kept"
             # summaries may point at words of it
             inputs["document"] = document
-            return inputs, length
+            return inputs, length, told
+        if not isinstance(document, str):
+            document = DOCUMENT_SEPARATOR.join(document)
         cuts = limit is not None
         # returns the tokens that are cut off too, to count them without tokenizing twice
         encoded = self.tokenizer(
@@ -108,7 +133,7 @@ class SummarizationPipeline(Pipeline):
         # tokenizers in Python count the tokens that they cut off, and the others return them as further rows
         length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
-        return BatchEncoding(fields, tensor_type="pt"), length
+        return BatchEncoding(fields, tensor_type="pt"), length, ""
 
     def _source_limit(self) -> int | None:
         limits = [

@@ -7,6 +7,7 @@ from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
 from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .text_cleaning import readable
+from .text_documents import JoinedRow, join
 from .text_padding import pad_features, source_padding_values
 
 
@@ -18,24 +19,37 @@ class SummarizationProcessor(ProcessorMixin):
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
-        max_source_length: number of subwords to which documents are cut, including the end token.
+        max_source_length: number of subwords to which documents are cut, including the end token. Several documents of
+            an example share it, with the separators between them.
         max_target_length: the same for summaries.
+        document_separator: the token between the documents of an example; by default the tokenizer's separator, or its
+            end token if it has none.
 
     Raises:
-        ValueError: a length below 2, or a tokenizer without a padding or end token.
+        ValueError: a length below 2, a tokenizer without a padding or end token, or a separator that is no token.
     """
 
-    def __init__(self, tokenizer, max_source_length=500, max_target_length=150, chat_template=None):
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=500,
+        max_target_length=150,
+        document_separator=None,
+        chat_template=None,
+    ):
         for name, value in (("max_source_length", max_source_length), ("max_target_length", max_target_length)):
             if value < 2:
                 raise ValueError(f"`{name}` is {value}, but must be at least 2, for a subword and the end token")
         for name in ("pad_token", "eos_token"):
             if getattr(tokenizer, name) is None:
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
+        if document_separator is not None and document_separator not in tokenizer.get_vocab():
+            raise ValueError(f"`document_separator` is {document_separator!r}, which is no token of the tokenizer")
         # positions are counted from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
+        self.document_separator = document_separator
         super().__init__(tokenizer, chat_template=chat_template)
 
     @property
@@ -51,13 +65,19 @@ class SummarizationProcessor(ProcessorMixin):
         return self.tokenizer.eos_token_id
 
     @property
+    def separator_token_id(self) -> int:
+        """The id between the documents of an example."""
+        token = self.document_separator or self.tokenizer.sep_token or self.tokenizer.eos_token
+        return self.tokenizer.convert_tokens_to_ids(token)
+
+    @property
     def padding_values(self) -> dict[str, int]:
         """Field -> the value with which `pad` pads it."""
         return source_padding_values(self.pad_token_id)
 
     def __call__(
         self,
-        text: str | Sequence[str] | None = None,
+        text: str | Sequence[str] | Sequence[Sequence[str]] | None = None,
         text_target: str | Sequence[str] | None = None,
         truncation: bool = True,
         max_length: int | None = None,
@@ -67,32 +87,38 @@ class SummarizationProcessor(ProcessorMixin):
         return_tensors: str | None = None,
         return_lengths: bool = False,
         show_progress: bool = False,
+        **source: Any,
     ) -> BatchFeature:
         """Convert documents, summaries or both to model inputs.
 
         Args:
-            text: one or several documents.
+            text: a document, a list of documents, or a list of lists: examples of several documents each. Their blank
+                documents are left out. If they are too long together, each keeps an equal share, and what short ones
+                leave is dealt out to the others.
             text_target: one or several summaries, which give `labels`.
             truncation: whether to cut documents to `max_length` and summaries to `max_target_length`.
             max_length, max_target_length: lengths in subwords; by default the processor's.
             padding: as in `pad`; by default rows are padded if tensors are requested.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
-            return_lengths: whether to add `lengths`, the number of ids of each document before it is cut.
+            return_lengths: whether to add `lengths`, the number of ids of each example before it is cut, and, always as
+                lists, `document_lengths` and `kept_lengths`, the numbers of subwords that each of its documents had
+                and kept.
             show_progress: whether to show a progress bar for steps that take long.
+            source: what the architecture reads beside the documents, see its `source_features`.
 
         Raises:
-            TypeError: a text is not a string.
+            TypeError: a text is not a string, or some examples are lists of documents and others are not.
             ValueError: neither text nor text_target is given, or a list of them is empty.
         """
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
-        lengths = None
+        told: dict[str, list] = {}
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
-            features.update(self.source_features(self._texts(text, "text"), length, show_progress))
-            lengths = features.pop("lengths")
+            features.update(self.source_features(self._examples(text), length, show_progress, **source))
+            told = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
@@ -103,27 +129,29 @@ class SummarizationProcessor(ProcessorMixin):
         if padding:
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
-        if return_lengths and lengths is not None:
-            features["lengths"] = lengths
+        told = told if return_lengths else {}
+        if "lengths" in told:
+            features["lengths"] = told.pop("lengths")
         if single and return_tensors is None:
-            features = {name: rows[0] for name, rows in features.items()}
-        return BatchFeature(features, tensor_type=return_tensors)
+            features, told = ({name: rows[0] for name, rows in fields.items()} for fields in (features, told))
+        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **told})
 
     def clean(self, text: str) -> str:
         """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
         return readable(text)
 
-    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
-        """The model's inputs for each text, cut to `length` ids, and `lengths`, the numbers of ids before cutting.
+    def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
+        """The model's inputs for each example, cut to `length` ids, and the fields that `return_lengths` asks for.
 
         The base gives rows of `input_ids` and `attention_mask`.
 
         Args:
-            texts: the documents.
+            examples: the documents of each.
             length: maximum number of ids; None does not cut.
             show_progress: whether to show a progress bar for steps that take long.
         """
-        return self._source_rows(self._tokenize(texts)["input_ids"], length)
+        rows, _ = self._source_rows(examples, length)
+        return self._features(rows)
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
@@ -144,15 +172,19 @@ class SummarizationProcessor(ProcessorMixin):
         align_config(config, self.tokenizer)
 
     def batch_decode(
-        self, sequences, skip_special_tokens: bool = False, documents: Sequence[str] | None = None, **kwargs
+        self,
+        sequences,
+        skip_special_tokens: bool = False,
+        documents: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        **kwargs,
     ) -> list[str]:
         """Decode token ids to texts.
 
         Args:
             sequences: rows of ids.
             skip_special_tokens: whether to leave out special tokens.
-            documents: the texts that were summarized, each in as many rows as every other. With `replace_unk`, rows may
-                point at words of them, which are left out otherwise.
+            documents: the texts that were summarized, each in as many rows as every other, or lists of several. With
+                `replace_unk`, rows may point at words of them, which are left out otherwise.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
@@ -168,9 +200,7 @@ class SummarizationProcessor(ProcessorMixin):
         for row, sequence in enumerate(sequences):
             ids = [int(token) for token in sequence]
             if has_pointers(ids):
-                document = self.clean(documents[row * len(documents) // len(texts)])
-                (offsets,) = self._tokenize([document], return_offsets_mapping=True)["offset_mapping"]
-                words = pointed_words(document, offsets, ids)
+                words = self._pointed_words(documents[row * len(documents) // len(texts)], ids)
                 texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts
 
@@ -178,7 +208,33 @@ class SummarizationProcessor(ProcessorMixin):
         """Decode token ids to a text with the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
 
-    def _texts(self, text: str | Sequence[str], name: str) -> list[str]:
+    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
+        """The words of an example that ids point at."""
+        (example,) = self._examples([document])
+        # several documents shared the length, and of one the end alone was cut
+        length = None if len(example) == 1 else self.max_source_length
+        (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
+        words = {}
+        for text, offsets, (start, kept) in zip(example, encoded["offset_mapping"], row.places, strict=True):
+            words |= pointed_words(text, offsets[:kept], ids, start)
+        return words
+
+    def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
+        """The documents of each example, cleaned; blank ones are left out where there are others."""
+        if isinstance(text, str) or not text or not any(isinstance(value, (list, tuple)) for value in text):
+            return [[document] for document in self._texts(text, "text")]
+        examples = []
+        for row, value in enumerate(text):
+            if not isinstance(value, (list, tuple)):
+                raise TypeError(
+                    f"`text` must be texts or lists of texts, but row {row} is {type(value).__name__}, and others are "
+                    "lists: make each a list of documents"
+                )
+            documents = self._texts(value, f"text[{row}]")
+            examples.append([document for document in documents if document.strip()] or [""])
+        return examples
+
+    def _texts(self, text: str | Sequence[Any], name: str) -> list[str]:
         texts = [text] if isinstance(text, str) else list(text)
         if not texts:
             raise ValueError(f"`{name}` is an empty list: give at least one text")
@@ -192,18 +248,34 @@ class SummarizationProcessor(ProcessorMixin):
         # a tokenizer warns about texts that are too long for its own model, but the limits here are the processor's
         return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
 
-    def _source_rows(self, subwords: list[list[int]], length: int | None) -> dict[str, list]:
-        """`input_ids` cut to `length` with their special token, `attention_mask`, and `lengths` before cutting."""
-        input_ids = [self._source_row(row, length) for row in subwords]
-        return {
-            "input_ids": input_ids,
-            "attention_mask": [[1] * len(row) for row in input_ids],
-            "lengths": [len(row) + 1 for row in subwords],
-        }
+    def _source_rows(
+        self, examples: list[list[str]], length: int | None, **settings
+    ) -> tuple[list[JoinedRow], BatchEncoding]:
+        """The row of each example, cut, and the tokenizer's output for all documents in their order.
 
-    def _source_row(self, row: list[int], length: int | None) -> list[int]:
-        """A document's subwords, cut, with its special token."""
-        return self._end(row, length)
+        Args:
+            settings: for the tokenizer.
+        """
+        encoded = self._tokenize([document for example in examples for document in example], **settings)
+        tokens, special = iter(encoded["input_ids"]), self._special_ids()
+        rows = [
+            join([next(tokens) for _ in example], length, *special, self.separator_token_id) for example in examples
+        ]
+        return rows, encoded
+
+    def _special_ids(self) -> tuple[list[int], list[int]]:
+        """The special ids before and after an example's documents."""
+        return [], [self.eos_token_id]
+
+    @staticmethod
+    def _features(rows: list[JoinedRow]) -> dict[str, list]:
+        return {
+            "input_ids": [row.input_ids for row in rows],
+            "attention_mask": [[1] * len(row.input_ids) for row in rows],
+            "lengths": [row.length for row in rows],
+            "document_lengths": [row.lengths for row in rows],
+            "kept_lengths": [[kept for _, kept in row.places] for row in rows],
+        }
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]

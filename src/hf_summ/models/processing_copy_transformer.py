@@ -14,10 +14,18 @@ class CopyTransformerProcessor(SummarizationProcessor):
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
         max_source_length: number of subwords to which documents are cut, including `[CLS]`.
         max_target_length: the same for summaries, including the end token.
+        document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
     """
 
-    def __init__(self, tokenizer, max_source_length=512, max_target_length=512, chat_template=None):
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=512,
+        max_target_length=512,
+        document_separator=None,
+        chat_template=None,
+    ):
         for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
             if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
                 setattr(tokenizer, special, getattr(tokenizer, substitute))
@@ -26,7 +34,9 @@ class CopyTransformerProcessor(SummarizationProcessor):
             tokenizer.clean_up_tokenization_spaces = True
         # a special token spelled out in a text is plain text
         tokenizer.split_special_tokens = True
-        super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+        )
 
     def align(self, config) -> None:
         """Set the vocabulary size, special tokens and mask token of a new config to this processor's.
@@ -38,11 +48,9 @@ class CopyTransformerProcessor(SummarizationProcessor):
         config.mask_token_id = self.tokenizer.mask_token_id
         config.check()
 
-    def _source_row(self, row: list[int], length: int | None) -> list[int]:
+    def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id
-        if first is None:
-            return super()._source_row(row, length)
-        return [first, *row[: None if length is None else length - 1]]
+        return super()._special_ids() if first is None else ([first], [])
 
 
 __all__ = ["CopyTransformerProcessor"]

@@ -14,17 +14,28 @@ class DrgdProcessor(SummarizationProcessor):
         washing: None reads texts as they are. `lcsts` puts documents and summaries in lower case and deletes their
             white space, digits, and ASCII and Chinese punctuation, as DRGD's program does for LCSTS: no number is left,
             and Latin words run together.
+        document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
         ValueError: an unknown `washing`, or as `SummarizationProcessor`.
     """
 
-    def __init__(self, tokenizer, max_source_length=100, max_target_length=50, washing=None, chat_template=None):
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=100,
+        max_target_length=50,
+        washing=None,
+        document_separator=None,
+        chat_template=None,
+    ):
         if washing is not None and washing not in WASHINGS:
             raise ValueError(f"`washing` is {washing!r}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
-        super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+        )
 
     def clean(self, text: str) -> str:
         """`text` as `washing` leaves it."""

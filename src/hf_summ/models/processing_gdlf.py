@@ -1,8 +1,11 @@
 """Processor of GDLF: subwords, and a tag for each of them."""
 
+from collections.abc import Iterator
+
 from huggingface_hub.utils import tqdm
 
 from .processing_base import SummarizationProcessor
+from .text_documents import JoinedRow
 from .text_tagging import (
     ENGLISH_TAGGERS,
     PADDING_TAG_ID,
@@ -29,6 +32,7 @@ class GdlfProcessor(SummarizationProcessor):
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are cut, including the end token.
         max_target_length: the same for summaries.
+        document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
@@ -43,6 +47,7 @@ class GdlfProcessor(SummarizationProcessor):
         tag_vocabulary=None,
         max_source_length=500,
         max_target_length=150,
+        document_separator=None,
         chat_template=None,
     ):
         if tags not in TAGS:
@@ -50,7 +55,9 @@ class GdlfProcessor(SummarizationProcessor):
         self.tags = tags
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
-        super().__init__(tokenizer, max_source_length, max_target_length, chat_template=chat_template)
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+        )
 
     @property
     def model_input_names(self) -> list[str]:
@@ -67,26 +74,33 @@ class GdlfProcessor(SummarizationProcessor):
             return []
         return default_tag_vocabulary(self.tags) if self.tag_vocabulary is None else list(self.tag_vocabulary)
 
-    def source_features(self, texts: list[str], length: int | None, show_progress: bool) -> dict[str, list]:
+    def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
         """The base's features, and rows of `tag_ids`."""
         if self.tags == "none":
-            return super().source_features(texts, length, show_progress)
-        encoded = self._tokenize(texts, return_offsets_mapping=True)
-        features = self._source_rows(encoded["input_ids"], length)
+            return super().source_features(examples, length, show_progress)
+        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
+        texts = [text for example in examples for text in example]
+        kept = [number for row in rows for _, number in row.places]
         offsets = [
-            without_leading_space(text, places[: len(row) - 1])
-            for text, places, row in zip(texts, encoded["offset_mapping"], features["input_ids"], strict=True)
+            without_leading_space(text, places[:number])
+            for text, places, number in zip(texts, encoded["offset_mapping"], kept, strict=True)
         ]
         read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
-        ids = {tag: number for number, tag in enumerate(self.word_tags)}
         tagged = tqdm(
             tag_words(read, self.tagger, self.tags), desc="tagging", total=len(read), disable=not show_progress
         )
-        features["tag_ids"] = [
-            [*subword_tag_ids(places, words, ids), PADDING_TAG_ID]
-            for places, words in zip(offsets, tagged, strict=True)
-        ]
-        return features
+        ids = {tag: number for number, tag in enumerate(self.word_tags)}
+        tag_ids = [subword_tag_ids(places, words, ids) for places, words in zip(offsets, tagged, strict=True)]
+        of_documents = iter(tag_ids)
+        return {**self._features(rows), "tag_ids": [self._tag_row(row, of_documents) for row in rows]}
+
+    @staticmethod
+    def _tag_row(row: JoinedRow, tag_ids: Iterator[list[int]]) -> list[int]:
+        """A row's tags from those of its documents, which are the next; special tokens have none."""
+        tags = [PADDING_TAG_ID] * len(row.input_ids)
+        for start, kept in row.places:
+            tags[start : start + kept] = next(tag_ids)
+        return tags
 
     def align(self, config) -> None:
         """Fit a new config to this processor, and this processor to the config's `tags`."""

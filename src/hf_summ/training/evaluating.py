@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
+from hf_summ.data.columns import source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.batches import BatchOrder
@@ -24,7 +25,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     It generates with the model's own generation settings, leaves them unchanged, and passes the tokenizer on for
     settings that count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics`
-    gets them, with the columns `summary` as label_ids and `document` as inputs if the data set has them.
+    gets them, with the column `summary` as label_ids and `documents` or `document` as inputs if the data set has them.
 
     Attributes:
         row_losses: `nll` and `tokens` of each row from the last evaluation, see `perplexity`; empty for a model that
@@ -64,9 +65,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
         self.row_losses = [record["row"] for record in records if "row" in record]
         metrics = _loss_metrics(records)
         predictions = [record["prediction"] for record in records] if generates else None
+        columns = getattr(dataset, "column_names", ())
         references, documents = (
-            list(dataset[name]) if name in getattr(dataset, "column_names", ()) else None
-            for name in ("summary", "document")
+            list(dataset[name]) if name in columns else None for name in ("summary", source_column(columns))
         )
         if generates and references is not None and self.compute_metrics is not None:
             metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=documents))

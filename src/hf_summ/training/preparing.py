@@ -4,12 +4,14 @@ import functools
 import hashlib
 import inspect
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import datasets
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from hf_summ.data.columns import source_column
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
 
@@ -40,15 +42,27 @@ def prepare(
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
-    """Convert a batch of rows to lists of token ids, cut to (source, target) lengths."""
-    documents = [prefix + document for document in rows["document"]]
+    """Convert a batch of rows to lists of token ids, cut to (source, target) lengths.
+
+    A processor of ours reads the texts of `documents` one by one, if there is such a column, where a bare tokenizer
+    reads them joined.
+    """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
-        features = processor(documents, rows["summary"], max_length=source_length, max_target_length=target_length)
+        examples = prefixed(rows[source_column(rows)], prefix)
+        features = processor(examples, rows["summary"], max_length=source_length, max_target_length=target_length)
         return dict(features)
+    documents = [prefix + document for document in rows["document"]]
     features = {"input_ids": _tokenize(processor, documents, source_length)}
     features["attention_mask"] = [[1] * len(row) for row in features["input_ids"]]
     return features | {"labels": _tokenize(processor, rows["summary"], target_length, as_target=True)}
+
+
+def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:
+    """Examples with a prefix before each, or before its first document."""
+    return [
+        prefix + example if isinstance(example, str) else [prefix + example[0], *example[1:]] for example in examples
+    ]
 
 
 def _tokenize(

@@ -16,7 +16,9 @@ from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
+from hf_summ.data.columns import source_column
 from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
@@ -25,7 +27,7 @@ from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_co
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import prepare
+from hf_summ.training.preparing import prefixed, prepare
 from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
 
@@ -147,19 +149,26 @@ class PaddingLearningCollator(SummarizationCollator):
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
     """The run's scores of generated token ids, and their mean length; `prefix` was put before each document."""
-    texts = decode(processor, predictions.predictions, predictions.inputs, prefix)
-    scores = scorer(texts, predictions.label_ids, predictions.inputs)
+    examples = predictions.inputs
+    texts = decode(processor, predictions.predictions, examples, prefix)
+    documents = None
+    if examples is not None:
+        documents = [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
+    scores = scorer(texts, predictions.label_ids, documents)
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
 
 
 def decode(
-    processor: Processor, predictions: list[list[int]], documents: Sequence[str] | None, prefix: str
+    processor: Processor,
+    predictions: list[list[int]],
+    examples: Sequence[str] | Sequence[list[str]] | None,
+    prefix: str,
 ) -> list[str]:
     """Decode token ids to texts, with words of the documents that they may point at."""
     source = {}
-    if documents is not None and hasattr(processor, "source_features"):
-        source["documents"] = [prefix + document for document in documents]
+    if examples is not None and hasattr(processor, "source_features"):
+        source["documents"] = prefixed(examples, prefix)
     return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
 
 
@@ -220,7 +229,7 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
         if split != "train" and _needs_documents(parts):
             # beside the prepared rows, not in them, so that the cache does not depend on the metrics
-            columns = [prepared[split], rows.select_columns("document")]
+            columns = [prepared[split], rows.select_columns(source_column(rows.column_names))]
             prepared[split] = datasets.concatenate_datasets(columns, axis=1)
     return prepared
 
@@ -306,7 +315,8 @@ def _predict(
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
     predictions = None
     if output.predictions is not None:
-        predictions = decode(parts.processor, output.predictions, list(rows["document"]), arguments.data.source_prefix)
+        examples = list(rows[source_column(rows.column_names)])
+        predictions = decode(parts.processor, output.predictions, examples, arguments.data.source_prefix)
         intervals = scorer.intervals(predictions, list(rows["summary"]))
         metrics |= {f"predict_{name}": value for name, value in intervals.items()}
     if predictions is not None and trainer.is_world_process_zero():

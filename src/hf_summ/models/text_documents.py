@@ -1,0 +1,76 @@
+"""Several documents of one example: what each keeps of a limited length, and how they become one row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# what joins documents where a model reads one text: a blank line, which sentence splitters and tokenizers treat like
+# any line end
+DOCUMENT_SEPARATOR = "\n\n"
+
+
+@dataclass(frozen=True)
+class JoinedRow:
+    """The tokens of an example's documents in one row.
+
+    Attributes:
+        input_ids: the row, with separators and special tokens.
+        places: of each document, the position of its first token and the number of tokens kept.
+        lengths: the number of tokens of each document before it was cut.
+        length: the number of ids that the row would have had uncut.
+    """
+
+    input_ids: list[int]
+    places: list[tuple[int, int]]
+    lengths: list[int]
+    length: int
+
+
+def shares(lengths: Sequence[int], total: int) -> list[int]:
+    """What documents of these lengths keep of `total` tokens (Fabbri et al. 2019, section 6.3).
+
+    Each has an equal share; what short ones leave is dealt out to the others, and an uneven rest to the first of these.
+    """
+    kept, left = list(lengths), max(total, 0)
+    ascending = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for place, index in enumerate(ascending):
+        share, rest = divmod(left, len(lengths) - place)
+        if lengths[index] > share:
+            # it and all longer ones are cut
+            for number, cut in enumerate(sorted(ascending[place:])):
+                kept[cut] = min(lengths[cut], share + (number < rest))
+            break
+        left -= lengths[index]
+    return kept
+
+
+def join(
+    documents: Sequence[Sequence[int]], length: int | None, before: list[int], after: list[int], separator: int
+) -> JoinedRow:
+    """One row of an example's documents: `before`, their tokens with separators between them, and `after`.
+
+    Where there are more documents than the row has room for, one token each, the last are left out.
+
+    Args:
+        documents: the tokens of each.
+        length: maximum number of ids of the row; None does not cut.
+        before, after: special ids of the row.
+        separator: the id between documents.
+    """
+    lengths = [len(tokens) for tokens in documents]
+    filled = [index for index, number in enumerate(lengths) if number]
+    special = len(before) + len(after)
+    whole = special + sum(lengths) + max(len(filled) - 1, 0)
+    kept = lengths
+    if length is not None and whole > length:
+        fitting = filled[: max((length - special + 1) // 2, 1)]
+        dealt = shares([lengths[index] for index in fitting], length - special - (len(fitting) - 1))
+        kept = [0] * len(documents)
+        for index, number in zip(fitting, dealt, strict=True):
+            kept[index] = number
+    row, places = list(before), []
+    for tokens, number in zip(documents, kept, strict=True):
+        if number and len(row) > len(before):
+            row.append(separator)
+        places.append((len(row), number))
+        row.extend(tokens[:number])
+    return JoinedRow([*row, *after], places, lengths, whole)

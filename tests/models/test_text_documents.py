@@ -1,0 +1,157 @@
+"""Several documents of one example in one row, for every architecture."""
+
+import pytest
+from transformers import AutoProcessor, pipeline
+
+from hf_summ.data.vocabulary import fit_processor
+from hf_summ.models import DrgdProcessor
+from hf_summ.models.generation_unknown import FIRST_POINTER
+from hf_summ.models.text_documents import join, shares
+from tests.conftest import SENTENCES
+from tests.models.architectures import ARCHITECTURES, build_with_processor
+
+OF_EACH = pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "total", "kept"),
+    [
+        ([100, 100], 50, [25, 25]),
+        ([100, 100, 100], 50, [17, 17, 16]),
+        # what the short ones leave, the long ones share
+        ([3, 100, 5, 100], 50, [3, 21, 5, 21]),
+        ([100, 20, 18], 50, [17, 17, 16]),
+        ([100, 17, 16], 50, [17, 17, 16]),
+        ([100, 10, 16], 50, [24, 10, 16]),
+        ([5, 5], 50, [5, 5]),
+        ([0, 9], 4, [0, 4]),
+        ([4, 4, 4], 2, [1, 1, 0]),
+        ([4], 0, [0]),
+        ([], 9, []),
+    ],
+)
+def test_shares(lengths, total, kept):
+    assert shares(lengths, total) == kept
+
+
+@pytest.mark.parametrize("total", range(60))
+def test_nothing_is_left_and_no_document_has_more_than_a_longer_one_that_is_cut(total):
+    lengths = [11, 0, 2, 30, 7, 9]
+    kept = shares(lengths, total)
+    assert sum(kept) == min(total, sum(lengths))
+    assert all(number <= length for number, length in zip(kept, lengths, strict=True))
+    cut = [number for number, length in zip(kept, lengths, strict=True) if number < length]
+    assert max(kept) - min(cut, default=max(kept)) <= 1
+
+
+def test_a_row_of_documents():
+    row = join([[5, 6], [], [7, 8, 9]], None, [1], [2], 3)
+    assert row.input_ids == [1, 5, 6, 3, 7, 8, 9, 2]
+    assert (row.places, row.lengths, row.length) == ([(1, 2), (3, 0), (4, 3)], [2, 0, 3], 8)
+    cut = join([[5, 6], [], [7, 8, 9]], 6, [1], [2], 3)
+    assert cut.input_ids == [1, 5, 6, 3, 7, 2]
+    assert (cut.places, cut.lengths, cut.length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
+
+
+def test_more_documents_than_tokens_leave_out_the_last():
+    documents = [[number, number] for number in range(10, 50)]
+    row = join(documents, 8, [], [2], 3)
+    assert row.input_ids == [10, 3, 11, 3, 12, 3, 13, 2]
+    assert [kept for _, kept in row.places] == [1] * 4 + [0] * 36
+    assert join([[4, 5], [6]], 1, [], [2], 3).input_ids == [2]
+
+
+@OF_EACH
+def test_one_document_is_read_as_ever(architecture, tiny_tokenizer):
+    processor = architecture.processor(tiny_tokenizer)
+    for length in (None, 9):
+        expected = processor(SENTENCES, max_length=length, return_lengths=True)
+        assert processor([[sentence] for sentence in SENTENCES], max_length=length, return_lengths=True) == expected
+        assert expected["kept_lengths"][0][0] <= expected["document_lengths"][0][0]
+    assert processor([SENTENCES[0], SENTENCES[1]]) == processor([[SENTENCES[0]], [SENTENCES[1], " \n"]])
+
+
+@OF_EACH
+def test_documents_have_separators_and_equal_shares(architecture, tiny_tokenizer):
+    processor = architecture.processor(tiny_tokenizer)
+    several = processor([SENTENCES[:3]], truncation=False, return_lengths=True)
+    ids, separator = several["input_ids"][0], processor.separator_token_id
+    documents = [processor(sentence)["input_ids"] for sentence in SENTENCES[:3]]
+    special = len(documents[0]) - several["document_lengths"][0][0]
+    assert special == 1
+    assert several["kept_lengths"] == several["document_lengths"]
+    assert several["lengths"] == [len(ids)] == [sum(map(len, documents)) - 3 * special + 2 + special]
+    assert [ids.count(separator) - documents[0].count(separator)] == [2]
+    cut = processor([SENTENCES[:3]], max_length=15, return_lengths=True, return_tensors="pt")
+    assert cut["input_ids"].shape == (1, 15)
+    assert cut["kept_lengths"] == [[4, 4, 4]]
+    assert cut["document_lengths"] == several["document_lengths"]
+    # every field is as long as the ids
+    assert {cut[name].shape for name in processor.model_input_names} == {(1, 15)}
+
+
+def test_tags_are_those_of_each_document(tiny_tokenizer):
+    architecture = ARCHITECTURES[0]
+    processor = architecture.processor(tiny_tokenizer)
+    tags = processor([SENTENCES[:2]])["tag_ids"][0]
+    first, second = (processor(sentence)["tag_ids"] for sentence in SENTENCES[:2])
+    # separator and end have none
+    assert tags == [*first, *second]
+    assert tags[len(first) - 1] == tags[-1] == 0
+
+
+@OF_EACH
+def test_the_separator_is_a_setting_that_travels(architecture, tiny_tokenizer, tmp_path):
+    token = tiny_tokenizer.convert_ids_to_tokens(7)
+    processor = architecture.processor(tiny_tokenizer, document_separator=token)
+    processor.save_pretrained(tmp_path)
+    loaded = AutoProcessor.from_pretrained(tmp_path)
+    assert loaded.separator_token_id == processor.separator_token_id == 7
+    assert loaded([SENTENCES[:2]]) == processor([SENTENCES[:2]])
+    with pytest.raises(ValueError, match=r"`document_separator` is '<story>', which is no token of the tokenizer$"):
+        architecture.processor(tiny_tokenizer, document_separator="<story>")
+
+
+def test_what_is_no_batch_is_refused(tiny_tokenizer):
+    processor = ARCHITECTURES[0].processor(tiny_tokenizer, tags="none")
+    with pytest.raises(TypeError, match=r"^`text` must be texts or lists of texts, but row 1 is str, and others are"):
+        processor([["a", "b"], "c"])
+    with pytest.raises(ValueError, match=r"^`text\[1\]` is an empty list: give at least one text$"):
+        processor([["a", "b"], []])
+    with pytest.raises(TypeError, match=r"^`text\[0\]` must be strings, but row 1 is int: 3$"):
+        processor([["a", 3]])
+    # as a blank document by itself
+    assert processor([["", " "], ["\n"]]) == processor(["", ""])
+
+
+@OF_EACH
+def test_pipeline_reads_examples_of_several_documents(architecture, tiny_tokenizer, tmp_path):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    summarizer = pipeline("summarization", model=str(tmp_path))
+    examples = [SENTENCES[:3], SENTENCES[3:], SENTENCES[:1]]
+    summaries = summarizer(examples)
+    assert len(summaries) == 3
+    assert summarizer(examples, batch_size=3) == summaries
+    assert [summarizer([example])[0] for example in examples] == summaries
+    assert list(summarizer(example for example in examples)) == summaries
+    ids = model.generate(**processor(examples[:1], return_tensors="pt"), tokenizer=processor)
+    assert summaries[0]["summary_text"] == processor.batch_decode(ids, skip_special_tokens=True)[0].strip()
+    summarizer.processor.max_source_length = 12
+    with pytest.raises(
+        ValueError, match=r"3 documents have .*: shorten it, or call the pipeline with `truncation=True`"
+    ):
+        summarizer(examples[:1], truncation=False)
+
+
+def test_pointers_are_looked_up_in_each_document():
+    words = fit_processor(["known words"], units="words", min_frequency=1, tags="none")
+    processor = DrgdProcessor(words.tokenizer, max_source_length=8)
+    documents = ["Ana Lopez opened the bridge", "Ben closed it"]
+    row = processor([documents])["input_ids"][0]
+    places = [place for place, token in enumerate(row) if token == processor.tokenizer.unk_token_id]
+    pointers = [FIRST_POINTER + place for place in places]
+    # three words of each are left, with the separator between them
+    assert processor.batch_decode([pointers], documents=[documents]) == ["Ana Lopez opened Ben closed it"]
+    assert processor.batch_decode([pointers[:2]], documents=["Carla Diaz"]) == ["Carla Diaz"]
