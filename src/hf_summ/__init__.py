@@ -16,6 +16,10 @@ from .models import (
     GdlfForConditionalGeneration,
     GdlfModel,
     GdlfProcessor,
+    HighlightTransformerConfig,
+    HighlightTransformerForConditionalGeneration,
+    HighlightTransformerModel,
+    HighlightTransformerProcessor,
     Int8Config,
     SummarizationPipeline,
 )
@@ -35,6 +39,10 @@ __all__ = [
     "GdlfForConditionalGeneration",
     "GdlfModel",
     "GdlfProcessor",
+    "HighlightTransformerConfig",
+    "HighlightTransformerForConditionalGeneration",
+    "HighlightTransformerModel",
+    "HighlightTransformerProcessor",
     "Int8Config",
     "SummarizationPipeline",
 ]

@@ -16,6 +16,9 @@ from hf_summ.models import (
     GdlfConfig,
     GdlfForConditionalGeneration,
     GdlfProcessor,
+    HighlightTransformerConfig,
+    HighlightTransformerForConditionalGeneration,
+    HighlightTransformerProcessor,
 )
 from hf_summ.models.configuration_base import SummarizationConfig
 
@@ -27,8 +30,8 @@ VOCAB_SIZE = 40
 class Architecture:
     """How to make an architecture's tiny model, its processor, and a padded batch of its inputs.
 
-    `source_fields`: further token-aligned inputs -> how many ids they have; `variant` tells two of one architecture
-    apart.
+    `source_fields`: further token-aligned inputs -> how many ids they have; `has_phrases`: whether there are phrases
+    too, which are not aligned with tokens; `variant` tells two of one architecture apart.
     """
 
     config_class: type
@@ -36,6 +39,7 @@ class Architecture:
     processor_class: type
     settings: dict[str, Any]
     source_fields: dict[str, int] = field(default_factory=dict)
+    has_phrases: bool = False
     processor_settings: dict[str, Any] = field(default_factory=dict)
     lora_modules: tuple[str, ...] = ()
     variant: str = ""
@@ -91,6 +95,14 @@ class Architecture:
         inputs["attention_mask"] = mask
         for name, size in self.source_fields.items():
             inputs[name] = torch.randint(1, size, (rows, length), generator=generator) * mask
+        if self.has_phrases:
+            # the first two overlap, and the last ends with the text; the second row has only two
+            starts = torch.stack((0 * lengths, 0 * lengths + 1, lengths - 2), dim=1)
+            ends = torch.stack((0 * lengths + 2, 0 * lengths + 3, lengths), dim=1).minimum(lengths[:, None])
+            is_phrase = torch.arange(rows)[:, None].ne(1) | torch.tensor([True, True, False])
+            values = torch.tensor([0.5, 0.2, -0.4], dtype=torch.float64).expand(rows, -1)
+            inputs |= {"phrase_starts": starts * is_phrase, "phrase_ends": ends * is_phrase}
+            inputs["phrase_values"] = values * is_phrase
         return inputs
 
     def labels(self, rows: int = 3, length: int = 6, seed: int = 1) -> torch.Tensor:
@@ -219,7 +231,30 @@ DRGD_PRINTED = dataclasses.replace(
     variant="printed",
 )
 
-ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED]
+HIGHLIGHT_TRANSFORMER = Architecture(
+    HighlightTransformerConfig,
+    HighlightTransformerForConditionalGeneration,
+    HighlightTransformerProcessor,
+    settings={
+        "vocab_size": VOCAB_SIZE,
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "num_heads": 4,
+        "ffn_dim": 32,
+        "lit_heads": [0, 3],
+        "lit_layers": [1],
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+    },
+    has_phrases=True,
+    # of the sentences that the tests read
+    processor_settings={"document_frequencies": {"ana lopez": 2, "new bridge": 3}, "fitted_examples": 5},
+    lora_modules=("q_proj", "v_proj"),
+)
+
+ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, HIGHLIGHT_TRANSFORMER]
 
 
 def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):

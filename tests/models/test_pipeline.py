@@ -98,8 +98,10 @@ def test_generation_settings_and_several_sequences(folder):
 
 def test_saved_pipeline_has_its_processor(folder, tmp_path):
     summarizer = pipeline("summarization", model=str(folder))
+    summarizer.processor.max_source_length = 20
     summarizer.save_pretrained(tmp_path / "copy")
     again = pipeline("summarization", model=str(tmp_path / "copy"))
+    assert again.processor.max_source_length == 20
     assert again(SENTENCES) == summarizer(SENTENCES)
 
 

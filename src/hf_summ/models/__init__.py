@@ -6,13 +6,19 @@ from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoProce
 from .configuration_copy_transformer import CopyTransformerConfig
 from .configuration_drgd import DrgdConfig
 from .configuration_gdlf import GdlfConfig
+from .configuration_highlight_transformer import HighlightTransformerConfig
 from .modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
 from .modeling_drgd import DrgdForConditionalGeneration, DrgdModel
 from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
+from .modeling_highlight_transformer import (
+    HighlightTransformerForConditionalGeneration,
+    HighlightTransformerModel,
+)
 from .pipeline_summarization import SummarizationPipeline
 from .processing_copy_transformer import CopyTransformerProcessor
 from .processing_drgd import DrgdProcessor
 from .processing_gdlf import GdlfProcessor
+from .processing_highlight_transformer import HighlightTransformerProcessor
 from .quantization_int8 import Int8Config
 
 __all__ = [
@@ -29,6 +35,10 @@ __all__ = [
     "GdlfForConditionalGeneration",
     "GdlfModel",
     "GdlfProcessor",
+    "HighlightTransformerConfig",
+    "HighlightTransformerForConditionalGeneration",
+    "HighlightTransformerModel",
+    "HighlightTransformerProcessor",
     "Int8Config",
     "SummarizationPipeline",
 ]
@@ -42,6 +52,12 @@ _ARCHITECTURES = (
         CopyTransformerProcessor,
     ),
     (DrgdConfig, DrgdModel, DrgdForConditionalGeneration, DrgdProcessor),
+    (
+        HighlightTransformerConfig,
+        HighlightTransformerModel,
+        HighlightTransformerForConditionalGeneration,
+        HighlightTransformerProcessor,
+    ),
 )
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
@@ -50,6 +66,7 @@ LORA_TARGET_MODULES: dict[str, list[str]] = {
     "gdlf": ["q_proj", "v_proj", "kernel_projection"],
     "copy_transformer": ["q_proj", "v_proj"],
     "drgd": ["key_projection", "projection"],
+    "highlight_transformer": ["q_proj", "v_proj"],
 }
 
 try:

@@ -52,6 +52,12 @@ class SummarizationConfig(PreTrainedConfig):
         if self.d_model < 1 or self.num_heads < 1 or self.d_model % self.num_heads:
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({self.num_heads})")
 
+    def _check_stacks(self) -> None:
+        """Require at least one layer on each side."""
+        for key in ("encoder_layers", "decoder_layers"):
+            if getattr(self, key) < 1:
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 1")
+
     def _check_choices(self, choices: Mapping[str, Iterable[str]]) -> None:
         """Require each key to have one of its known values."""
         for key, known in choices.items():

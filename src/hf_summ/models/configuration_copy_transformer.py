@@ -8,13 +8,13 @@ from transformers.utils import logging
 
 from .configuration_base import SummarizationConfig
 from .layers_bert import HIDDEN_STATES
+from .layers_copying import COPY_ATTENTIONS
 from .layers_language_model import LM_SPACES
 from .layers_transformer import NORMS
 from .pretrained_parts import read_config
 
 logger = logging.get_logger(__name__)
 
-_COPY_ATTENTIONS = ("first_head", "separate", "mean")
 _CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
 _ENCODERS = ("transformer", "bert", "bert_transformer")
 _DECODER_EMBEDDINGS = ("trained", "bert")
@@ -210,15 +210,13 @@ class CopyTransformerConfig(SummarizationConfig):
     def validate_widths(self):
         """Require the heads to divide the width evenly, and at least one layer on each side."""
         self._check_heads()
-        for key in ("encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 1:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 1")
+        self._check_stacks()
 
     def validate_choices(self):
         """Require known choices, and probabilities of at least 0 and below 1."""
         self._check_choices(
             {
-                "copy_attention": _COPY_ATTENTIONS,
+                "copy_attention": COPY_ATTENTIONS,
                 "convolutional_attention": _CONVOLUTIONS,
                 "encoder_type": _ENCODERS,
                 "bert_reduction": _REDUCTIONS,

@@ -71,6 +71,12 @@ class SummarizationPipeline(Pipeline):
             return (result for results in bar for result in results)
         return super().__call__(documents, *args, **kwargs)
 
+    def save_pretrained(self, save_directory, **kwargs):
+        """transformers' `save_pretrained`, which leaves out the processor and so its settings."""
+        super().save_pretrained(save_directory, **kwargs)
+        if self.processor is not None:
+            self.processor.save_pretrained(save_directory, **kwargs)
+
     @staticmethod
     def _flat(results) -> list[dict]:
         return [summary for summaries in results for summary in summaries]

@@ -71,9 +71,14 @@ class SummarizationProcessor(ProcessorMixin):
         return self.tokenizer.convert_tokens_to_ids(token)
 
     @property
-    def padding_values(self) -> dict[str, int]:
+    def padding_values(self) -> dict[str, Any]:
         """Field -> the value with which `pad` pads it."""
         return source_padding_values(self.pad_token_id)
+
+    @property
+    def unaligned_fields(self) -> tuple[str, ...]:
+        """Fields with an entry for something other than each subword, which `pad` gives a length of their own."""
+        return ()
 
     def __call__(
         self,
@@ -156,7 +161,7 @@ class SummarizationProcessor(ProcessorMixin):
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Pad every token-aligned field of rows, or of a batch of lists, to one length; labels with -100.
+        """Pad every field of rows, or of a batch of lists, to one length; labels with -100.
 
         Args:
             features: one mapping per row, or one mapping of lists.
@@ -165,7 +170,8 @@ class SummarizationProcessor(ProcessorMixin):
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists.
         """
-        return pad_features(features, self.padding_values, padding, max_length, pad_to_multiple_of, return_tensors)
+        lengths = padding, max_length, pad_to_multiple_of
+        return pad_features(features, self.padding_values, *lengths, return_tensors, self.unaligned_fields)
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""

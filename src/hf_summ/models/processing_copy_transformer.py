@@ -45,7 +45,8 @@ class CopyTransformerProcessor(SummarizationProcessor):
             ValueError: the model is built on a BERT with another vocabulary.
         """
         super().align(config)
-        config.mask_token_id = self.tokenizer.mask_token_id
+        if hasattr(config, "mask_token_id"):
+            config.mask_token_id = self.tokenizer.mask_token_id
         config.check()
 
     def _special_ids(self) -> tuple[list[int], list[int]]:

@@ -1,6 +1,7 @@
 """Processor of GDLF: subwords, and a tag for each of them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from huggingface_hub.utils import tqdm
 
@@ -64,7 +65,7 @@ class GdlfProcessor(SummarizationProcessor):
         return super().model_input_names + ([] if self.tags == "none" else ["tag_ids"])
 
     @property
-    def padding_values(self) -> dict[str, int]:
+    def padding_values(self) -> dict[str, Any]:
         return {**super().padding_values, "tag_ids": PADDING_TAG_ID}
 
     @property

@@ -1,6 +1,6 @@
-"""Padding of token-aligned fields."""
+"""Padding of rows to one length."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,12 @@ from .losses import IGNORED_LABEL
 
 def pad_features(
     features: Sequence[Mapping[str, Any]] | Mapping[str, Sequence],
-    padding_values: Mapping[str, int],
+    padding_values: Mapping[str, Any],
     padding: bool | str = True,
     max_length: int | None = None,
     pad_to_multiple_of: int | None = None,
     return_tensors: str | None = "pt",
+    unaligned: Collection[str] = (),
 ) -> BatchFeature:
     """Pad rows of different lengths to one length, on the right.
 
@@ -26,6 +27,8 @@ def pad_features(
         max_length: the length for `max_length`.
         pad_to_multiple_of: lengths are rounded up to a multiple of this number.
         return_tensors: `pt`, or None for lists.
+        unaligned: fields with an entry for something other than each token: their length is that of their own longest
+            row, and at least one, as a row of nothing has no type.
 
     Raises:
         ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, or a longer row.
@@ -46,7 +49,11 @@ def pad_features(
         rows = [row.tolist() if isinstance(row, torch.Tensor) else list(row) for row in rows]
         if padding:
             fixed = max_length if padding == "max_length" and name != "labels" else None
-            rows = _pad_rows(name, rows, padding_values[name], fixed, pad_to_multiple_of)
+            if name in unaligned:
+                longest = max(map(len, rows))
+                rows = _pad_rows(name, rows, padding_values[name], max(longest, 1), None)
+            else:
+                rows = _pad_rows(name, rows, padding_values[name], fixed, pad_to_multiple_of)
         padded[name] = rows
     return BatchFeature(padded, tensor_type=return_tensors)
 
@@ -61,7 +68,7 @@ def source_padding_values(pad_token_id: int) -> dict[str, int]:
     }
 
 
-def _pad_rows(name: str, rows: list[list], value: int, length: int | None, multiple: int | None) -> list[list]:
+def _pad_rows(name: str, rows: list[list], value: Any, length: int | None, multiple: int | None) -> list[list]:
     longest = max(map(len, rows), default=0)
     if length is not None and longest > length:
         raise ValueError(f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it")

@@ -1,0 +1,128 @@
+"""Configuration of Highlight-Transformer: a CopyTransformer whose encoder attends more to key phrases."""
+
+import math
+
+from huggingface_hub.dataclasses import strict
+
+from .configuration_base import SummarizationConfig
+from .layers_copying import COPY_ATTENTIONS
+from .layers_highlighting import HIGHLIGHTINGS
+from .layers_transformer import NORMS
+
+
+@strict
+class HighlightTransformerConfig(SummarizationConfig):
+    """Configuration of a Highlight-Transformer (Liu et al. 2021); the defaults are the paper's for Multi-News.
+
+    Args:
+        vocab_size: size of the vocabulary shared by source and target.
+        d_model: width.
+        encoder_layers, decoder_layers: numbers of layers.
+        num_heads: number of heads of every attention.
+        ffn_dim: inner width of the feed-forward networks.
+        highlighting: what the encoder's lit heads do with the key phrases: `weighted` adds their brightness to the
+            scores (equation 2), `additive` adds weights of its own (equation 4), `replacement` has these alone
+            (Table 4, without self-attention); `none` is CopyTransformer.
+        lit_heads, lit_layers: numbers of the encoder's heads and layers that highlight, from 0; by default the first
+            quarter of the heads and the lower half of the layers.
+        brightness: α of the first epoch.
+        brightness_decay: what α is multiplied by at the end of each epoch, above 0 and at most 1.
+        epochs_trained: epochs that the model has been trained for, which its brightness depends on.
+        copy: whether words are also copied from the source.
+        copy_attention: what gives the copy distribution, as in CopyTransformer.
+        norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
+        dropout: dropout of embeddings and sub-layers.
+        attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
+        label_smoothing: ε of the loss, at least 0 and below 1.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
+    """
+
+    model_type = "highlight_transformer"
+    attribute_map = {
+        "hidden_size": "d_model",
+        "num_hidden_layers": "encoder_layers",
+        "num_attention_heads": "num_heads",
+    }
+    keys_to_ignore_at_inference = [
+        *SummarizationConfig.keys_to_ignore_at_inference,
+        "copy_attentions",
+        "copy_gates",
+        "coverage",
+    ]
+
+    vocab_size: int = 50000
+    d_model: int = 512
+    encoder_layers: int = 4
+    decoder_layers: int = 4
+    num_heads: int = 8
+    ffn_dim: int = 2048
+    highlighting: str = "weighted"
+    lit_heads: list[int] | None = None
+    lit_layers: list[int] | None = None
+    brightness: float | int = 8.0
+    brightness_decay: float | int = 0.9
+    epochs_trained: int = 0
+    copy: bool = True
+    copy_attention: str = "first_head"
+    norm: str = "pre"
+    dropout: float | int = 0.2
+    attention_dropout: float | int = 0.2
+    activation_dropout: float | int = 0.2
+    label_smoothing: float | int = 0.0
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 1
+    tie_word_embeddings: bool = True
+
+    @property
+    def alpha(self) -> float:
+        """The brightness factor α of the present epoch."""
+        return self.brightness * self.brightness_decay**self.epochs_trained
+
+    @property
+    def heads_that_highlight(self) -> list[int]:
+        """The numbers of the lit heads, given or default."""
+        return list(range(max(self.num_heads // 4, 1))) if self.lit_heads is None else self.lit_heads
+
+    @property
+    def layers_that_highlight(self) -> list[int]:
+        """The numbers of the lit layers, given or default; none without highlighting."""
+        if self.highlighting == "none":
+            return []
+        return list(range(max(self.encoder_layers // 2, 1))) if self.lit_layers is None else self.lit_layers
+
+    def validate_widths(self):
+        """Require the heads to divide the width evenly, and at least one layer on each side."""
+        self._check_heads()
+        self._check_stacks()
+
+    def validate_choices(self):
+        """Require known choices, and probabilities of at least 0 and below 1."""
+        self._check_choices({"highlighting": HIGHLIGHTINGS, "copy_attention": COPY_ATTENTIONS, "norm": NORMS})
+        self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
+
+    def validate_highlighting(self):
+        """Require lit heads and layers that there are, each once, and a brightness that is finite and falls."""
+        for key, total in (("lit_heads", self.num_heads), ("lit_layers", self.encoder_layers)):
+            numbers = getattr(self, key)
+            if numbers is None:
+                continue
+            if not numbers:
+                raise ValueError(f'`{key}` is empty: to switch highlighting off, set `highlighting="none"`')
+            if len(set(numbers)) < len(numbers):
+                raise ValueError(f"`{key}` is {numbers}, but must name each only once")
+            if not all(0 <= number < total for number in numbers):
+                raise ValueError(f"`{key}` is {numbers}, but must be numbers from 0 to {total - 1}")
+        if not 0 <= self.brightness < math.inf:
+            raise ValueError(f"`brightness` is {self.brightness}, but must be at least 0 and finite")
+        if not 0 < self.brightness_decay <= 1:
+            raise ValueError(f"`brightness_decay` is {self.brightness_decay}, but must be above 0 and at most 1")
+        if self.epochs_trained < 0:
+            raise ValueError(f"`epochs_trained` is {self.epochs_trained}, but must be at least 0")
+
+
+__all__ = ["HighlightTransformerConfig"]

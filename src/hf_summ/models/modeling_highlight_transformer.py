@@ -1,0 +1,184 @@
+"""Highlight-Transformer: a CopyTransformer whose encoder attends more to key phrases (Liu et al. 2021)."""
+
+import math
+
+from torch import nn
+from transformers.utils import can_return_tuple
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_highlight_transformer import HighlightTransformerConfig
+from .layers_highlighting import HighlightSelfAttention, lit_rows
+from .layers_transformer import (
+    SelfAttention,
+    SinusoidalPositions,
+    TransformerEncoderLayer,
+    source_padding_mask,
+    stack_norm,
+)
+from .modeling_base import SummarizationPreTrainedModel
+from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
+
+
+class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
+    """Base of the Highlight-Transformer models."""
+
+    config_class = HighlightTransformerConfig
+    _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
+
+
+def _self_attention(config: HighlightTransformerConfig, layer_index: int) -> SelfAttention:
+    """An encoder layer's self-attention, which may highlight."""
+    settings = (config, config.d_model, config.num_heads, config.attention_dropout)
+    if layer_index not in config.layers_that_highlight:
+        return SelfAttention(*settings)
+    return HighlightSelfAttention(*settings, highlighting=config.highlighting, lit_heads=config.heads_that_highlight)
+
+
+class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel):
+    """Maps the source and its key phrases to one representation per position.
+
+    Args:
+        config: the model's configuration.
+        embed_tokens: the word embedding.
+    """
+
+    _can_record_outputs = {
+        "hidden_states": TransformerEncoderLayer,
+        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
+    }
+
+    def __init__(self, config: HighlightTransformerConfig, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        self.embed_tokens = embed_tokens
+        self.positions = SinusoidalPositions(config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(
+            TransformerEncoderLayer(
+                config, _self_attention(config, index), activation_dropout=config.activation_dropout
+            )
+            for index in range(config.encoder_layers)
+        )
+        self.layer_norm = stack_norm(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        inputs_embeds=None,
+        phrase_starts=None,
+        phrase_ends=None,
+        phrase_values=None,
+        **kwargs,
+    ):
+        """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids."""
+        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden_states = self.dropout(math.sqrt(self.config.d_model) * words + self.positions(words))
+        source_mask = source_padding_mask(attention_mask)
+        phrases = [part for part in (phrase_starts, phrase_ends, phrase_values) if part is not None]
+        if len(phrases) not in (0, 3):
+            raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")
+        lit = None
+        if phrases and self.config.layers_that_highlight:
+            lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, hidden_states.dtype)
+        for index, layer in enumerate(self.layers):
+            highlights = {"lit": lit} if index in self.config.layers_that_highlight else {}
+            hidden_states, _ = layer(hidden_states, source_mask, **highlights, **kwargs)
+        return CopyEncoderOutput(last_hidden_state=self.layer_norm(hidden_states), source_ids=input_ids)
+
+
+class HighlightTransformerDecoder(HighlightTransformerPreTrainedModel, CopyingDecoder):
+    """A `CopyingDecoder` with trained word embeddings."""
+
+
+class HighlightTransformerModel(HighlightTransformerPreTrainedModel, CopyingModel):
+    """Highlight-Transformer's encoder and decoder, which share their embedding."""
+
+    source_inputs = ("phrase_starts", "phrase_ends", "phrase_values")
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: HighlightTransformerConfig):
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        self.encoder = HighlightTransformerEncoder(config, self.shared)
+        self.decoder = HighlightTransformerDecoder(config, self.shared)
+        self.post_init()
+
+
+class HighlightTransformerForConditionalGeneration(
+    HighlightTransformerPreTrainedModel, CopyingForConditionalGeneration
+):
+    """Highlight-Transformer with its output: a softmax over the vocabulary, mixed with copying."""
+
+    def __init__(self, config: HighlightTransformerConfig):
+        super().__init__(config)
+        self.model = HighlightTransformerModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size)
+        if config.copy:
+            self.copy_gate = nn.Linear(config.d_model, 1)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        phrase_starts=None,
+        phrase_ends=None,
+        phrase_values=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
+        past_key_values=None,
+        inputs_embeds=None,
+        decoder_inputs_embeds=None,
+        labels=None,
+        use_cache=None,
+        num_items_in_batch=None,
+        skip_logits=None,
+        **kwargs,
+    ):
+        """As `CopyingForConditionalGeneration.forward`, with key phrases.
+
+        Args:
+            phrase_starts, phrase_ends: (B, P), the phrases' first positions in the source, and those after their last;
+                an empty one is padding. A phrase that occurs several times has as many entries.
+            phrase_values: (B, P), their importance.
+
+        Raises:
+            ValueError: as `CopyingForConditionalGeneration.forward`, or some of the three are missing, have different
+                shapes or end beyond the source.
+        """
+        return self._forward(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            phrase_starts=phrase_starts,
+            phrase_ends=phrase_ends,
+            phrase_values=phrase_values,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            labels=labels,
+            use_cache=use_cache,
+            num_items_in_batch=num_items_in_batch,
+            skip_logits=skip_logits,
+            **kwargs,
+        )
+
+
+__all__ = [
+    "HighlightTransformerForConditionalGeneration",
+    "HighlightTransformerModel",
+    "HighlightTransformerPreTrainedModel",
+]

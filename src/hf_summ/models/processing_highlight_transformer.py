@@ -1,0 +1,152 @@
+"""Processor of Highlight-Transformer: subwords, and where the key phrases stand among them."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+from transformers.utils import logging
+
+from .processing_copy_transformer import CopyTransformerProcessor
+from .text_documents import JoinedRow
+from .text_phrases import Phrase, given_phrases, key_phrases, read_phrases
+
+logger = logging.get_logger(__name__)
+
+Phrases = Mapping[str, float] | Sequence[str]
+_PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
+
+
+class HighlightTransformerProcessor(CopyTransformerProcessor):
+    """Converts documents to `input_ids`, `attention_mask` and key phrases, and summaries to `labels`.
+
+    The phrases of an example are `phrase_starts`, `phrase_ends` and `phrase_values`, an entry for each place where one
+    stands. They are found by tf-idf (Liu et al. 2021, section 4.1) in what is left of the documents after the cut,
+    unless they are given.
+
+    Args:
+        tokenizer: a fast tokenizer.
+        max_source_length: number of subwords to which documents are cut, including `[CLS]` or the end token.
+        max_target_length: the same for summaries, including the end token.
+        document_separator: as for `SummarizationProcessor`.
+        document_frequencies: phrase -> number of the fitted examples that it was found in, from 2 up; made by `hf-summ
+            key-phrases`.
+        fitted_examples: number of these examples.
+        num_phrases: number of phrases to find.
+        chat_template: stored and saved as in every transformers processor, but not used.
+    """
+
+    def __init__(
+        self,
+        tokenizer,
+        max_source_length=500,
+        max_target_length=300,
+        document_separator=None,
+        document_frequencies=None,
+        fitted_examples=0,
+        num_phrases=10,
+        chat_template=None,
+    ):
+        if num_phrases < 1:
+            raise ValueError(f"`num_phrases` is {num_phrases}, but must be at least 1")
+        self.document_frequencies = document_frequencies
+        self.fitted_examples = fitted_examples
+        self.num_phrases = num_phrases
+        super().__init__(
+            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+        )
+
+    @property
+    def model_input_names(self) -> list[str]:
+        return [*super().model_input_names, *_PHRASE_FIELDS]
+
+    @property
+    def unaligned_fields(self) -> tuple[str, ...]:
+        return _PHRASE_FIELDS
+
+    @property
+    def padding_values(self) -> dict[str, Any]:
+        return {**super().padding_values, "phrase_starts": 0, "phrase_ends": 0, "phrase_values": 0.0}
+
+    def source_features(
+        self,
+        examples: list[list[str]],
+        length: int | None,
+        show_progress: bool,
+        phrases: Phrases | Sequence[Phrases | None] | None = None,
+    ) -> dict[str, list]:
+        """The base's features, and rows of `phrase_starts`, `phrase_ends` and `phrase_values`.
+
+        Args:
+            phrases: of each example, phrase -> value, or a list of phrases of value 1; None where they are to be found.
+                For a single example, they may be its own. A value above 0 draws attention, one below 0 dims; those that
+                are found have values up to 1.
+
+        Raises:
+            ValueError: phrases are to be found, but no document frequencies were fitted; not as many phrases as
+                examples; or as `given_phrases`.
+        """
+        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
+        offsets = iter(encoded["offset_mapping"])
+        fields: dict[str, list] = {name: [] for name in _PHRASE_FIELDS}
+        of_each = self._of_each(phrases, len(rows))
+        for example, row, given in zip(examples, rows, of_each, strict=True):
+            places = [next(offsets)[:kept] for _, kept in row.places]
+            found = self._find(example, places) if given is None else given_phrases(example, given)
+            if given is not None:
+                _tell_lost(found, row, places)
+            spans = [span for phrase in found for span in _spans(phrase, row, places)]
+            for place, name in enumerate(_PHRASE_FIELDS):
+                fields[name].append([span[place] for span in spans])
+        return {**self._features(rows), **fields}
+
+    def _of_each(self, phrases, number: int) -> list[Phrases | None]:
+        """The phrases of each example, or None where they are to be found."""
+        if isinstance(phrases, (str, Mapping)) or (
+            number == 1 and phrases and all(isinstance(phrase, str) for phrase in phrases)
+        ):
+            phrases = [phrases]
+        given = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
+        if len(given) != number:
+            raise ValueError(f"there are phrases for {len(given)} examples, but {number} examples: give each its own")
+        if self.document_frequencies is None and None in given:
+            raise ValueError(
+                "the processor has no document frequencies to find phrases by: fit them with `hf-summ key-phrases "
+                "CORPUS --processor FOLDER --output FOLDER`, or give `phrases`"
+            )
+        return given
+
+    def _find(self, example: list[str], places: list[list[tuple[int, int]]]) -> list[Phrase]:
+        assert self.document_frequencies is not None
+        cut = [kept_text(text, tokens) for text, tokens in zip(example, places, strict=True)]
+        return key_phrases(cut, self.document_frequencies, self.fitted_examples, self.num_phrases)
+
+
+def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
+    """What is left of a text after its last token, without a word that was cut in two."""
+    end = tokens[-1][1] if tokens else 0
+    if text[end - 1 : end].isalnum() and text[end : end + 1].isalnum():
+        end -= len(re.split(r"\W", text[:end])[-1])
+    return text[:end]
+
+
+def _spans(phrase: Phrase, row: JoinedRow, places: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, float]]:
+    """The places of a phrase in a row: first token, that after the last, and value; without those that are cut."""
+    for document, start, end in phrase.spans:
+        tokens = places[document]
+        if tokens and end <= tokens[-1][1]:
+            first = bisect_right(tokens, start, key=itemgetter(1))
+            last = bisect_left(tokens, end, key=itemgetter(0))
+            yield row.places[document][0] + first, row.places[document][0] + last, phrase.value
+
+
+def _tell_lost(phrases: Sequence[Phrase], row: JoinedRow, places: list[list[tuple[int, int]]]) -> None:
+    """Warn of phrases of a user that are nowhere in an example."""
+    for phrase in phrases:
+        if not any(_spans(phrase, row, places)):
+            where = "is only in what was cut off" if phrase.spans else "is nowhere in the text"
+            logger.warning(f"the phrase {phrase.text!r} {where}, and is left out")
+
+
+__all__ = ["HighlightTransformerProcessor"]

@@ -1,0 +1,171 @@
+"""Key phrases of texts: word bigrams and trigrams by tf-idf, and where phrases stand (Liu et al. 2021, section 4.1)."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# words and stop words are those of scikit-learn's TfidfVectorizer
+_WORD = re.compile(r"\b\w\w+\b")
+STOP_WORDS = frozenset(
+    """
+    a about above across after afterwards again against all almost alone along already also although always am among
+    amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became
+    because become becomes becoming been before beforehand behind being below beside besides between beyond bill both
+    bottom but by call can cannot cant co con could couldnt cry de describe detail do done down due during each eg eight
+    either eleven else elsewhere empty enough etc even ever every everyone everything everywhere except few fifteen
+    fifty fill find fire first five for former formerly forty found four from front full further get give go had has
+    hasnt have he hence her here hereafter hereby herein hereupon hers herself him himself his how however hundred i ie
+    if in inc indeed interest into is it its itself keep last latter latterly least less ltd made many may me meanwhile
+    might mill mine more moreover most mostly move much must my myself name namely neither never nevertheless next nine
+    no nobody none noone nor not nothing now nowhere of off often on once one only onto or other others otherwise our
+    ours ourselves out over own part per perhaps please put rather re same see seem seemed seeming seems serious several
+    she should show side since sincere six sixty so some somehow someone something sometime sometimes somewhere still
+    such system take ten than that the their them themselves then thence there thereafter thereby therefore therein
+    thereupon these they thick thin third this those though three through throughout thru thus to together too top
+    toward towards twelve twenty two un under until up upon us very via was we well were what whatever when whence
+    whenever where whereafter whereas whereby wherein whereupon wherever whether which while whither who whoever whole
+    whom whose why will with within without would yet you your yours yourself yourselves
+    """.split()
+)
+_SIZES = (2, 3)
+# what may stand between the words of a phrase
+_GAP = re.compile(r"\s+|-")
+# edges of letters that are not ideographs, which have no spaces around them
+_BEFORE, _AFTER = r"(?<![^\W\u2e80-\u9fff\uf900-\ufaff])", r"(?![^\W\u2e80-\u9fff\uf900-\ufaff])"
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A phrase of an example.
+
+    Attributes:
+        text: its words in lower case, or as a user gave it.
+        value: its importance.
+        spans: where it stands: number of the document, its first character there, and that after its last.
+    """
+
+    text: str
+    value: float
+    spans: tuple[tuple[int, int, int], ...]
+
+
+def candidates(text: str) -> Iterator[tuple[str, int, int]]:
+    """The phrases of a text with their first character and that after their last, by first word, short ones first.
+
+    A phrase has two or three words with only space or a hyphen between them, none of which is a stop word.
+    """
+    words = [(match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text)]
+    for first, (_, start, end) in enumerate(words):
+        phrase: list[str] = []
+        for word, begin, stop in words[first : first + max(_SIZES)]:
+            if word in STOP_WORDS or (phrase and not _GAP.fullmatch(text[end:begin])):
+                break
+            phrase.append(word)
+            end = stop
+            if len(phrase) in _SIZES:
+                yield " ".join(phrase), start, end
+
+
+def key_phrases(
+    documents: Sequence[str], frequencies: Mapping[str, int], examples: int, number: int = 10
+) -> list[Phrase]:
+    """The phrases of an example's documents with the highest tf-idf, ties by first occurrence.
+
+    Values are scikit-learn's: tf times ln((1 + examples) / (1 + df)) + 1, over the L2 norm of all of the example's
+    phrases.
+
+    Args:
+        documents: the documents of one example.
+        frequencies: phrase -> the number of examples it was found in (df); one that is not listed counts as 1.
+        examples: the number of examples that these are from.
+        number: how many phrases to return at most.
+    """
+    spans: dict[str, list[tuple[int, int, int]]] = {}
+    for place, text in enumerate(documents):
+        for phrase, start, end in candidates(text):
+            spans.setdefault(phrase, []).append((place, start, end))
+    scale = math.log(1 + examples)
+    weights = {
+        phrase: len(found) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1) for phrase, found in spans.items()
+    }
+    norm = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
+    best = sorted(weights, key=lambda phrase: -weights[phrase])[:number]
+    return [Phrase(phrase, weights[phrase] / norm, tuple(spans[phrase])) for phrase in best]
+
+
+def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
+    """Phrase -> the number of examples with it, where there are at least two, and the number of examples.
+
+    Args:
+        examples: the documents of each.
+        largest: how many phrases to keep at most, the most frequent.
+    """
+    found: Counter[str] = Counter()
+    number = 0
+    for documents in examples:
+        number += 1
+        found.update(dict.fromkeys(phrase for text in documents for phrase, _, _ in candidates(text)))
+    kept = [entry for entry in found.most_common(largest) if entry[1] > 1]
+    return dict(sorted(kept)), number
+
+
+def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequence[str]) -> list[Phrase]:
+    """A user's phrases in the documents, whatever their case, space and hyphens; those of value 0 are left out.
+
+    Args:
+        documents: the documents of one example.
+        phrases: phrase -> value, or phrases of value 1.
+
+    Raises:
+        TypeError: a phrase is not text, or a value not a number.
+        ValueError: a phrase is blank, or a value is not finite.
+    """
+    values = phrases if isinstance(phrases, Mapping) else dict.fromkeys(phrases, 1.0)
+    found = []
+    for text, value in values.items():
+        if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"a phrase must be text and its value a number, but there is {text!r}: {value!r}")
+        if not text.strip():
+            raise ValueError("a phrase is blank: give at least one word")
+        if not math.isfinite(value):
+            raise ValueError(f"the value of the phrase {text!r} is {value}, but must be finite")
+        pattern = _pattern(text)
+        spans = [
+            (place, match.start(), match.end())
+            for place, document in enumerate(documents)
+            for match in pattern.finditer(document)
+        ]
+        if value:
+            found.append(Phrase(text, float(value), tuple(spans)))
+    return found
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    words = [re.escape(word) for word in re.split(r"[\s-]+", phrase.strip()) if word]
+    before = _BEFORE if phrase.strip()[0].isalnum() else ""
+    after = _AFTER if phrase.strip()[-1].isalnum() else ""
+    return re.compile(before + r"(?:\s+|-)".join(words) + after, re.IGNORECASE)
+
+
+def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
+    """Phrases as a corpus has them: a mapping or a list, also as JSON text; None where there are none.
+
+    Raises:
+        ValueError: text that is not JSON.
+        TypeError: something else.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise ValueError(f'`phrases` must be JSON such as {{"TEXT": VALUE}}, but is {value!r:.60}') from error
+    if isinstance(value, Mapping):
+        # a column of mappings has a key for every phrase that any row has
+        return {text: number for text, number in value.items() if number is not None}
+    if value is not None and not isinstance(value, (list, tuple)):
+        raise TypeError(f"`phrases` must be a mapping of texts to values or a list of texts, but is {value!r:.60}")
+    return value

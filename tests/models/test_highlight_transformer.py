@@ -1,0 +1,233 @@
+"""Highlight-Transformer against a naive n×n reading of the paper's equations."""
+
+import math
+import re
+from itertools import product
+
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassError
+
+from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration
+from tests.models.architectures import HIGHLIGHT_TRANSFORMER
+from tests.models.naive import NaiveModel, assert_equals_naive
+
+SETTINGS = {"decoder_layers": 1, "lit_layers": [0, 1]}
+
+
+class NaiveHighlightTransformer(NaiveModel):
+    """EQUATIONS.md, section 3, for one document at a time, whose phrases are (start, end, value)."""
+
+    def log_probs(self, decoder_input_ids, input_ids, phrase_starts, phrase_ends, phrase_values):
+        config = self.config
+        phrases = list(zip(phrase_starts.tolist(), phrase_ends.tolist(), phrase_values.tolist(), strict=True))
+        e = self.encode(input_ids, phrases)
+        embedding = self.weights["model.shared.weight"]
+        h = math.sqrt(config.d_model) * embedding[decoder_input_ids] + self.sinusoid(len(decoder_input_ids))
+        for layer in range(config.decoder_layers):
+            name = f"model.decoder.layers.{layer}"
+            h = self.sub_layer(
+                f"{name}.self_attention_norm",
+                h,
+                lambda x, n=name: self.attend(f"{n}.self_attention", x, x, causal=True)[0],
+            )
+            read = self.norm(f"{name}.cross_attention_norm", h)
+            context, weights = self.attend(f"{name}.cross_attention", read, e)
+            h = h + context
+            h = self.sub_layer(
+                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
+            )
+        h = self.top("model.decoder", h)
+        p = self.linear("lm_head", h).softmax(-1)
+        gate = torch.sigmoid(self.linear("copy_gate", h))
+        copied = torch.zeros_like(p)
+        for position, token in enumerate(input_ids.tolist()):
+            copied[:, token] = copied[:, token] + weights[0][:, position]
+        return ((1 - gate) * p + gate * copied).log()
+
+    def encode(self, input_ids, phrases):
+        config = self.config
+        h = math.sqrt(config.d_model) * self.weights["model.shared.weight"][input_ids] + self.sinusoid(len(input_ids))
+        for layer in range(config.encoder_layers):
+            name = f"model.encoder.layers.{layer}"
+            lit = phrases if layer in config.lit_layers else None
+            h = self.sub_layer(
+                f"{name}.self_attention_norm",
+                h,
+                lambda x, n=name, lit=lit: self.attend(f"{n}.self_attention", x, x, phrases=lit)[0],
+            )
+            h = self.sub_layer(
+                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
+            )
+        return self.top("model.encoder", h)
+
+    def attend(self, name, x, source, causal=False, phrases=None):
+        heads = self.config.num_heads
+        width = self.config.d_model // heads
+        q, k, v = (
+            self.linear(f"{name}.q_proj", x),
+            self.linear(f"{name}.k_proj", source),
+            self.linear(f"{name}.v_proj", source),
+        )
+        contexts, all_weights = [], []
+        for head in range(heads):
+            part = slice(head * width, (head + 1) * width)
+            scores = q[:, part] @ k[:, part].T / math.sqrt(width)
+            if causal:
+                scores = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), -torch.inf)
+            weights = scores.softmax(-1)
+            if phrases is not None and head in self.config.lit_heads:
+                weights = self.highlight(scores, weights, phrases)
+            contexts.append(weights @ v[:, part])
+            all_weights.append(weights)
+        return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), all_weights
+
+    def highlight(self, scores, weights, phrases):
+        alpha = self.config.brightness * self.config.brightness_decay**self.config.epochs_trained
+        length = len(scores)
+        bright, share = torch.zeros_like(scores), torch.zeros_like(scores, dtype=torch.bool)
+        for start, end, value in phrases:
+            for i in range(start, end):
+                for j in range(start, end):
+                    bright[i, j] += value
+                    share[i, j] = True
+        if self.config.highlighting == "weighted":
+            return (scores + alpha * bright).softmax(-1)
+        rows = []
+        for i in range(length):
+            if not share[i].any():
+                alike = torch.full_like(weights[i], 1 / length)
+                rows.append(weights[i] if self.config.highlighting == "additive" else alike)
+                continue
+            own = (alpha * bright[i]).masked_fill(~share[i], -torch.inf).softmax(-1)
+            mixed = weights[i] + own
+            rows.append(mixed / mixed.sum() if self.config.highlighting == "additive" else own)
+        return torch.stack(rows)
+
+
+def inputs_with_nested_phrases():
+    """A batch whose phrases overlap, are nested and occur twice."""
+    inputs = HIGHLIGHT_TRANSFORMER.inputs()
+    starts = [[0, 1, 5, 5, 8], [1, 2, 3, 0, 0], [0, 0, 0, 0, 0]]
+    ends = [[4, 3, 7, 6, 11], [3, 5, 6, 0, 0], [0, 0, 0, 0, 0]]
+    values = [[0.5, 0.3, 0.2, 0.2, -0.6], [0.1, 0.9, 0.1, 0.0, 0.0], [0.0] * 5]
+    inputs |= {"phrase_starts": torch.tensor(starts), "phrase_ends": torch.tensor(ends)}
+    return inputs | {"phrase_values": torch.tensor(values, dtype=torch.float64)}
+
+
+@pytest.mark.parametrize(
+    ("highlighting", "lit_heads"),
+    [
+        *product(("weighted", "additive"), ([0], [3, 1], [0, 1, 2, 3])),
+        # without plain heads, its queries would have no gradients
+        *product(("replacement",), ([0], [3, 1])),
+    ],
+    ids=str,
+)
+def test_loss_and_gradients_equal_the_equations(highlighting, lit_heads):
+    model = HIGHLIGHT_TRANSFORMER.model(**SETTINGS, highlighting=highlighting, lit_heads=lit_heads, epochs_trained=2)
+    naive = NaiveHighlightTransformer(model)
+    assert_equals_naive(model, naive, inputs_with_nested_phrases(), HIGHLIGHT_TRANSFORMER.labels())
+
+
+@pytest.mark.parametrize("highlighting", ["weighted", "additive"])
+def test_without_phrases_it_is_a_copy_transformer(highlighting):
+    model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting)
+    names = {
+        name: getattr(model.config, name) for name in CopyTransformerConfig().to_dict() if hasattr(model.config, name)
+    }
+    config = CopyTransformerConfig(**{name: value for name, value in names.items() if name != "model_type"})
+    plain = CopyTransformerForConditionalGeneration(config).double().eval()
+    plain.load_state_dict(model.state_dict())
+    inputs, labels = HIGHLIGHT_TRANSFORMER.inputs(), HIGHLIGHT_TRANSFORMER.labels()
+    phrases = {name: inputs.pop(name) for name in ("phrase_starts", "phrase_ends", "phrase_values")}
+    expected = plain(**inputs, labels=labels)
+    nothing = {name: torch.zeros_like(value) for name, value in phrases.items()}
+    for given in ({}, nothing):
+        outputs = model(**inputs, **given, labels=labels)
+        torch.testing.assert_close(outputs.logits, expected.logits, rtol=0, atol=0)
+        torch.testing.assert_close(outputs.loss, expected.loss, rtol=0, atol=0)
+    assert not torch.allclose(model(**inputs, **phrases, labels=labels).loss, expected.loss)
+
+
+@pytest.mark.parametrize("highlighting", ["weighted", "additive", "replacement"])
+def test_recorded_weights_are_those_that_were_used(highlighting):
+    model = HIGHLIGHT_TRANSFORMER.model(**SETTINGS, highlighting=highlighting)
+    inputs = inputs_with_nested_phrases()
+    expected = model(**inputs, decoder_input_ids=torch.ones(3, 1, dtype=torch.long))
+    model.set_attn_implementation("eager")
+    outputs = model(**inputs, decoder_input_ids=torch.ones(3, 1, dtype=torch.long), output_attentions=True)
+    torch.testing.assert_close(outputs.logits, expected.logits)
+    weights = outputs.encoder_attentions[0]
+    assert weights.shape == (3, 4, 11, 11)
+    # a row of padding is nobody's
+    sums = weights.sum(-1)[inputs["attention_mask"].bool()[:, None].expand(-1, 4, -1)]
+    torch.testing.assert_close(sums, torch.ones_like(sums))
+    naive = NaiveHighlightTransformer(model)
+    embedded = 4 * model.model.shared.weight[inputs["input_ids"][0]] + naive.sinusoid(11)
+    read = naive.norm("model.encoder.layers.0.self_attention_norm", embedded)
+    columns = (inputs[name][0].tolist() for name in ("phrase_starts", "phrase_ends", "phrase_values"))
+    _, expected = naive.attend(
+        "model.encoder.layers.0.self_attention", read, read, phrases=list(zip(*columns, strict=True))
+    )
+    torch.testing.assert_close(weights[0], torch.stack(expected))
+
+
+def test_brightness_falls_with_the_epochs():
+    config = HIGHLIGHT_TRANSFORMER.config(brightness=2.0, brightness_decay=0.5)
+    assert config.alpha == 2.0
+    config.epochs_trained = 3
+    assert config.alpha == 0.25
+
+
+def test_default_heads_and_layers_are_the_first():
+    config = HIGHLIGHT_TRANSFORMER.config(lit_heads=None, lit_layers=None, num_heads=8, encoder_layers=5)
+    assert (config.heads_that_highlight, config.layers_that_highlight) == ([0, 1], [0, 1])
+    small = HIGHLIGHT_TRANSFORMER.config(lit_heads=None, lit_layers=None, num_heads=2, encoder_layers=1)
+    assert (small.heads_that_highlight, small.layers_that_highlight) == ([0], [0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"highlighting": "weigthed"}, r"`highlighting` is 'weigthed', but must be one of weighted, additive, repl"),
+        ({"lit_heads": [4]}, r"`lit_heads` is \[4\], but must be numbers from 0 to 3$"),
+        ({"lit_layers": [-1]}, r"`lit_layers` is \[-1\], but must be numbers from 0 to 1$"),
+        ({"lit_heads": [1, 1]}, r"`lit_heads` is \[1, 1\], but must name each only once$"),
+        ({"lit_layers": []}, r"`lit_layers` is empty: to switch highlighting off, set `highlighting=\"none\"`$"),
+        ({"brightness": -1.0}, r"`brightness` is -1.0, but must be at least 0 and finite$"),
+        ({"brightness": math.inf}, r"`brightness` is inf, but must be at least 0 and finite$"),
+        ({"brightness_decay": 0.0}, r"`brightness_decay` is 0.0, but must be above 0 and at most 1$"),
+        ({"brightness_decay": 1.5}, r"`brightness_decay` is 1.5, but must be above 0 and at most 1$"),
+        ({"epochs_trained": -1}, r"`epochs_trained` is -1, but must be at least 0$"),
+        ({"num_heads": 3, "lit_heads": None}, r"`d_model` \(16\) must be a multiple of `num_heads` \(3\)$"),
+        ({"decoder_layers": 0}, r"`decoder_layers` is 0, but must be at least 1$"),
+    ],
+)
+def test_inconsistent_configuration_is_refused(settings, message):
+    with pytest.raises(StrictDataclassError) as caught:
+        HIGHLIGHT_TRANSFORMER.config(**settings)
+    assert re.search(message, str(caught.value.__cause__))
+
+
+def test_phrases_that_do_not_fit_are_refused():
+    model, inputs = HIGHLIGHT_TRANSFORMER.model(), HIGHLIGHT_TRANSFORMER.inputs()
+    labels = HIGHLIGHT_TRANSFORMER.labels()
+    with pytest.raises(ValueError, match=r"^a phrase ends at 12, but the source has only 11 tokens$"):
+        model(**{**inputs, "phrase_ends": inputs["phrase_ends"].clamp(min=12)}, labels=labels)
+    with pytest.raises(ValueError, match=r"have the shapes \(3, 3\), \(3, 3\) and \(3, 2\), but must have one"):
+        model(**{**inputs, "phrase_values": inputs["phrase_values"][:, :2]}, labels=labels)
+    with pytest.raises(ValueError, match=r"^`phrase_starts`, `phrase_ends` and `phrase_values` belong together"):
+        model(**{name: value for name, value in inputs.items() if name != "phrase_ends"}, labels=labels)
+
+
+def test_padding_is_never_lit():
+    model, labels = HIGHLIGHT_TRANSFORMER.model(), HIGHLIGHT_TRANSFORMER.labels()
+    inputs = inputs_with_nested_phrases()
+    scores = []
+    # the second text has seven tokens
+    for end in (7, 9):
+        ends = inputs["phrase_ends"].clone()
+        ends[1, 1] = end
+        scores.append(model(**{**inputs, "phrase_ends": ends}, labels=labels).logits)
+    torch.testing.assert_close(scores[1], scores[0])
