@@ -25,6 +25,13 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--together", action="store_true", help="Write one summary of all files (default: one of each file)"
     )
+    parser.add_argument(
+        "--phrase",
+        action="append",
+        metavar="TEXT=VALUE",
+        help="A phrase that the summary is to be about, for models that read key phrases, and its value (default: 1); "
+        "may be repeated (default: those that are found)",
+    )
     parser.add_argument("--output", help="File for the summaries (default: standard output)")
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="Output format (default: text)")
     parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
@@ -68,9 +75,12 @@ def run(arguments: argparse.Namespace) -> None:
             long starts.
     """
     _check(arguments)
+    phrases = _phrases(arguments.phrase)
     files = arguments.files or [_STANDARD_INPUT]
     documents = [_read(file, arguments.encoding) for file in files]
     summarizer = _load(arguments)
+    if phrases is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
+        raise ValueError(f"--phrase: {arguments.model} does not read key phrases, but a highlight_transformer does")
     keys = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
     settings = {key: getattr(arguments, key) for key in keys if getattr(arguments, key) is not None}
     written = [index for index, document in enumerate(documents) if document.strip()]
@@ -83,12 +93,28 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.together:
         names, written, texts = [list(map(readable, files))], [0] if texts else [], [texts] if texts else []
     summaries = [""] * len(names)
+    if phrases is not None:
+        settings["phrases"] = [phrases] * len(texts)
     results = summarizer(
         texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
     )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result["summary_text"]
     _write("".join(_lines(names, summaries, arguments.format)), arguments.output)
+
+
+def _phrases(items: list[str] | None) -> dict[str, float] | None:
+    """Phrase -> value, from `TEXT=VALUE` or `TEXT`."""
+    if items is None:
+        return None
+    phrases = {}
+    for item in items:
+        text, separator, value = item.rpartition("=")
+        try:
+            phrases[text if separator else item] = float(value) if separator else 1.0
+        except ValueError:
+            raise ValueError(f"--phrase {item!r}: {value!r} is not a number; write TEXT=VALUE") from None
+    return phrases
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -2,7 +2,8 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -10,11 +11,12 @@ from transformers.utils import logging
 
 from .processing_copy_transformer import CopyTransformerProcessor
 from .text_documents import JoinedRow
-from .text_phrases import Phrase, given_phrases, key_phrases, read_phrases
+from .text_phrases import Phrase, document_frequencies, given_phrases, key_phrases, read_phrases
 
 logger = logging.get_logger(__name__)
 
 Phrases = Mapping[str, float] | Sequence[str]
+_FITTED_AT_ONCE = 256
 _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
 
 
@@ -87,19 +89,49 @@ class HighlightTransformerProcessor(CopyTransformerProcessor):
             ValueError: phrases are to be found, but no document frequencies were fitted; not as many phrases as
                 examples; or as `given_phrases`.
         """
-        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
-        offsets = iter(encoded["offset_mapping"])
+        read = self._read(examples, length)
         fields: dict[str, list] = {name: [] for name in _PHRASE_FIELDS}
-        of_each = self._of_each(phrases, len(rows))
-        for example, row, given in zip(examples, rows, of_each, strict=True):
-            places = [next(offsets)[:kept] for _, kept in row.places]
+        for (example, row, places), given in zip(read, self._of_each(phrases, len(read)), strict=True):
             found = self._find(example, places) if given is None else given_phrases(example, given)
             if given is not None:
                 _tell_lost(found, row, places)
             spans = [span for phrase in found for span in _spans(phrase, row, places)]
             for place, name in enumerate(_PHRASE_FIELDS):
                 fields[name].append([span[place] for span in spans])
-        return {**self._features(rows), **fields}
+        return {**self._features([row for _, row, _ in read]), **fields}
+
+    def fit(self, examples: Iterable[str | list[str]], max_frequencies: int | None = None) -> None:
+        """Fit the document frequencies to texts, or to examples of several documents, as they are cut.
+
+        Args:
+            examples: the text or the documents of each.
+            max_frequencies: how many phrases to keep at most, the most frequent; None keeps all that occur twice.
+
+        Raises:
+            ValueError: there is no example.
+        """
+
+        def cut() -> Iterator[list[str]]:
+            lists = ([text] if isinstance(text, str) else text for text in examples)
+            while batch := list(islice(lists, _FITTED_AT_ONCE)):
+                for example, _, places in self._read(self._examples(batch), self.max_source_length):
+                    yield list(map(kept_text, example, places))
+
+        frequencies, number = document_frequencies(cut(), max_frequencies)
+        if not number:
+            raise ValueError("no examples to find phrases in: the corpus is empty")
+        self.document_frequencies, self.fitted_examples = frequencies, number
+
+    def _read(
+        self, examples: list[list[str]], length: int | None
+    ) -> list[tuple[list[str], JoinedRow, list[list[tuple[int, int]]]]]:
+        """Each example with its row, and the offsets of the tokens that each document keeps."""
+        rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
+        offsets = iter(encoded["offset_mapping"])
+        return [
+            (example, row, [next(offsets)[:kept] for _, kept in row.places])
+            for example, row in zip(examples, rows, strict=True)
+        ]
 
     def _of_each(self, phrases, number: int) -> list[Phrases | None]:
         """The phrases of each example, or None where they are to be found."""
@@ -119,7 +151,7 @@ class HighlightTransformerProcessor(CopyTransformerProcessor):
 
     def _find(self, example: list[str], places: list[list[tuple[int, int]]]) -> list[Phrase]:
         assert self.document_frequencies is not None
-        cut = [kept_text(text, tokens) for text, tokens in zip(example, places, strict=True)]
+        cut = list(map(kept_text, example, places))
         return key_phrases(cut, self.document_frequencies, self.fitted_examples, self.num_phrases)
 
 

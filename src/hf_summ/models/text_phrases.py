@@ -108,7 +108,8 @@ def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None 
     number = 0
     for documents in examples:
         number += 1
-        found.update(dict.fromkeys(phrase for text in documents for phrase, _, _ in candidates(text)))
+        # in their order, so that a cap keeps the same ones every time
+        found.update(list(dict.fromkeys(phrase for text in documents for phrase, _, _ in candidates(text))))
     kept = [entry for entry in found.most_common(largest) if entry[1] > 1]
     return dict(sorted(kept)), number
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 import torch
-from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
+
+from hf_summ.training.evaluating import base_model
 
 _ADVICE = (
     "try a lower --learning_rate (or --noam_scale), more --warmup_steps, a smaller --max_grad_norm, and --bf16 or full "
@@ -76,3 +78,27 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
         """Counts an evaluation without a better score; none is counted during the warm-up."""
         if state.global_step >= args.get_warmup_steps(state.max_steps):
             super().on_evaluate(args, state, control, metrics, **kwargs)
+
+
+class BrightnessCallback(TrainerCallback):
+    """Tells a model whose brightness falls with the epochs how many it has been trained for.
+
+    The number follows from the trainer's state alone, so that a resumed run goes on as it would have. It changes as an
+    epoch's last update is made, before an evaluation or a checkpoint at that place.
+    """
+
+    def on_train_begin(self, args, state, control, model=None, **kwargs):
+        """Set the number where a run starts or goes on."""
+        set_epochs_trained(model, state)
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        """Set the number after an update."""
+        set_epochs_trained(model, state)
+
+
+def set_epochs_trained(model, state: TrainerState) -> None:
+    """Set the number of whole epochs in a model's config, if its brightness depends on it."""
+    config = base_model(model).config
+    if hasattr(config, "epochs_trained"):
+        # a sum of steps may be a little less than the epoch
+        config.epochs_trained = int((state.epoch or 0.0) + 1e-6)

@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.data.columns import source_column
+from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
 
@@ -45,12 +46,16 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     """Convert a batch of rows to lists of token ids, cut to (source, target) lengths.
 
     A processor of ours reads the texts of `documents` one by one, if there is such a column, where a bare tokenizer
-    reads them joined.
+    reads them joined; and one that reads key phrases takes them from the column `phrases`.
     """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
         examples = prefixed(rows[source_column(rows)], prefix)
-        features = processor(examples, rows["summary"], max_length=source_length, max_target_length=target_length)
+        is_read = "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters
+        source = {"phrases": [read_phrases(value) for value in rows["phrases"]]} if is_read else {}
+        features = processor(
+            examples, rows["summary"], max_length=source_length, max_target_length=target_length, **source
+        )
         return dict(features)
     documents = [prefix + document for document in rows["document"]]
     features = {"input_ids": _tokenize(processor, documents, source_length)}

@@ -7,15 +7,20 @@ import numpy as np
 import torch
 from accelerate.data_loader import DataLoaderShard
 from torch import nn
-from transformers import PreTrainedModel
-from transformers.trainer import TRAINING_ARGS_NAME
+from transformers import PreTrainedModel, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput
 
 from hf_summ.common.files import write_atomically
 from hf_summ.models.losses import smoothed_cross_entropy
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
-from hf_summ.training.callbacks import NonFiniteLossCallback, ResumableEarlyStopping
+from hf_summ.training.callbacks import (
+    BrightnessCallback,
+    NonFiniteLossCallback,
+    ResumableEarlyStopping,
+    set_epochs_trained,
+)
 from hf_summ.training.cards import Card
 from hf_summ.training.evaluating import RowwiseTrainer, base_model, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
@@ -53,6 +58,7 @@ class SummarizationTrainer(RowwiseTrainer):
         self._parts_since = 0
         self._finite_loss = NonFiniteLossCallback()
         self.add_callback(self._finite_loss)
+        self.add_callback(BrightnessCallback())
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
@@ -203,6 +209,12 @@ class SummarizationTrainer(RowwiseTrainer):
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
+
+    def _load_best_model(self) -> None:
+        """Load the best checkpoint's weights, with the brightness that they were saved with."""
+        super()._load_best_model()
+        path = Path(str(self.state.best_model_checkpoint), TRAINER_STATE_NAME)
+        set_epochs_trained(self.model, TrainerState.load_from_json(str(path)))
 
     # what is saved
 

@@ -1,0 +1,47 @@
+"""Key phrases fitted to the user's own corpus."""
+
+from collections.abc import Iterable
+
+from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
+
+from hf_summ.models import HighlightTransformerProcessor
+
+
+def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
+    """The processor, or the bare tokenizer, in a folder or a Hub repository.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        return AutoProcessor.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"--processor {name}: cannot be read; make one with `hf-summ vocabulary`: {error}") from error
+
+
+def fit_phrases(
+    examples: Iterable[str | list[str]],
+    vocabulary: ProcessorMixin | PreTrainedTokenizerBase,
+    max_frequencies: int | None = 200_000,
+    **settings: int | None,
+) -> HighlightTransformerProcessor:
+    """A Highlight-Transformer's processor with the vocabulary and lengths of another, and phrases of the examples.
+
+    Args:
+        examples: texts, or lists of the documents of an example.
+        vocabulary: a processor of this package, or a tokenizer.
+        max_frequencies: how many phrases to keep at most, the most frequent.
+        settings: of the new processor, in place of the other's where they are not None.
+
+    Raises:
+        ValueError: there is no example, or as `HighlightTransformerProcessor`.
+    """
+    kept = {
+        name: getattr(vocabulary, name)
+        for name in ("max_source_length", "max_target_length", "document_separator")
+        if hasattr(vocabulary, name)
+    }
+    given = {name: value for name, value in settings.items() if value is not None}
+    processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **{**kept, **given})
+    processor.fit(examples, max_frequencies)
+    return processor

@@ -1,0 +1,114 @@
+"""`hf-summ key-phrases`, and the phrases of `hf-summ summarize`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoProcessor, pipeline
+
+from hf_summ.models import HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
+from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
+
+ROWS = [{"documents": [sentence, "Mayor Lopez opened it."], "summary": "s"} for sentence in SENTENCES]
+
+
+@pytest.fixture
+def phrases(run, workplace) -> str:
+    """A processor with phrases, in the workplace's folder `phrases`; returns what the command printed."""
+    write(workplace / "rows.jsonl", json_lines(ROWS))
+    return run("key-phrases", "rows.jsonl", "--processor", "model", "--output", "phrases", "--num_phrases", "4")[0]
+
+
+@pytest.fixture
+def highlighter(phrases, workplace) -> str:
+    """A folder with a tiny Highlight-Transformer of random weights."""
+    processor = AutoProcessor.from_pretrained("phrases")
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 16}
+    torch.manual_seed(0)
+    config = HighlightTransformerConfig(**sizes, brightness=20.0, lit_heads=[0, 1])
+    processor.align(config)
+    model = HighlightTransformerForConditionalGeneration(config)
+    for parameter in model.parameters():
+        parameter.data.mul_(2)
+    # it copies, so that what it reads decides
+    model.copy_gate.bias.data.fill_(99.0)
+    model.generation_config.max_new_tokens = 8
+    model.save_pretrained("highlighter")
+    processor.save_pretrained("highlighter")
+    return "highlighter"
+
+
+def test_frequencies_of_a_corpus(phrases):
+    processor = AutoProcessor.from_pretrained("phrases")
+    assert type(processor).__name__ == "HighlightTransformerProcessor"
+    assert (processor.fitted_examples, processor.num_phrases) == (len(ROWS), 4)
+    assert processor.document_frequencies["mayor lopez"] == len(ROWS)
+    assert phrases == (
+        f"phrases: {len(processor.document_frequencies)} phrases that occur in at least 2 of {len(ROWS)} examples\n"
+    )
+    # lengths and vocabulary are those of the other processor
+    other = AutoProcessor.from_pretrained("model")
+    assert processor.max_source_length == other.max_source_length
+    assert processor.tokenizer.get_vocab() == other.tokenizer.get_vocab()
+
+
+def test_a_folder_may_be_written_to_itself(run, phrases):
+    run("key-phrases", "rows.jsonl", "--processor", "phrases", "--output", "phrases", "--max_frequencies", "1")
+    assert AutoProcessor.from_pretrained("phrases").document_frequencies == {"lopez opened": len(ROWS)}
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ["rows.jsonl", "--processor", "nowhere", "--output", "x"],
+            r"^--processor nowhere: cannot be read; make one with",
+        ),
+        (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
+        (
+            ["rows.jsonl", "--processor", "model", "--output", "rows.jsonl"],
+            r"rows.jsonl: must be a folder, but is a file$",
+        ),
+        (
+            ["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"],
+            r"--num_phrases 0: must be at le",
+        ),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, phrases, argv, message):
+    assert re.search(message, refusal("key-phrases", *argv))
+    assert not Path("x").exists()
+
+
+def test_summaries_are_about_the_phrases_given(run, highlighter):
+    Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    Path("b.txt").write_text(SENTENCES[1], encoding="utf-8")
+    summarizer = pipeline("summarization", model=highlighter)
+    words = SENTENCES[0].split()
+    given = {" ".join(words[:2]): 2.0, words[-1].strip("."): 1.0}
+    flags = ["--phrase", f"{' '.join(words[:2])}=2", "--phrase", words[-1].strip(".")]
+    (expected,) = summarizer(SENTENCES[0], phrases=given)
+    found = summarizer(SENTENCES[:2])
+    assert expected != found[0]
+    assert run("summarize", "a.txt", "--model", highlighter, *flags)[0] == expected["summary_text"] + "\n"
+    assert [
+        json.loads(line)["summary"]
+        for line in run("summarize", "a.txt", "b.txt", "--model", highlighter, "--format", "jsonl")[0].splitlines()
+    ] == [record["summary_text"] for record in found]
+    # each text has its own
+    assert summarizer(SENTENCES[:2], phrases=[given, None], batch_size=2) == [expected, found[1]]
+    together = summarizer([SENTENCES[:2]], phrases=[given])[0]["summary_text"]
+    assert run("summarize", "a.txt", "b.txt", "--together", "--model", highlighter, *flags)[0] == together + "\n"
+    with pytest.raises(ValueError, match=r"^1 `phrases` but 2 documents: give each its own$"):
+        summarizer(SENTENCES[:2], phrases=[given])
+
+
+def test_phrases_that_cannot_be_read_are_refused(refusal, highlighter):
+    Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    told = refusal("summarize", "a.txt", "--model", highlighter, "--phrase", "Ana=much")
+    assert told == "--phrase 'Ana=much': 'much' is not a number; write TEXT=VALUE"
+    told = refusal("summarize", "a.txt", "--model", "model", "--phrase", "Ana")
+    assert told == "--phrase: model does not read key phrases, but a highlight_transformer does"

@@ -1,0 +1,217 @@
+"""Key phrases: what is found, what a user gives, and where they stand among the subwords."""
+
+import logging
+import math
+import random
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+import torch
+from transformers import AutoProcessor
+
+from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
+from hf_summ.models.text_phrases import STOP_WORDS, candidates, document_frequencies, given_phrases, key_phrases
+from tests.conftest import SENTENCES
+from tests.models.architectures import HIGHLIGHT_TRANSFORMER
+
+WORDS = "bridge river mayor Lopez flood bus school tree sheep coin house wall guard cake chess year cost toll".split()
+
+
+def made_up(examples: int, seed: int = 0) -> list[list[str]]:
+    """Examples of two texts without stop words, with commas between some words."""
+    generator = random.Random(seed)
+    return [
+        [
+            "".join(generator.choice(WORDS) + generator.choice((" ", " ", "-", ", ")) for _ in range(30))
+            for _ in range(2)
+        ]
+        for _ in range(examples)
+    ]
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(phrase, text[start:end]) for phrase, start, end in candidates(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("Mayor Lopez", [("mayor lopez", "Mayor Lopez")]),
+        # in the order of their first words, short ones first
+        ("old town hall", [("old town", "old town"), ("old town hall", "old town hall"), ("town hall", "town hall")]),
+        ("the old-town  bus", [("old town", "old-town"), ("old town bus", "old-town  bus"), ("town bus", "town  bus")]),
+        # nothing stands across a stop word, a comma, a word of one letter or the end of a sentence
+        ("flood of water", []),
+        ("flood, water", []),
+        ("flood a water", []),
+        ("Flood. Water", []),
+        ("one word", []),
+        ("", []),
+    ],
+)
+def test_candidates(text, phrases):
+    assert found(text) == phrases
+
+
+def test_stop_words_are_scikit_learns():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    assert text.ENGLISH_STOP_WORDS == STOP_WORDS
+
+
+def test_values_are_scikit_learns():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    examples = made_up(40)
+    # it takes one text an example, and knows no commas, so it gets our candidates
+    lists = [[phrase for part in documents for phrase, _, _ in candidates(part)] for documents in examples]
+    twin = text.TfidfVectorizer(analyzer=lambda phrases: phrases)
+    matrix = twin.fit_transform(lists)
+    frequencies, number = document_frequencies(examples)
+    assert number == 40
+    counts = Counter(phrase for phrases in lists for phrase in set(phrases))
+    assert frequencies == {phrase: count for phrase, count in sorted(counts.items()) if count > 1}
+    for row, documents in enumerate(examples):
+        values = {phrase: matrix[row, column] for phrase, column in twin.vocabulary_.items() if matrix[row, column]}
+        ours = key_phrases(documents, frequencies, number, number=10**6)
+        assert {phrase.text: phrase.value for phrase in ours} == pytest.approx(values)
+        # the best first, ties by first occurrence
+        order = list(dict.fromkeys(lists[row]))
+        expected = sorted(values, key=lambda phrase: (-round(values[phrase], 9), order.index(phrase)))
+        assert [phrase.text for phrase in key_phrases(documents, frequencies, number)] == expected[:10]
+
+
+def test_texts_without_gaps_have_scikit_learns_n_grams():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    document = "Mayor Lopez opened bridge river flood bus"
+    analyze = text.TfidfVectorizer(ngram_range=(2, 3), stop_words="english").build_analyzer()
+    assert Counter(phrase for phrase, _ in found(document)) == Counter(analyze(document))
+
+
+def test_frequencies_begin_at_two_and_have_a_cap():
+    frequencies, number = document_frequencies([["new bridge"], ["new bridge, old bus"], ["old bus"], ["new bridge"]])
+    assert (frequencies, number) == ({"new bridge": 3, "old bus": 2}, 4)
+    assert document_frequencies([["new bridge"]] * 3 + [["old bus"]] * 2, largest=1)[0] == {"new bridge": 3}
+
+
+def test_phrases_stand_where_their_subwords_are(tiny_tokenizer):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
+    text = "Mayor Ana Lopez opened the new bridge. Nobody expected Ana  Lopez to do so."
+    row = processor(text)
+    spans = list(zip(row["phrase_starts"], row["phrase_ends"], row["phrase_values"], strict=True))
+    decoded = [processor.decode(row["input_ids"][start:end]).strip() for start, end, _ in spans]
+    expected = key_phrases([text], processor.document_frequencies, processor.fitted_examples)
+    assert decoded == [text[start:end] for phrase in expected for _, start, end in phrase.spans]
+    assert "Ana  Lopez" in decoded
+    assert [value for _, _, value in spans] == [phrase.value for phrase in expected for _ in phrase.spans]
+
+
+def test_each_document_has_its_phrases_and_separators_are_in_none(tiny_tokenizer):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
+    row = processor([["The old bridge", "river flood. Old bridge"]])
+    ids, separator = row["input_ids"][0], processor.separator_token_id
+    texts = []
+    for start, end in zip(row["phrase_starts"][0], row["phrase_ends"][0], strict=True):
+        assert 0 <= start < end <= len(ids)
+        assert separator not in ids[start:end]
+        texts.append(processor.decode(ids[start:end]).strip())
+    # what occurs twice has the highest tf, and stands in both
+    assert texts == ["old bridge", "Old bridge", "river flood"]
+
+
+def test_only_what_is_left_after_the_cut_is_searched(tiny_tokenizer):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
+    text = "river flood, and the new quartz of Ana Lopez"
+    whole = processor(text)["input_ids"]
+    kept = next(length for length in range(len(whole)) if processor.decode(whole[:length]).endswith("new qu"))
+    row = processor(text, max_length=kept + 1)
+    # not even the start of a word, which is another word
+    spans = zip(row["phrase_starts"], row["phrase_ends"], strict=True)
+    assert [processor.decode(row["input_ids"][start:end]).strip() for start, end in spans] == ["river flood"]
+
+
+def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
+
+    def spans(row):
+        places = zip(row["phrase_starts"], row["phrase_ends"], row["phrase_values"], strict=True)
+        return [(processor.decode(row["input_ids"][start:end]).strip(), value) for start, end, value in places]
+
+    text = "Mayor Ana Lopez opened the new-bridge. ANA LOPEZ left the Lopezes."
+    row = processor(text, phrases={"ana lopez": 2, "new bridge": -0.5, "of no value": 0})
+    assert spans(row) == [("Ana Lopez", 2.0), ("ANA LOPEZ", 2.0), ("new-bridge", -0.5)]
+    # a list has the value 1; stop words and the whole text are phrases like any other
+    assert spans(processor(text, phrases=["the", text])) == [("the", 1.0), ("the", 1.0), (text, 1.0)]
+    # none at all, and those that are found
+    rows = processor([text, text], phrases=[{}, None])
+    assert rows["phrase_starts"][0] == []
+    assert rows["phrase_starts"][1] == processor(text)["phrase_starts"]
+    with caplog.at_level(logging.WARNING, logger="transformers"):
+        logging.getLogger("transformers").addHandler(caplog.handler)
+        assert processor(text, phrases={"Ben": 1.0}, max_length=12)["phrase_starts"] == []
+        assert processor(text, phrases=["lopezes"], max_length=12)["phrase_starts"] == []
+    assert "the phrase 'Ben' is nowhere in the text, and is left out" in caplog.text
+    assert "the phrase 'lopezes' is only in what was cut off, and is left out" in caplog.text
+
+
+def test_users_phrases_of_chinese_need_no_spaces():
+    (phrase,) = given_phrases(["上海市长周一宣布"], {"市长": 1.0})
+    assert phrase.spans == ((0, 2, 4),)
+
+
+@pytest.mark.parametrize(
+    ("phrases", "error", "message"),
+    [
+        ({"a": math.nan}, ValueError, "the value of the phrase 'a' is nan, but must be finite"),
+        ({"a": -math.inf}, ValueError, "the value of the phrase 'a' is -inf, but must be finite"),
+        ({"a": "b"}, TypeError, "a phrase must be text and its value a number, but there is 'a': 'b'"),
+        ({3: 1.0}, TypeError, "a phrase must be text and its value a number, but there is 3: 1.0"),
+        ([" "], ValueError, "a phrase is blank: give at least one word"),
+        ("a", ValueError, "`phrases` must be JSON such as {\"TEXT\": VALUE}, but is 'a'"),
+        ([3], TypeError, "`phrases` must be a mapping of texts to values or a list of texts, but is 3"),
+        ([None, None], ValueError, "there are phrases for 2 examples, but 1 examples: give each its own"),
+    ],
+)
+def test_unusable_phrases_are_refused(tiny_tokenizer, phrases, error, message):
+    with pytest.raises(error) as caught:
+        HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)(SENTENCES[0], phrases=phrases)
+    assert str(caught.value) == message
+
+
+def test_without_frequencies_phrases_must_be_given(tiny_tokenizer):
+    processor = HighlightTransformerProcessor(tiny_tokenizer)
+    with pytest.raises(ValueError, match=r"fit them with `hf-summ key-phrases CORPUS --processor FOLDER --output FOLD"):
+        processor(SENTENCES)
+    assert processor(SENTENCES[0], phrases={})["phrase_starts"] == []
+    with pytest.raises(ValueError, match=r"^`num_phrases` is 0, but must be at least 1$"):
+        HighlightTransformerProcessor(tiny_tokenizer, num_phrases=0)
+
+
+@pytest.mark.parametrize(
+    "padding", [{"padding": "max_length", "max_length": 40}, {"pad_to_multiple_of": 8}, {}], ids=str
+)
+def test_phrases_are_padded_to_their_own_longest_row(tiny_tokenizer, padding):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer)
+    batch = processor(["old bridge", "no", "river flood, old bridge"], return_tensors="pt", **padding)
+    assert {batch[name].shape for name in processor.unaligned_fields} == {(3, 2)}
+    nothing = processor(["no", "no"], return_tensors="pt", **padding)
+    assert {nothing[name].shape for name in processor.unaligned_fields} == {(2, 1)}
+    assert nothing["phrase_starts"].dtype == nothing["phrase_ends"].dtype == torch.int64
+    assert nothing["phrase_values"].dtype == torch.float32
+
+
+def test_frequencies_travel(tiny_tokenizer, tmp_path):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer, num_phrases=3)
+    processor.save_pretrained(tmp_path)
+    loaded = AutoProcessor.from_pretrained(tmp_path)
+    assert loaded(SENTENCES) == processor(SENTENCES)
+    # scikit-learn is not needed
+    script = f"""
+import sys
+sys.modules["sklearn"] = None
+import hf_summ
+from transformers import AutoProcessor
+print(AutoProcessor.from_pretrained({str(tmp_path)!r})({SENTENCES[0]!r})["phrase_starts"])
+"""
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert output.strip().endswith(str(processor(SENTENCES[0])["phrase_starts"]))

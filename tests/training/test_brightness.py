@@ -1,0 +1,110 @@
+"""A Highlight-Transformer in the recipe: its phrases, and its brightness, which falls with the epochs."""
+
+import json
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor
+
+from hf_summ.data.phrases import fit_phrases, load_tokenizer
+from hf_summ.training.checkpoints import average_checkpoints
+from hf_summ.training.run import main
+from tests.training import tiny
+
+SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+
+
+@pytest.fixture
+def highlights(settings, processor_folder, tmp_path):
+    """Writes the YAML of a run of a tiny Highlight-Transformer, with phrases of its corpus."""
+    texts = [row["document"] for row in tiny.rows(24)]
+    fit_phrases(texts, load_tokenizer(processor_folder)).save_pretrained(tmp_path / "phrases")
+
+    def write(**changes):
+        overrides = {**SIZES, **NO_DROPOUT, "brightness_decay": 0.25, **changes.pop("config_overrides", {})}
+        return settings(
+            model_type="highlight_transformer",
+            tokenizer_name=str(tmp_path / "phrases"),
+            config_overrides=overrides,
+            **{"train_tokens_per_batch": 400, "max_steps": 10, "save_strategy": "steps", "save_steps": 4, **changes},
+        )
+
+    return write
+
+
+def epochs_of(folder) -> int:
+    return json.loads((folder / "config.json").read_text(encoding="utf-8"))["epochs_trained"]
+
+
+def test_run_resumed_within_an_epoch_goes_on_with_its_brightness(highlights, tmp_path):
+    path = highlights()
+    main([path, "--output_dir", str(tmp_path / "whole")])
+    state = json.loads((tmp_path / "whole/trainer_state.json").read_text(encoding="utf-8"))
+    epochs = {entry["step"]: entry["epoch"] for entry in state["log_history"] if "loss" in entry}
+    # the checkpoints are neither at an end nor in one epoch
+    assert [int(epochs[step]) for step in (4, 8, 10)] == [1, 2, 2] != [epochs[step] for step in (4, 8, 10)]
+    assert [epochs_of(tmp_path / "whole" / f"checkpoint-{step}") for step in (4, 8, 10)] == [1, 2, 2]
+    resume = ["--resume_from_checkpoint", str(tmp_path / "whole/checkpoint-4")]
+    main([path, "--output_dir", str(tmp_path / "resumed"), *resume])
+    keys = ("loss", "nll", "grad_norm")
+    expected = tiny.history(tmp_path / "whole", *keys)
+    assert tiny.history(tmp_path / "resumed", *keys) == [pytest.approx(entry, rel=1e-6) for entry in expected]
+    main([highlights(config_overrides={"brightness_decay": 1.0}), "--output_dir", str(tmp_path / "bright")])
+    bright = tiny.history(tmp_path / "bright", *keys)
+    # the first epoch is the same
+    assert bright[1] == pytest.approx(expected[1])
+    assert bright[6] != pytest.approx(expected[6])
+
+
+def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
+    path = highlights(
+        max_steps=12,
+        do_eval=True,
+        eval_strategy="steps",
+        eval_steps=4,
+        load_best_model_at_end=True,
+        metric_for_best_model="loss",
+        # so that it is the first one
+        greater_is_better=True,
+    )
+    metrics = main([path])
+    state = json.loads((tmp_path / "out/trainer_state.json").read_text(encoding="utf-8"))
+    assert state["best_model_checkpoint"].endswith("checkpoint-4")
+    assert epochs_of(tmp_path / "out") == 1
+    first = next(entry for entry in state["log_history"] if "eval_loss" in entry)
+    assert metrics["eval_loss"] == pytest.approx(first["eval_loss"])
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", dtype=torch.bfloat16)
+    assert loaded.config.alpha == 8 * 0.25
+    average_checkpoints(tmp_path / "out", tmp_path / "mean", last=2)
+    assert epochs_of(tmp_path / "mean") == epochs_of(tmp_path / "out" / "checkpoint-12")
+
+
+def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
+    rows = tiny.rows(12)
+    losses = []
+    for number, phrases in enumerate(({"Monday": 3.0}, {"Residents": 3.0}, None)):
+        corpus = tmp_path / f"phrases{number}.jsonl"
+        given = [{**row, "phrases": phrases} for row in rows]
+        corpus.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
+        path = highlights(train_file=str(corpus), validation_file=None, test_file=None, max_steps=1, save_strategy="no")
+        losses.append(main([path])["train_loss"])
+    assert len(set(losses)) == 3
+    # rows of null are found as if there were no column
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    assert main([path])["train_loss"] == losses[2]
+
+
+def test_training_without_frequencies_says_which_command_makes_them(highlights, processor_folder):
+    with pytest.raises(
+        ValueError, match="fit them with `hf-summ key-phrases CORPUS --processor FOLDER --output FOLDER`"
+    ):
+        main([highlights(), "--tokenizer_name", processor_folder])
+
+
+def test_fitted_phrases_are_those_that_occur_twice(highlights, tmp_path):
+    highlights()
+    processor = AutoProcessor.from_pretrained(tmp_path / "phrases")
+    assert processor.fitted_examples == 24
+    assert processor.max_source_length == 48
+    assert processor.document_frequencies["new school"] > 1
