@@ -39,7 +39,8 @@ def base_settings(
     if architecture not in CONFIG_MAPPING:
         raise ValueError(f"the architecture {architecture} does not exist yet")
     paper = read_settings(str(configs_folder() / config))
-    scale = load_scale(architecture, scale_name)
+    # a baseline of another architecture has the sizes of the rows that it is compared with
+    scale = load_scale(Path(table.datasets[dataset] or config).parts[0], scale_name)
     settings = merged({"seed": 42}, paper, scale.settings, row.settings, extra)
     return {name: value for name, value in settings.items() if value is not None}, scale
 
@@ -144,7 +145,7 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
     counted = flags_of("model", "training") - flags_of("reporting") - {"config_overrides", "tokenizer_name"}
     flags = {name: value for name, value in settings.items() if name in counted}
     data = data_fingerprint(settings, ("train", "validation"))
-    return fingerprint(resolved_config(settings), flags, data, _name_of_processor(settings))
+    return fingerprint(resolved_config(settings), flags, data, name_of_processor(settings))
 
 
 def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path) -> dict[str, Any]:
@@ -166,7 +167,8 @@ def decoding_fingerprint(settings: Mapping[str, Any]) -> str:
     return fingerprint(flags, data_fingerprint(settings, ("test",)))
 
 
-def _name_of_processor(settings: Mapping[str, Any]) -> str:
+def name_of_processor(settings: Mapping[str, Any]) -> str:
+    """What identifies the processor that settings name: a hash of its files, or its name on the Hub."""
     name = str(settings.get("tokenizer_name"))
     folder = Path(name)
     # the folder of a fitted processor is named by its fingerprint

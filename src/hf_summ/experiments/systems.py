@@ -13,7 +13,9 @@ from safetensors import safe_open
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
+from hf_summ.data.columns import source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
@@ -25,12 +27,14 @@ from hf_summ.experiments.settings import (
     decoding_fingerprint,
     decoding_settings,
     fingerprint,
+    name_of_processor,
     resolved_config,
     training_fingerprint,
     with_data,
 )
 from hf_summ.experiments.tables import Row, Table
 from hf_summ.extractive import extract
+from hf_summ.models import HighlightTransformerConfig
 
 # what a scale says of the vocabulary to fit
 _FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
@@ -268,6 +272,8 @@ def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
         values = {**settings["config_overrides"], **scale.vocabulary, **own}
         fitted = {name: values[name] for name in _FITTED if name in values}
         settings["tokenizer_name"] = str(_vocabulary(workplace, settings, fitted, config.get("tags", "none")))
+    if settings["model_type"] == HighlightTransformerConfig.model_type and settings.get("tokenizer_name"):
+        settings["tokenizer_name"] = _with_phrases(workplace, settings)
     name = training_fingerprint(settings)
     return Job(workplace.folder / "runs" / name, settings | _TRAINING)
 
@@ -288,3 +294,23 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
             with moved_into_place(folder) as part:
                 fit_processor(texts, tags=tags, **fitted).save_pretrained(part)
     return folder
+
+
+def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
+    """The settings' processor if it has key phrases, or a folder with it and those of the training documents."""
+    name = str(settings["tokenizer_name"])
+    processor = load_tokenizer(name)
+    if getattr(processor, "document_frequencies", None) is not None:
+        return name
+    length = settings["max_source_length"]
+    data = data_fingerprint(settings, ("train",))
+    folder = workplace.folder / "processors" / fingerprint(data, name_of_processor(settings), "phrases", length)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            workplace.announce(f"fitting key phrases to the training documents, cut to {length} tokens")
+            rows = read_corpus(settings, ("train",))["train"]
+            examples = rows[source_column(rows.column_names)]
+            with moved_into_place(folder) as part:
+                fit_phrases(examples, processor, max_source_length=length).save_pretrained(part)
+    return str(folder)
