@@ -74,7 +74,13 @@ def test_vocabulary_command_reads_corpus_files_and_makes_the_processor(file):
     else:
         # X.source is read with its X.target
         assert {Path(name.removesuffix(".gz")).suffix for name in names} <= {*ROW_FILES, ".source"}
-    assert f"--output {content['tokenizer_name']} --vocab_size {content['config_overrides']['vocab_size']} " in command
+    name = content["tokenizer_name"]
+    # phrases are added to the processor with the vocabulary
+    for fitted in re.findall(r"hf-summ key-phrases (.*)", text):
+        assert fitted.split()[0] == names[0]
+        name = name.removesuffix("_phrases")
+        assert f"--processor {name} --output {content['tokenizer_name']}" in fitted
+    assert f"--output {name} --vocab_size {content['config_overrides']['vocab_size']} " in command
 
 
 def test_readme_tabulates_every_yaml():

@@ -213,7 +213,7 @@ def test_trained_rows_have_a_configuration_that_takes_their_values(name):
         generation = arguments_of(config, command_line({**row.flags, **row.decoding})).generation
         # what generate() would refuse
         covers = generation.coverage_penalty and generation.num_beams != 1
-        assert not covers or decoded.model_type == "copy_transformer"
+        assert not covers or decoded.model_type in ("copy_transformer", "highlight_transformer")
         conditions = generation.lm_rejected_factor is not None or generation.lm_accepted_factor is not None
         assert conditions == (getattr(decoded, "masked_lm_name", None) is not None)
 

@@ -126,7 +126,7 @@ def test_users_processor_is_taken(place):
         (Row("X", config_overrides={"gating": "no"}), "gating"),
         (
             Row("X", config_overrides={**TRANSFORMER, "vocab_size": 5}),
-            "`vocab_size` is 5, but must be at least 260, for 4 special tokens",
+            "`vocab_size` is 5, but must be at least 261, for 5 special tokens",
         ),
     ],
 )

@@ -1,14 +1,10 @@
 """Processor of CopyTransformer: BERT's subwords, with `[CLS]` before the source."""
 
-from .processing_base import SummarizationProcessor
+from .processing_copying import CopyingProcessor
 
 
-class CopyTransformerProcessor(SummarizationProcessor):
-    """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`.
-
-    With BERT's tokenizer, a document begins with `[CLS]` and has no end token (Aksenov 2020, section 5.1); summaries
-    begin with `[CLS]` and end with `[SEP]`. With a tokenizer without `[CLS]`, such as those of `hf-summ vocabulary`,
-    both get an end token.
+class CopyTransformerProcessor(CopyingProcessor):
+    """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`; see `CopyingProcessor`.
 
     Args:
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
@@ -26,14 +22,6 @@ class CopyTransformerProcessor(SummarizationProcessor):
         document_separator=None,
         chat_template=None,
     ):
-        for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
-            if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
-                setattr(tokenizer, special, getattr(tokenizer, substitute))
-        if tokenizer.cls_token is not None:
-            # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
-            tokenizer.clean_up_tokenization_spaces = True
-        # a special token spelled out in a text is plain text
-        tokenizer.split_special_tokens = True
         super().__init__(
             tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
         )
@@ -45,13 +33,8 @@ class CopyTransformerProcessor(SummarizationProcessor):
             ValueError: the model is built on a BERT with another vocabulary.
         """
         super().align(config)
-        if hasattr(config, "mask_token_id"):
-            config.mask_token_id = self.tokenizer.mask_token_id
+        config.mask_token_id = self.tokenizer.mask_token_id
         config.check()
-
-    def _special_ids(self) -> tuple[list[int], list[int]]:
-        first = self.tokenizer.cls_token_id
-        return super()._special_ids() if first is None else ([first], [])
 
 
 __all__ = ["CopyTransformerProcessor"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from .processing_copy_transformer import CopyTransformerProcessor
+from .processing_copying import CopyingProcessor
 from .text_documents import JoinedRow
 from .text_phrases import Phrase, document_frequencies, given_phrases, key_phrases, read_phrases
 
@@ -20,7 +20,7 @@ _FITTED_AT_ONCE = 256
 _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
 
 
-class HighlightTransformerProcessor(CopyTransformerProcessor):
+class HighlightTransformerProcessor(CopyingProcessor):
     """Converts documents to `input_ids`, `attention_mask` and key phrases, and summaries to `labels`.
 
     The phrases of an example are `phrase_starts`, `phrase_ends` and `phrase_values`, an entry for each place where one
