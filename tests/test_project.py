@@ -30,6 +30,8 @@ PUBLIC_NAMES = {
         "paired_bootstrap",
         "paired_bootstrap_of_sums",
         "perplexity",
+        "phrase_recall",
+        "phrase_recall_scores",
         "rouge",
         "rouge155_scores",
         "rouge_scores",

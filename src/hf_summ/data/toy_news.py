@@ -7,8 +7,9 @@ import argparse
 import json
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from hf_summ.common.files import moved_into_place
 
@@ -165,7 +166,20 @@ def make_corpus(
     Raises:
         ValueError: a split of less than one article.
     """
-    sizes = {"train": train, "validation": validation, "test": test}
+    write_splits(folder, {"train": train, "validation": validation, "test": test}, articles, seed)
+
+
+def write_splits(
+    folder: str | os.PathLike,
+    sizes: Mapping[str, int],
+    rows: Callable[[str, int, int], Iterable[dict[str, Any]]],
+    seed: int,
+) -> None:
+    """Write `<split>.jsonl` for each split with `rows(split, size, seed)`.
+
+    Raises:
+        ValueError: a split of less than one row.
+    """
     for split, size in sizes.items():
         if size < 1:
             raise ValueError(f"`{split}` is {size}, but must be at least 1")
@@ -176,7 +190,7 @@ def make_corpus(
             moved_into_place(folder / f"{split}.jsonl") as part,
             open(part, "w", encoding="utf-8", newline="\n") as file,
         ):
-            for row in articles(split, size, seed):
+            for row in rows(split, size, seed):
                 file.write(json.dumps(row) + "\n")
 
 
@@ -225,19 +239,25 @@ def article(generator: random.Random, people: list[str]) -> tuple[str, str]:
 
 def main(argv: list[str] | None = None) -> None:
     """Write the corpus described by the command line."""
-    parser = argparse.ArgumentParser(prog="python -m hf_summ.data.toy_news", description="Write a toy news corpus.")
+    sizes = {"train": 20000, "validation": 500, "test": 500}
+    run_command("toy_news", "Write a toy news corpus.", make_corpus, sizes, argv)
+
+
+def run_command(
+    module: str, description: str, make: Callable[..., None], sizes: Mapping[str, int], argv: list[str] | None
+) -> None:
+    """The command line of a corpus: `python -m hf_summ.data.MODULE --output FOLDER [--seed N --train N ...]`."""
+    parser = argparse.ArgumentParser(prog=f"python -m hf_summ.data.{module}", description=description)
     parser.add_argument("--output", required=True, help="Folder for train.jsonl, validation.jsonl and test.jsonl")
     parser.add_argument(
         "--seed", type=int, default=1, help="Random seed; equal seeds give equal articles (default: %(default)s)"
     )
-    parser.add_argument("--train", type=int, default=20000, help="Number of training articles (default: %(default)s)")
-    parser.add_argument(
-        "--validation", type=int, default=500, help="Number of validation articles (default: %(default)s)"
-    )
-    parser.add_argument("--test", type=int, default=500, help="Number of test articles (default: %(default)s)")
+    for split, size in sizes.items():
+        told = "training articles" if split == "train" else f"{split} articles"
+        parser.add_argument(f"--{split}", type=int, default=size, help=f"Number of {told} (default: %(default)s)")
     arguments = parser.parse_args(argv)
     try:
-        make_corpus(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)
+        make(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)
     except ValueError as error:
         parser.error(str(error))
     print(

@@ -4,6 +4,7 @@ from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
 from hf_summ.evaluation.fragments import copied_fragments
 from hf_summ.evaluation.novelty import copy_positions, novelty, novelty_scores
 from hf_summ.evaluation.perplexity import perplexity
+from hf_summ.evaluation.phrases import phrase_recall, phrase_recall_scores
 from hf_summ.evaluation.rouge import rouge, rouge_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import (
@@ -28,6 +29,8 @@ __all__ = [
     "paired_bootstrap",
     "paired_bootstrap_of_sums",
     "perplexity",
+    "phrase_recall",
+    "phrase_recall_scores",
     "rouge",
     "rouge155_scores",
     "rouge_scores",

@@ -1,0 +1,47 @@
+"""Whether summaries are about the key phrases of their sources."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from hf_summ.evaluation.words import split_words
+
+
+def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:
+    """The mean of `phrase_recall_scores` over the examples that have phrases, to 4 digits; NaN if none has any.
+
+    Raises:
+        ValueError: as `phrase_recall_scores`.
+    """
+    scores = phrase_recall_scores(predictions, phrases, language)
+    scores = scores[~np.isnan(scores)]
+    return round(float(scores.mean()), 4) if len(scores) else float("nan")
+
+
+def phrase_recall_scores(
+    predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en"
+) -> np.ndarray:
+    """The share of each example's key phrases that stand in its summary, word for word, in points.
+
+    Args:
+        predictions: (N,) summaries.
+        phrases: (N,) the different phrases of each example; those without a word are left out.
+        language: ISO 639 code, which decides what a word is.
+
+    Returns:
+        (N,), NaN where an example has no phrase.
+
+    Raises:
+        ValueError: there are not as many lists of phrases as summaries.
+    """
+    if len(predictions) != len(phrases):
+        raise ValueError(f"{len(predictions)} predictions but phrases of {len(phrases)} examples: give each its own")
+    scores = np.full(len(predictions), np.nan)
+    for row, (prediction, wanted) in enumerate(zip(predictions, phrases, strict=True)):
+        # a space on either side, so that no phrase begins or ends within a word
+        text = f" {' '.join(split_words(prediction, language))} "
+        spelled = [" ".join(split_words(phrase, language)) for phrase in wanted]
+        found = [f" {phrase} " in text for phrase in spelled if phrase]
+        if found:
+            scores[row] = 100 * np.mean(found)
+    return scores
