@@ -100,12 +100,17 @@ class HighlightSelfAttention(SelfAttention):
         queries, keys, values = (
             self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
+        context, weights = self.attend(queries, keys, values, attention_mask, lit, **kwargs)
+        return self.out_proj(context.flatten(2)), weights
+
+    def attend(self, queries, keys, values, attention_mask=None, lit: LitRows | None = None, **kwargs):
+        """Queries, keys and values (B, H, S, D) -> (B, S, H, D) and weights (B, H, S, S) or None."""
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
             context, weights = self._average(context, weights, values, attention_mask)
         if lit is not None:
             context, weights = self._highlight(context, weights, queries, keys, values, attention_mask, lit)
-        return self.out_proj(context.flatten(2)), weights
+        return context, weights
 
     def _highlight(self, context, weights, queries, keys, values, attention_mask, lit: LitRows):
         """Replace the rows of lit tokens in the lit heads of the context (B, S, H, D) and weights (B, H, S, S)."""

@@ -1,0 +1,118 @@
+"""Highlighting attention, compared with plain attention and with a dense reading of the equations.
+
+The peers are torch's scaled_dot_product_attention without a bias, which highlights nothing, and eager attention with
+the whole matrix H. Without attention dropout, forward with backward passes.
+Run: python benchmarks/highlight_attention.py
+"""
+
+import argparse
+from functools import partial
+
+from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
+
+fix_allocator()
+
+import torch
+from torch import nn
+
+from hf_summ import HighlightTransformerConfig
+from hf_summ.models.layers_highlighting import HighlightSelfAttention, lit_rows
+
+ALPHA = 8.0
+
+
+def spans(batch: int, length: int, number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Phrases of three to five subwords: starts, ends and values, (B, P)."""
+    starts = torch.randint(0, length - 5, (batch, number))
+    return starts, starts + torch.randint(3, 6, (batch, number)), torch.rand(batch, number)
+
+
+def dense(queries, keys, values, starts, ends, strengths, highlighting: str, heads: list[int]):
+    """Equations 2 and 4 with all of H."""
+    positions = torch.arange(queries.shape[2])
+    inside = ((positions >= starts[..., None]) & (positions < ends[..., None])).float()
+    bright = ALPHA * (inside * strengths[..., None]).transpose(1, 2) @ inside
+    scores = queries @ keys.transpose(2, 3) * queries.shape[3] ** -0.5
+    if highlighting == "weighted":
+        is_lit = torch.zeros(queries.shape[1])
+        is_lit[heads] = 1
+        return ((scores + is_lit[:, None, None] * bright[:, None]).softmax(-1) @ values).transpose(1, 2)
+    weights = scores.softmax(-1)
+    shares = inside.transpose(1, 2) @ inside > 0
+    own = bright.masked_fill(~shares, torch.finfo(torch.float32).min).softmax(-1)
+    mixed = torch.where(shares.any(-1)[:, None, :, None], (weights[:, heads] + own[:, None]) / 2, weights[:, heads])
+    return (weights.index_copy(1, torch.tensor(heads), mixed) @ values).transpose(1, 2)
+
+
+def measure(batch: int, length: int, arguments) -> None:
+    """Print the table of one shape."""
+    heads = list(range(arguments.lit))
+    inputs = tuple(
+        torch.randn(batch, arguments.heads, length, arguments.head_width, requires_grad=True) for _ in range(3)
+    )
+    gradient = torch.randn(batch, length, arguments.heads, arguments.head_width)
+    phrases = spans(batch, length, arguments.spans)
+    config = HighlightTransformerConfig(num_heads=arguments.heads, d_model=arguments.heads * arguments.head_width)
+    config._attn_implementation = "sdpa"
+
+    def ours(queries, keys, values, highlighting):
+        module = HighlightSelfAttention(
+            config, config.d_model, config.num_heads, 0.0, highlighting=highlighting, lit_heads=heads
+        )
+        lit = lit_rows(*phrases, ALPHA, length, None, queries.dtype)
+        return module.attend(queries, keys, values, None, lit)[0]
+
+    def plain(queries, keys, values):
+        return nn.functional.scaled_dot_product_attention(queries, keys, values).transpose(1, 2)
+
+    candidates = {"SDPA, no highlighting": plain}
+    for kind in ("weighted", "additive"):
+        candidates[f"{kind}, dense"] = partial(
+            dense, starts=phrases[0], ends=phrases[1], strengths=phrases[2], highlighting=kind, heads=heads
+        )
+        candidates[f"{kind}, lit rows"] = partial(ours, highlighting=kind)
+
+    def dense_of(name):
+        return f"{name.split(',')[0]}, dense"
+
+    def backward(attend):
+        return torch.autograd.grad(attend(*inputs), inputs, gradient)
+
+    for kind in ("weighted", "additive"):
+        one, other = (backward(candidates[f"{kind}, {how}"]) for how in ("dense", "lit rows"))
+        for expected, found in zip(one, other, strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, msg=kind)
+    times = cpu_seconds({name: partial(backward, attend) for name, attend in candidates.items()}, arguments.rounds)
+    peaks = {name: peak_mebibytes(partial(backward, attend)) for name, attend in candidates.items()}
+    reference = "SDPA, no highlighting"
+    rows = [
+        [
+            name,
+            f"{1000 * times[name]:.0f}",
+            f"{times[name] / times[reference]:.2f}",
+            f"{peaks[name]:.0f}",
+            "" if name == reference else f"{peaks[name] / peaks[dense_of(name)]:.2f}",
+        ]
+        for name in candidates
+    ]
+    columns = ["attention", "forward + backward, ms", "of SDPA's time", "peak, MiB", "of the dense one's memory"]
+    title = f"{batch} documents of {length}, {arguments.lit} of {arguments.heads} heads lit, {arguments.spans} phrases"
+    print_table(title, columns, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--head_width", type=int, default=64)
+    parser.add_argument("--lit", type=int, default=2, help="Number of heads that highlight (default: 2)")
+    parser.add_argument("--spans", type=int, default=20, help="Number of phrases of a document (default: 20)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--shapes", nargs="+", default=["8x512", "2x2048"], help="Documents x tokens of each")
+    arguments = parser.parse_args()
+    torch.manual_seed(0)
+    for shape in arguments.shapes:
+        measure(*map(int, shape.split("x")), arguments)
+
+
+if __name__ == "__main__":
+    main()
