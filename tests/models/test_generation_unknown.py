@@ -232,7 +232,7 @@ def test_what_cannot_be_replaced_is_refused(folder, tiny_tokenizer):
     model, processor = AutoModelForSeq2SeqLM.from_pretrained(folder), AutoProcessor.from_pretrained(folder)
     inputs = processor(DOCUMENTS, return_tensors="pt")
     with pytest.raises(
-        ValueError, match=r"the tokenizer has 300 tokens and the model .* cannot be counted or replaced"
+        ValueError, match=r"the tokenizer has 301 tokens and the model .* cannot be counted or replaced"
     ):
         model.generate(**inputs, tokenizer=tiny_tokenizer, min_new_words=0)
     without = copy.deepcopy(processor.tokenizer)

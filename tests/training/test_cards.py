@@ -184,8 +184,8 @@ def printed(program: str, **environment: str) -> str:
 
 @pytest.fixture
 def trained(settings, tmp_path) -> Path:
-    """The folder of a short run."""
-    main([settings(do_predict=True, lead_sentences=1, max_predict_samples=6, seed=7)])
+    """The folder of a short run, long enough for a summary that is not empty."""
+    main([settings(do_predict=True, lead_sentences=1, max_predict_samples=6, max_steps=60, seed=7)])
     return tmp_path / "out"
 
 
