@@ -54,9 +54,13 @@ def run(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{name} {value}: must be at least {least}")
     if Path(arguments.output).is_file():
         raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
+    try:
+        vocabulary = load_tokenizer(arguments.processor)
+    except ValueError as error:
+        raise ValueError(f"--processor {error}") from error
     processor = fit_phrases(
         _examples(arguments),
-        load_tokenizer(arguments.processor),
+        vocabulary,
         arguments.max_frequencies,
         num_phrases=arguments.num_phrases,
         max_source_length=arguments.max_source_length,

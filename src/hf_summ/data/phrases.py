@@ -16,7 +16,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
     try:
         return AutoProcessor.from_pretrained(name)
     except (OSError, ValueError) as error:
-        raise ValueError(f"--processor {name}: cannot be read; make one with `hf-summ vocabulary`: {error}") from error
+        raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {error}") from error
 
 
 def fit_phrases(

@@ -8,7 +8,7 @@ from transformers import BatchEncoding, Pipeline
 from transformers.utils import logging
 
 from .text_cleaning import readable
-from .text_documents import DOCUMENT_SEPARATOR
+from .text_documents import DOCUMENT_SEPARATOR, with_prefix
 
 logger = logging.get_logger(__name__)
 
@@ -89,10 +89,12 @@ class SummarizationPipeline(Pipeline):
         source = {}
         if isinstance(document, tuple):
             document, source["phrases"] = document
+            if "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
+                raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
         if not isinstance(document, (str, list)):
             raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
         limit = self._source_limit()
-        inputs, length, told = self._read(self._with_prefix(document), limit, source)
+        inputs, length, told = self._read(with_prefix(document, self._prefix()), limit, source)
         if limit is not None and length > limit:
             who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
             message = f"{who} {length} tokens, but the model reads at most {limit}"
@@ -100,12 +102,6 @@ class SummarizationPipeline(Pipeline):
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
             logger.warning(f"{message}: {told or f'the last {length - limit} ({1 - limit / length:.0%}) were cut'}")
         return inputs
-
-    def _with_prefix(self, document: str | list[str]) -> str | list[str]:
-        prefix = self._prefix()
-        if isinstance(document, str) or not prefix:
-            return prefix + document if isinstance(document, str) else document
-        return [prefix + document[0], *document[1:]] if document else document
 
     def _prefix(self) -> str:
         """The prefix before each text that the config of a model such as T5 specifies."""

@@ -25,6 +25,13 @@ class JoinedRow:
     length: int
 
 
+def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
+    """A text, or the documents of an example, with a prefix before it or before the first of them."""
+    if isinstance(example, str):
+        return prefix + example
+    return [prefix + text if place == 0 else text for place, text in enumerate(example)]
+
+
 def shares(lengths: Sequence[int], total: int) -> list[int]:
     """What documents of these lengths keep of `total` tokens (Fabbri et al. 2019, section 6.3).
 

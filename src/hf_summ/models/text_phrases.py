@@ -146,7 +146,7 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
 
 
 def _pattern(phrase: str) -> re.Pattern[str]:
-    words = [re.escape(word) for word in re.split(r"[\s-]+", phrase.strip()) if word]
+    words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word] or [re.escape(phrase.strip())]
     before = _BEFORE if phrase.strip()[0].isalnum() else ""
     after = _AFTER if phrase.strip()[-1].isalnum() else ""
     return re.compile(before + r"(?:\s+|-)".join(words) + after, re.IGNORECASE)

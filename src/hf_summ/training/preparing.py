@@ -12,6 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.data.columns import source_column
+from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
@@ -65,9 +66,7 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
 
 def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:
     """Examples with a prefix before each, or before its first document."""
-    return [
-        prefix + example if isinstance(example, str) else [prefix + example[0], *example[1:]] for example in examples
-    ]
+    return [with_prefix(example, prefix) for example in examples]
 
 
 def _tokenize(
