@@ -112,3 +112,10 @@ def test_phrases_that_cannot_be_read_are_refused(refusal, highlighter):
     assert told == "--phrase 'Ana=much': 'much' is not a number; write TEXT=VALUE"
     told = refusal("summarize", "a.txt", "--model", "model", "--phrase", "Ana")
     assert told == "--phrase: model does not read key phrases, but a highlight_transformer does"
+
+
+def test_pipeline_of_a_model_without_phrases_refuses_them(workplace):
+    with pytest.raises(
+        ValueError, match=r"^`phrases` are given, but the model does not read key phrases: leave them o"
+    ):
+        pipeline("summarization", model="model")(SENTENCES[0], phrases={"Ana": 1.0})

@@ -154,6 +154,11 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
     assert "the phrase 'lopezes' is only in what was cut off, and is left out" in caplog.text
 
 
+def test_a_phrase_of_hyphens_stands_where_they_are():
+    (phrase,) = given_phrases(["a -- b"], ["--"])
+    assert phrase.spans == ((0, 2, 4),)
+
+
 def test_users_phrases_of_chinese_need_no_spaces():
     (phrase,) = given_phrases(["上海市长周一宣布"], {"市长": 1.0})
     assert phrase.spans == ((0, 2, 4),)
