@@ -28,20 +28,20 @@ def spans(batch: int, length: int, number: int) -> tuple[torch.Tensor, torch.Ten
 
 
 def dense(queries, keys, values, starts, ends, strengths, highlighting: str, heads: list[int]):
-    """Equations 2 and 4 with all of H."""
+    """Equations 2 and 4 with all of H, which is zero in heads that are not lit."""
     positions = torch.arange(queries.shape[2])
     inside = ((positions >= starts[..., None]) & (positions < ends[..., None])).float()
-    bright = ALPHA * (inside * strengths[..., None]).transpose(1, 2) @ inside
+    is_lit = torch.zeros(queries.shape[1], 1, 1)
+    is_lit[heads] = 1
+    bright = is_lit * (ALPHA * (inside * strengths[..., None]).transpose(1, 2) @ inside)[:, None]
     scores = queries @ keys.transpose(2, 3) * queries.shape[3] ** -0.5
     if highlighting == "weighted":
-        is_lit = torch.zeros(queries.shape[1])
-        is_lit[heads] = 1
-        return ((scores + is_lit[:, None, None] * bright[:, None]).softmax(-1) @ values).transpose(1, 2)
-    weights = scores.softmax(-1)
-    shares = inside.transpose(1, 2) @ inside > 0
+        return ((scores + bright).softmax(-1) @ values).transpose(1, 2)
+    shares = is_lit * (inside.transpose(1, 2) @ inside)[:, None] > 0
     own = bright.masked_fill(~shares, torch.finfo(torch.float32).min).softmax(-1)
-    mixed = torch.where(shares.any(-1)[:, None, :, None], (weights[:, heads] + own[:, None]) / 2, weights[:, heads])
-    return (weights.index_copy(1, torch.tensor(heads), mixed) @ values).transpose(1, 2)
+    weights = scores.softmax(-1)
+    mixed = torch.where(shares.any(-1, keepdim=True), (weights + own) / 2, weights)
+    return (mixed @ values).transpose(1, 2)
 
 
 def measure(batch: int, length: int, arguments) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from torch import nn
@@ -93,7 +94,11 @@ class HighlightSelfAttention(SelfAttention):
     def __init__(self, *args, highlighting: str, lit_heads: Sequence[int], **kwargs):
         super().__init__(*args, **kwargs)
         self.highlighting = highlighting
-        self.lit_heads = list(lit_heads)
+        # neighbouring heads alike are computed together, (whether they are lit, their number), so that heads that are
+        # not lit cost nothing more: picking single heads out of all would copy all of them, and their gradients
+        self.runs = [
+            (is_lit, len(list(run))) for is_lit, run in groupby(head in lit_heads for head in range(self.num_heads))
+        ]
 
     def forward(self, hidden_states, attention_mask=None, lit: LitRows | None = None, **kwargs):
         """As `SelfAttention`, with the rows of lit tokens."""
@@ -105,57 +110,59 @@ class HighlightSelfAttention(SelfAttention):
 
     def attend(self, queries, keys, values, attention_mask=None, lit: LitRows | None = None, **kwargs):
         """Queries, keys and values (B, H, S, D) -> (B, S, H, D) and weights (B, H, S, S) or None."""
+        if lit is None and self.highlighting != "replacement":
+            return self._attend(queries, keys, values, attention_mask, **kwargs)
+        sizes = [size for _, size in self.runs]
+        parts = zip(*(heads.split(sizes, dim=1) for heads in (queries, keys, values)), strict=True)
+        contexts, weights = zip(
+            *(
+                self._highlight(*part, attention_mask, lit, **kwargs)
+                if is_lit
+                else self._attend(*part, attention_mask, **kwargs)
+                for part, (is_lit, _) in zip(parts, self.runs, strict=True)
+            ),
+            strict=True,
+        )
+        return torch.cat(contexts, dim=2), None if weights[0] is None else torch.cat(weights, dim=1)
+
+    def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
+        """As `_attend`, of lit heads."""
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
-            context, weights = self._average(context, weights, values, attention_mask)
-        if lit is not None:
-            context, weights = self._highlight(context, weights, queries, keys, values, attention_mask, lit)
-        return context, weights
-
-    def _highlight(self, context, weights, queries, keys, values, attention_mask, lit: LitRows):
-        """Replace the rows of lit tokens in the lit heads of the context (B, S, H, D) and weights (B, H, S, S)."""
-        heads = torch.tensor(self.lit_heads, device=context.device)
-        documents = torch.arange(len(context), device=context.device)[:, None, None]
-        # (B, R, lit heads), where they stand in the context
-        places = documents, lit.rows[:, :, None], heads[None, None]
-        values = values[:, self.lit_heads]
-        needs_weights = weights is not None
+            context, weights = self._average(weights, values, attention_mask)
+        if lit is None:
+            return context, weights
+        # (B, R, h, D) and (B, h, R, S): where the rows of lit tokens stand
+        places = lit.rows[:, :, None, None].expand(-1, -1, *values.shape[1::2])
+        squares = lit.rows[:, None, :, None].expand(-1, values.shape[1], -1, keys.shape[2])
         if self.highlighting == "weighted":
-            own = queries[:, self.lit_heads].gather(2, self._per_head(lit.rows, queries.shape[-1]))
+            own = queries.gather(2, places.transpose(1, 2))
             mask = lit.bias[:, None]
             if attention_mask is not None:
                 mask = mask.masked_fill(~attention_mask, torch.finfo(mask.dtype).min)
-            made, own_weights = self._attend(own, keys[:, self.lit_heads], values, mask, needs_weights)
+            made, made_weights = self._attend(own, keys, values, mask, **kwargs)
         else:
             scores = lit.bias.masked_fill(~lit.shares, torch.finfo(lit.bias.dtype).min)
-            own_weights = scores.softmax(-1)[:, None].expand(-1, len(self.lit_heads), -1, -1)
-            dropped = nn.functional.dropout(own_weights, self.dropout, self.training)
+            made_weights = scores.softmax(-1)[:, None].expand_as(squares)
+            dropped = nn.functional.dropout(made_weights, self.dropout, self.training)
             made = (dropped @ values).transpose(1, 2)
-            plain = context[places]
-            if self.highlighting == "additive":
-                made = (plain + made) / 2
-                if needs_weights:
-                    own_weights = (weights[documents, heads[None, :, None], lit.rows[:, None]] + own_weights) / 2
-            made = torch.where(lit.is_lit[:, :, None, None], made, plain)
-            if needs_weights:
-                plain_weights = weights[documents, heads[None, :, None], lit.rows[:, None]]
-                own_weights = torch.where(lit.is_lit[:, None, :, None], own_weights, plain_weights)
-        if needs_weights:
-            weights = weights.index_put((documents, heads[None, :, None], lit.rows[:, None]), own_weights)
-        return context.index_put(places, made), weights
+            plain = context.gather(1, places)
+            made = torch.where(lit.is_lit[:, :, None, None], self._mixed(plain, made), plain)
+            if weights is not None:
+                plain = weights.gather(2, squares)
+                made_weights = torch.where(lit.is_lit[:, None, :, None], self._mixed(plain, made_weights), plain)
+        if weights is not None:
+            weights = weights.scatter(2, squares, made_weights)
+        return context.scatter(1, places, made), weights
 
-    def _average(self, context, weights, values, attention_mask):
-        """In the lit heads, attention to all tokens alike: the rows of tokens that share no phrase."""
-        values = values[:, self.lit_heads]
+    def _mixed(self, plain: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        """Plain attention and that within phrases, contexts or weights, as one."""
+        return (plain + made) / 2 if self.highlighting == "additive" else made
+
+    def _average(self, weights, values, attention_mask):
+        """Attention to all tokens alike, as `_attend` gives it: the rows of tokens that share no phrase."""
+        length = values.shape[2]
         is_token = torch.ones_like(values[:, :1, None, :, 0]) if attention_mask is None else attention_mask
         alike = is_token.to(values.dtype) / is_token.sum(-1, keepdim=True).to(values.dtype)
-        mean = (alike @ values).transpose(1, 2).expand(-1, context.shape[1], -1, -1)
-        heads = torch.tensor(self.lit_heads, device=context.device)
-        context = context.index_copy(2, heads, mean)
-        if weights is not None:
-            same = alike.expand(-1, len(self.lit_heads), weights.shape[2], -1)
-            weights = weights.index_copy(1, heads, same)
-        return context, weights
-
-    def _per_head(self, rows: torch.Tensor, width: int) -> torch.Tensor:
-        return rows[:, None, :, None].expand(-1, len(self.lit_heads), -1, width)
+        mean = (alike @ values).transpose(1, 2).expand(-1, length, -1, -1)
+        return mean, None if weights is None else alike.expand_as(weights)
