@@ -1,5 +1,6 @@
 """Fixtures and helpers for the tests of training."""
 
+import json
 import os
 import subprocess
 import sys
@@ -54,3 +55,13 @@ def start(command: list[str], **environment: str) -> subprocess.Popen:
     environment = os.environ | {"PYTHONPATH": path} | environment
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, *command], env=environment, stdout=pipe, stderr=pipe, text=True, cwd=ROOT)
+
+
+def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> str:
+    """Run commands one after the other in two processes, which by default shard their models; returns the output."""
+    script = str(Path(__file__).with_name(script))
+    accelerate = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
+    process = start([*accelerate, script, json.dumps(commands)], **CPU)
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return output

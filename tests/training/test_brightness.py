@@ -10,6 +10,7 @@ from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.training.checkpoints import average_checkpoints
 from hf_summ.training.run import main
 from tests.training import tiny
+from tests.training.conftest import launch
 
 SIZES = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
@@ -108,3 +109,22 @@ def test_fitted_phrases_are_those_that_occur_twice(highlights, tmp_path):
     assert processor.fitted_examples == 24
     assert processor.max_source_length == 48
     assert processor.document_frequencies["new school"] > 1
+
+
+def test_two_processes_have_the_losses_and_the_brightness_of_one(highlights, tmp_path):
+    corpus = tmp_path / "several.jsonl"
+    rows = tiny.rows(24)
+    pairs = [{"documents": [row["document"], rows[-1]["document"]], "summary": row["summary"]} for row in rows]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in pairs), encoding="utf-8")
+    path = highlights(train_file=str(corpus), max_steps=6, do_eval=True, eval_strategy="steps", eval_steps=6)
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
+    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
+    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
+    assert epochs_of(tmp_path / "alone") > 1
+    for name in ("shards", "whole"):
+        assert epochs_of(tmp_path / name) == epochs_of(tmp_path / "alone")
+        for keys in (("loss", "nll", "grad_norm"), ("eval_loss", "eval_nll")):
+            expected = tiny.history(tmp_path / "alone", *keys)
+            assert expected
+            found = tiny.history(tmp_path / name, *keys)
+            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name

@@ -15,21 +15,11 @@ from hf_summ.training.checkpoints import average_checkpoints, checkpoint_problem
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
 from tests.training import tiny
-from tests.training.conftest import CPU, start
+from tests.training.conftest import launch
 
 SHARDS = '{"state_dict_type": "SHARDED_STATE_DICT"}'
 KEYS = ("loss", "nll", "grad_norm", "learning_rate")
 SCORES = ("eval_loss", "eval_nll", "eval_rouge1", "eval_gen_len")
-
-
-def launch(commands: list[list[str]], script: str = "sharded_processes.py") -> str:
-    """Run commands one after the other in two processes, which by default shard their models; returns the output."""
-    script = str(Path(__file__).with_name(script))
-    accelerate = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--main_process_port", "0"]
-    process = start([*accelerate, script, json.dumps(commands)], **CPU)
-    output, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return output
 
 
 def test_shards_give_the_losses_of_one_process(settings, tmp_path):

@@ -1,0 +1,54 @@
+"""A small Highlight-Transformer learns from the recipe that its phrases say what a summary is about."""
+
+import json
+
+from transformers import pipeline
+
+from hf_summ.data.steered_news import make_corpus
+from hf_summ.data.vocabulary import fit_processor
+from hf_summ.training.run import main
+
+SIZES = {"d_model": 64, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 4, "ffn_dim": 128}
+NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+
+
+def test_summary_is_about_the_person_that_the_phrase_names(settings, tmp_path):
+    make_corpus(tmp_path, train=4000, validation=1, test=40)
+    train, test = (
+        [json.loads(line) for line in (tmp_path / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
+        for split in ("train", "test")
+    )
+    texts = [text for row in train for text in (*row["documents"], row["summary"])]
+    fit_processor(texts, units="words", tags="none").save_pretrained(tmp_path / "words")
+    main(
+        [
+            settings(
+                model_type="highlight_transformer",
+                tokenizer_name=str(tmp_path / "words"),
+                train_file=str(tmp_path / "train.jsonl"),
+                config_overrides={**SIZES, **NO_DROPOUT, "lit_heads": [0, 1], "brightness_decay": 1.0},
+                max_source_length=100,
+                max_target_length=24,
+                learning_rate=5e-3,
+                warmup_steps=30,
+                max_grad_norm=1.0,
+                max_steps=300,
+                logging_steps=100,
+                train_tokens_per_batch=None,
+                per_device_train_batch_size=32,
+                max_new_tokens=24,
+                seed=1,
+            )
+        ]
+    )
+    summarizer = pipeline("summarization", model=str(tmp_path / "out"))
+    documents = [row["documents"] for row in test]
+    people = [(next(iter(row["phrases"])), row["other"]["phrase"]) for row in test]
+    # of people who are not in the training part; steered to either event of each example
+    for pairs in (people, [pair[::-1] for pair in people]):
+        summaries = summarizer(documents, phrases=[[wanted] for wanted, _ in pairs], batch_size=20)
+        named = [
+            [person in summary["summary_text"] for person in pair]
+            for summary, pair in zip(summaries, pairs, strict=True)
+        ]
+        assert named.count([True, False]) >= 38
