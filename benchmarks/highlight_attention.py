@@ -13,18 +13,13 @@ from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 fix_allocator()
 
 import torch
+from peers import phrases
 from torch import nn
 
 from hf_summ import HighlightTransformerConfig
 from hf_summ.models.layers_highlighting import HighlightSelfAttention, lit_rows
 
 ALPHA = 8.0
-
-
-def spans(batch: int, length: int, number: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Phrases of three to five subwords: starts, ends and values, (B, P)."""
-    starts = torch.randint(0, length - 5, (batch, number))
-    return starts, starts + torch.randint(3, 6, (batch, number)), torch.rand(batch, number)
 
 
 def dense(queries, keys, values, starts, ends, strengths, highlighting: str, heads: list[int]):
@@ -51,7 +46,7 @@ def measure(batch: int, length: int, arguments) -> None:
         torch.randn(batch, arguments.heads, length, arguments.head_width, requires_grad=True) for _ in range(3)
     )
     gradient = torch.randn(batch, length, arguments.heads, arguments.head_width)
-    phrases = spans(batch, length, arguments.spans)
+    given = tuple(phrases(batch, length, arguments.spans).values())
     config = HighlightTransformerConfig(num_heads=arguments.heads, d_model=arguments.heads * arguments.head_width)
     config._attn_implementation = "sdpa"
 
@@ -59,7 +54,7 @@ def measure(batch: int, length: int, arguments) -> None:
         module = HighlightSelfAttention(
             config, config.d_model, config.num_heads, 0.0, highlighting=highlighting, lit_heads=heads
         )
-        lit = lit_rows(*phrases, ALPHA, length, None, queries.dtype)
+        lit = lit_rows(*given, ALPHA, length, None, queries.dtype)
         return module.attend(queries, keys, values, None, lit)[0]
 
     def plain(queries, keys, values):
@@ -68,7 +63,7 @@ def measure(batch: int, length: int, arguments) -> None:
     candidates = {"SDPA, no highlighting": plain}
     for kind in ("weighted", "additive"):
         candidates[f"{kind}, dense"] = partial(
-            dense, starts=phrases[0], ends=phrases[1], strengths=phrases[2], highlighting=kind, heads=heads
+            dense, starts=given[0], ends=given[1], strengths=given[2], highlighting=kind, heads=heads
         )
         candidates[f"{kind}, lit rows"] = partial(ours, highlighting=kind)
 

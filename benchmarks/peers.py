@@ -12,6 +12,8 @@ from hf_summ.models import (
     DrgdForConditionalGeneration,
     GdlfConfig,
     GdlfForConditionalGeneration,
+    HighlightTransformerConfig,
+    HighlightTransformerForConditionalGeneration,
     Int8Config,
 )
 
@@ -28,6 +30,13 @@ def copy_transformer(**overrides) -> PreTrainedModel:
     sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY}
     special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
+
+
+def highlight_transformer(**overrides) -> PreTrainedModel:
+    """The paper's model."""
+    return HighlightTransformerForConditionalGeneration(
+        HighlightTransformerConfig(**{"vocab_size": VOCABULARY, **overrides})
+    )
 
 
 def drgd(**overrides) -> PreTrainedModel:
@@ -121,3 +130,10 @@ def batch(rows: int, source: int, target: int) -> dict[str, torch.Tensor]:
         "attention_mask": torch.ones(rows, source, dtype=torch.long),
         "labels": torch.randint(4, VOCABULARY, (rows, target)),
     }
+
+
+def phrases(rows: int, length: int, number: int) -> dict[str, torch.Tensor]:
+    """Random key phrases of three to five subwords, (rows, number)."""
+    starts = torch.randint(0, length - 5, (rows, number))
+    ends = starts + torch.randint(3, 6, starts.shape)
+    return {"phrase_starts": starts, "phrase_ends": ends, "phrase_values": torch.rand(rows, number)}

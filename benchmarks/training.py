@@ -1,12 +1,14 @@
-"""A training step of GDLF compared with transformers' BART with the same number of parameters: time and memory.
+"""Training steps with Adam: of GDLF compared with BART, and of Highlight-Transformer compared with CopyTransformer.
 
-BART is measured in its best setting on a CPU, without dropout of attention weights, and with it, as in many recipes:
-the fused attention kernel has no dropout, so that all weights are then computed and kept.
+The BART has the same number of parameters. It is measured in its best setting on a CPU, without dropout of attention
+weights, and with it, as in many recipes: the fused attention kernel has no dropout, so that all weights are then
+computed and kept. The CopyTransformer is of the same size, and neither it nor Highlight-Transformer drops weights.
 
 Run: python benchmarks/training.py
 """
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 
 from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
@@ -14,67 +16,94 @@ from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 fix_allocator()
 
 import torch
-from peers import bart, batch, count, gdlf
+from peers import bart, batch, copy_transformer, count, gdlf, highlight_transformer, phrases
+from torch import nn
 
-BASELINE = "BART (SDPA)"
-DROPPING = "BART (attention dropout 0.1)"
+BART, DROPPING, COPYING = "BART (SDPA)", "BART (attention dropout 0.1)", "CopyTransformer"
+# the CopyTransformer without BERT
+PLAIN = {"encoder_type": "transformer", "decoder_embedding": "trained", "copy_attention": "first_head", "norm": "pre"}
+Models = dict[str, tuple[nn.Module, dict[str, torch.Tensor]]]
+
+
+def gdlf_and_barts(inputs: dict[str, torch.Tensor]) -> Models:
+    """The paper's GDLF with its tags, and its peers."""
+    ours = gdlf(attention_dropout=0.0, conv_implementation="chunked")
+    tagged = {**inputs, "tag_ids": torch.randint(1, 201, inputs["input_ids"].shape)}
+    return {
+        BART: (bart(ours), inputs),
+        DROPPING: (bart(ours, attention_dropout=0.1), inputs),
+        "GDLF (chunked)": (ours, tagged),
+        "GDLF (compiled)": (gdlf(attention_dropout=0.0), tagged),
+    }
+
+
+def highlighting(inputs: dict[str, torch.Tensor]) -> Models:
+    """The paper's Highlight-Transformer with 20 phrases a document, and CopyTransformer."""
+    dropout = {"dropout": 0.2, "activation_dropout": 0.2, "attention_dropout": 0.0}
+    sizes = {"d_model": 512, "ffn_dim": 2048, "encoder_layers": 4, "decoder_layers": 4}
+    models: Models = {COPYING: (copy_transformer(**sizes, **dropout, convolutional_attention="none", **PLAIN), inputs)}
+    given = {**inputs, **phrases(*inputs["input_ids"].shape, 20)}
+    for kind in ("weighted", "additive"):
+        models[f"Highlight-Transformer ({kind})"] = (
+            highlight_transformer(**sizes, **dropout, highlighting=kind),
+            given,
+        )
+    return models
+
+
+SYSTEMS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Models], tuple[str, ...]]] = {
+    "gdlf": (gdlf_and_barts, (BART, DROPPING)),
+    "highlight_transformer": (highlighting, (COPYING,)),
+}
+
+
+def measure(system: str, dtype: str, arguments: argparse.Namespace) -> None:
+    """Print the table of one system and its peers."""
+    torch.manual_seed(0)
+    make, peers = SYSTEMS[system]
+    models = make(batch(arguments.rows, arguments.source, arguments.target))
+    optimizers = {name: torch.optim.Adam(model.train().parameters(), lr=1e-5) for name, (model, _) in models.items()}
+
+    def step(name: str) -> None:
+        model, inputs = models[name]
+        with torch.autocast("cpu", dtype=getattr(torch, dtype), enabled=dtype != "float32"):
+            loss = model(**inputs).loss
+        loss.backward()
+        optimizers[name].step()
+        optimizers[name].zero_grad()
+
+    candidates = {name: partial(step, name) for name in models}
+    times = cpu_seconds(candidates, arguments.rounds)
+    peaks = {name: peak_mebibytes(candidate) for name, candidate in candidates.items()}
+    tokens = arguments.rows * (arguments.source + arguments.target)
+    rows = [
+        [
+            name,
+            f"{count(model) / 1e6:.1f}M",
+            f"{tokens / times[name]:.0f}",
+            f"{peaks[name]:.0f}",
+            *(f"{times[peer] / times[name]:.2f}" for peer in peers),
+            *(f"{peaks[name] / peaks[peer]:.2f}" for peer in peers),
+        ]
+        for name, (model, _) in models.items()
+    ]
+    columns = ["model", "parameters", "tokens per second", "peak, MiB"]
+    columns += [f"times as fast as {peer}" for peer in peers] + [f"of the memory of {peer}" for peer in peers]
+    print_table(f"{dtype}, {arguments.rows} rows of {arguments.source} + {arguments.target} tokens", columns, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--source", type=int, default=500)
     parser.add_argument("--target", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     arguments = parser.parse_args()
-    torch.manual_seed(0)
-    ours = gdlf(attention_dropout=0.0, conv_implementation="chunked")
-    models = {
-        BASELINE: bart(ours),
-        DROPPING: bart(ours, attention_dropout=0.1),
-        "GDLF (chunked)": ours,
-        "GDLF (compiled)": gdlf(attention_dropout=0.0),
-    }
-    inputs = batch(arguments.rows, arguments.source, arguments.target)
-    tags = torch.randint(1, 201, inputs["input_ids"].shape)
-    tokens = arguments.rows * (arguments.source + arguments.target)
-    optimizers = {name: torch.optim.Adam(model.train().parameters(), lr=1e-5) for name, model in models.items()}
-
-    def step(name: str, dtype: str) -> None:
-        given = inputs if name in (BASELINE, DROPPING) else {**inputs, "tag_ids": tags}
-        with torch.autocast("cpu", dtype=getattr(torch, dtype), enabled=dtype != "float32"):
-            loss = models[name](**given).loss
-        loss.backward()
-        optimizers[name].step()
-        optimizers[name].zero_grad()
-
-    for dtype in arguments.dtypes:
-        candidates = {name: partial(step, name, dtype) for name in models}
-        times = cpu_seconds(candidates, arguments.rounds)
-        peaks = {name: peak_mebibytes(candidate) for name, candidate in candidates.items()}
-        rows = [
-            [
-                name,
-                f"{count(model) / 1e6:.1f}M",
-                f"{tokens / times[name]:.0f}",
-                f"{peaks[name]:.0f}",
-                *(f"{times[peer] / times[name]:.2f}" for peer in (BASELINE, DROPPING)),
-                *(f"{peaks[name] / peaks[peer]:.2f}" for peer in (BASELINE, DROPPING)),
-            ]
-            for name, model in models.items()
-        ]
-        columns = [
-            "model",
-            "parameters",
-            "tokens per second",
-            "peak, MiB",
-            "times as fast as BART",
-            "as BART, dropping",
-        ]
-        columns += ["of BART's memory", "of BART's, dropping"]
-        shape = f"{arguments.rows} rows of {arguments.source} + {arguments.target} tokens"
-        print_table(f"training step with Adam, {dtype}, {shape}", columns, rows)
+    for system in arguments.systems:
+        for dtype in arguments.dtypes:
+            measure(system, dtype, arguments)
 
 
 if __name__ == "__main__":
