@@ -34,7 +34,7 @@ LANGUAGE_MODELS = {
 # the other Hub repositories that pages name, and what stands in for them
 CHECKPOINTS = {"facebook/bart-base": "bart", "facebook/bart-large-cnn": "bart", "org/gdlf-xsum": "gdlf"}
 # flags of other programs than ours
-FOREIGN_FLAGS = {"fsdp_version", "models", "multi_gpu", "num_processes", "rounds", "settings", "use_fsdp"}
+FOREIGN_FLAGS = {"fsdp_version", "models", "multi_gpu", "num_processes", "rounds", "settings", "systems", "use_fsdp"}
 
 
 def test_blocks_run(tmp_path, local_hub, tiny_tokenizer):
