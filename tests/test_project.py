@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer")
+PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "SagCopy")
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {

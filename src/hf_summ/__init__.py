@@ -21,6 +21,10 @@ from .models import (
     HighlightTransformerModel,
     HighlightTransformerProcessor,
     Int8Config,
+    SagCopyConfig,
+    SagCopyForConditionalGeneration,
+    SagCopyModel,
+    SagCopyProcessor,
     SummarizationPipeline,
 )
 
@@ -44,5 +48,9 @@ __all__ = [
     "HighlightTransformerModel",
     "HighlightTransformerProcessor",
     "Int8Config",
+    "SagCopyConfig",
+    "SagCopyForConditionalGeneration",
+    "SagCopyModel",
+    "SagCopyProcessor",
     "SummarizationPipeline",
 ]

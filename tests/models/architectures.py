@@ -19,6 +19,9 @@ from hf_summ.models import (
     HighlightTransformerConfig,
     HighlightTransformerForConditionalGeneration,
     HighlightTransformerProcessor,
+    SagCopyConfig,
+    SagCopyForConditionalGeneration,
+    SagCopyProcessor,
 )
 from hf_summ.models.configuration_base import SummarizationConfig
 
@@ -254,7 +257,54 @@ HIGHLIGHT_TRANSFORMER = Architecture(
     lora_modules=("q_proj", "v_proj"),
 )
 
-ARCHITECTURES = [GDLF, COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD, DRGD_PRINTED, HIGHLIGHT_TRANSFORMER]
+SAGCOPY = Architecture(
+    SagCopyConfig,
+    SagCopyForConditionalGeneration,
+    SagCopyProcessor,
+    settings={
+        "vocab_size": VOCAB_SIZE,
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "num_heads": 4,
+        "ffn_dim": 32,
+        "centrality": "indegree-2",
+        "centrality_damping": 0.85,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "decoder_start_token_id": 2,
+    },
+    lora_modules=("q_proj", "v_proj"),
+)
+
+# BART's way, and the other forms of guidance
+SAGCOPY_OUTDEGREE = dataclasses.replace(
+    SAGCOPY,
+    settings={
+        **SAGCOPY.settings,
+        "centrality": "outdegree",
+        "guidance_sum": "documents",
+        "guidance_weight": 0.5,
+        "scale_embedding": False,
+        "output_bias": True,
+    },
+    variant="outdegree",
+)
+
+ARCHITECTURES = [
+    GDLF,
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    DRGD,
+    DRGD_PRINTED,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    SAGCOPY_OUTDEGREE,
+]
 
 
 def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):

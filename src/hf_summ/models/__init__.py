@@ -7,6 +7,7 @@ from .configuration_copy_transformer import CopyTransformerConfig
 from .configuration_drgd import DrgdConfig
 from .configuration_gdlf import GdlfConfig
 from .configuration_highlight_transformer import HighlightTransformerConfig
+from .configuration_sagcopy import SagCopyConfig
 from .modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
 from .modeling_drgd import DrgdForConditionalGeneration, DrgdModel
 from .modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
@@ -14,11 +15,13 @@ from .modeling_highlight_transformer import (
     HighlightTransformerForConditionalGeneration,
     HighlightTransformerModel,
 )
+from .modeling_sagcopy import SagCopyForConditionalGeneration, SagCopyModel
 from .pipeline_summarization import SummarizationPipeline
 from .processing_copy_transformer import CopyTransformerProcessor
 from .processing_drgd import DrgdProcessor
 from .processing_gdlf import GdlfProcessor
 from .processing_highlight_transformer import HighlightTransformerProcessor
+from .processing_sagcopy import SagCopyProcessor
 from .quantization_int8 import Int8Config
 
 __all__ = [
@@ -40,6 +43,10 @@ __all__ = [
     "HighlightTransformerModel",
     "HighlightTransformerProcessor",
     "Int8Config",
+    "SagCopyConfig",
+    "SagCopyForConditionalGeneration",
+    "SagCopyModel",
+    "SagCopyProcessor",
     "SummarizationPipeline",
 ]
 
@@ -58,6 +65,7 @@ _ARCHITECTURES = (
         HighlightTransformerForConditionalGeneration,
         HighlightTransformerProcessor,
     ),
+    (SagCopyConfig, SagCopyModel, SagCopyForConditionalGeneration, SagCopyProcessor),
 )
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
@@ -67,6 +75,7 @@ LORA_TARGET_MODULES: dict[str, list[str]] = {
     "copy_transformer": ["q_proj", "v_proj"],
     "drgd": ["key_projection", "projection"],
     "highlight_transformer": ["q_proj", "v_proj"],
+    "sagcopy": ["q_proj", "v_proj"],
 }
 
 try:

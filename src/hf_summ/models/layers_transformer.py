@@ -57,6 +57,54 @@ class SinusoidalPositions(nn.Module):
         return table[:, : self.width].to(embeddings.dtype)
 
 
+class LearnedPositions(nn.Module):
+    """A trained vector for each of a number of positions, as in MASS and BART."""
+
+    def __init__(self, number: int, width: int):
+        super().__init__()
+        self.table = nn.Embedding(number, width)
+
+    def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
+        """Positions (T, C) for embeddings (…, T, C) after `seen` others.
+
+        Raises:
+            ValueError: the text is longer than there are positions.
+        """
+        length = seen + embeddings.shape[-2]
+        if length > self.table.num_embeddings:
+            raise ValueError(
+                f"the text has {length} tokens, but the model has positions for {self.table.num_embeddings}: cut it, "
+                "or generate less"
+            )
+        return self.table(torch.arange(seen, length, device=embeddings.device))
+
+
+class InputLayer(nn.Module):
+    """What the first layer reads: word embeddings, scaled, with their positions, and dropout.
+
+    Args:
+        config: has `d_model` and `dropout`, and may have `positions` (`sinusoids`, the default, or `learned`, of which
+            there are `max_positions`), `scale_embedding` (by √d, the default) and `embedding_norm` (none by default).
+    """
+
+    def __init__(self, config):
+        super().__init__()
+        self.scale = math.sqrt(config.d_model) if getattr(config, "scale_embedding", True) else 1.0
+        if getattr(config, "positions", "sinusoids") == "learned":
+            self.positions = LearnedPositions(config.max_positions, config.d_model)
+        else:
+            self.positions = SinusoidalPositions(config.d_model)
+        has_norm = getattr(config, "embedding_norm", False)
+        self.norm = nn.LayerNorm(config.d_model) if has_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
+        """(…, T, C) -> (…, T, C), of words that `seen` others precede."""
+        # pre-trained embeddings are scaled as well: beside unscaled positions, a decoder does not learn to see small
+        # ones
+        return self.dropout(self.norm(self.scale * embeddings + self.positions(embeddings, seen)))
+
+
 class MultiHeadAttention(nn.Module):
     """Projections to heads and back, and the attention between them.
 
@@ -140,30 +188,36 @@ class CrossAttention(MultiHeadAttention):
         attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
         needs_weights: bool = False,
+        scores: torch.Tensor | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None.
 
-        With `needs_weights` the weights are returned whatever the attention implementation.
+        With `needs_weights` the weights are returned whatever the attention implementation. `scores` (B, S) of the
+        source's positions are for subclasses.
         """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
-        keys, values = self._source_keys_and_values(source, past_key_values)
+        keys, values = self._source_keys_and_values(source, scores, past_key_values)
         context, weights = self._attend(queries, keys, values, attention_mask, needs_weights, **kwargs)
         if weights is not None:
             weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context.reshape(rows, length, width)), weights
 
-    def _source_keys_and_values(self, source, past_key_values):
+    def _source_keys_and_values(self, source, scores, past_key_values):
         if past_key_values is not None and past_key_values.is_updated.get(self.layer_index):
             layer = past_key_values.cross_attention_cache.layers[self.layer_index]
             return layer.keys, layer.values
-        keys, values = self._heads(self.k_proj(source)), self._heads(self.v_proj(source))
+        keys, values = self._heads(self._source_keys(source, scores)), self._heads(self.v_proj(source))
         if past_key_values is not None:
             keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_index)
             past_key_values.is_updated[self.layer_index] = True
         return keys, values
+
+    def _source_keys(self, source: torch.Tensor, scores: torch.Tensor | None) -> torch.Tensor:
+        """The keys of all heads, (B, S, C)."""
+        return self.k_proj(source)
 
 
 class FeedForward(nn.Module):
@@ -237,12 +291,12 @@ class TransformerEncoderLayer(ResidualLayer):
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden_states, source_mask=None, **kwargs):
-        """(B, S, C) -> (B, S, C), and the self-attention's weights (B, H, S, S) or None."""
+        """(B, S, C) -> (B, S, C), and what the self-attention gives beside: weights (B, H, S, S) or None, and more."""
         read = self._read(hidden_states, self.self_attention_norm)
-        outputs, weights = self.self_attention(read, source_mask, **kwargs)
+        outputs, *beside = self.self_attention(read, source_mask, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
-        return self._add(hidden_states, outputs, self.feed_forward_norm), weights
+        return self._add(hidden_states, outputs, self.feed_forward_norm), *beside
 
 
 class TransformerDecoderLayer(ResidualLayer):
@@ -252,6 +306,7 @@ class TransformerDecoderLayer(ResidualLayer):
         config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout`, and what `ResidualLayer` reads.
         layer_index: index in the cache.
         activation, activation_dropout: activation of the feed-forward network, and dropout after it.
+        attention_class: of the attention to the source.
     """
 
     def __init__(
@@ -260,12 +315,13 @@ class TransformerDecoderLayer(ResidualLayer):
         layer_index: int,
         activation: str = "relu",
         activation_dropout: float = 0.0,
+        attention_class: type[CrossAttention] = CrossAttention,
     ):
         super().__init__(config)
         settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
         self.self_attention = SelfAttention(*settings, is_causal=True)
         self.self_attention_norm = nn.LayerNorm(config.d_model)
-        self.cross_attention = CrossAttention(*settings)
+        self.cross_attention = attention_class(*settings)
         self.cross_attention_norm = nn.LayerNorm(config.d_model)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
@@ -274,6 +330,7 @@ class TransformerDecoderLayer(ResidualLayer):
         self,
         hidden_states,
         source,
+        source_scores=None,
         causal_mask=None,
         source_mask=None,
         past_key_values=None,
@@ -281,6 +338,9 @@ class TransformerDecoderLayer(ResidualLayer):
         **kwargs,
     ):
         """Compute the layer's output from hidden states (R, T, C), R = B · beams, and the source (B, S, C).
+
+        What has gradients must be given by position, as reentrant checkpointing sees nothing else; so must
+        `source_scores` (B, S), which the attention to the source may read.
 
         Returns:
             The output (R, T, C), and the context (R, T, C) and weights (R, H, T, S) or None of the attention to the
@@ -296,6 +356,7 @@ class TransformerDecoderLayer(ResidualLayer):
             attention_mask=source_mask,
             past_key_values=past_key_values,
             needs_weights=needs_weights,
+            scores=source_scores,
             **kwargs,
         )
         hidden_states = self._add(hidden_states, context, self.cross_attention_norm)

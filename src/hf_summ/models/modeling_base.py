@@ -147,12 +147,17 @@ class SummarizationModel(SummarizationPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            **self._decoder_inputs(encoder_outputs, attention_mask),
             **kwargs,
         )
         # the decoder's last hidden state and cross-attentions are the model's; what both sides have gets a prefix
         encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
         decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
         return filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
+
+    def _decoder_inputs(self, encoder_outputs: BaseModelOutput, attention_mask) -> dict[str, Any]:
+        """What the decoder reads of the encoder's output beside its last hidden state, by name."""
+        return {}
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> BaseModelOutput:
         """The encoder's output; callers may pass it as a tuple."""

@@ -1,6 +1,5 @@
 """CopyTransformer, with convolutional self-attention and BERT conditioning (Aksenov 2020)."""
 
-import math
 from collections.abc import Collection
 
 import torch
@@ -14,8 +13,8 @@ from .generation_language_model import LanguageModelLogitsProcessor
 from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (
+    InputLayer,
     SelfAttention,
-    SinusoidalPositions,
     TransformerEncoderLayer,
     source_padding_mask,
     stack_norm,
@@ -79,7 +78,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
         self.has_bert = config.encoder_type != "transformer"
         if embed_tokens is not None:
             self.embed_tokens = embed_tokens
-            self.positions = SinusoidalPositions(config.d_model)
+            self.input_layer = InputLayer(config)
         if self.has_bert:
             self.bert = BertWindows(
                 AutoModel.from_config(config.bert_config),
@@ -130,7 +129,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
 
     def _embed(self, input_ids, inputs_embeds):
         words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        return self.dropout(math.sqrt(self.config.d_model) * words + self.positions(words))
+        return self.input_layer(words)
 
 
 class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):

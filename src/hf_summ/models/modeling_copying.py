@@ -1,7 +1,8 @@
 """The skeleton of models that copy from the source: outputs, a Transformer decoder and the output layer."""
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -21,9 +22,10 @@ from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .layers_copying import CopyAttention, copy_log_probs
 from .layers_transformer import (
     CrossAttention,
+    InputLayer,
     SelfAttention,
-    SinusoidalPositions,
     TransformerDecoderLayer,
+    TransformerEncoderLayer,
     source_padding_mask,
     stack_norm,
 )
@@ -49,9 +51,14 @@ class CopyEncoderOutput(BaseModelOutput):
 
 @dataclass
 class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
-    """transformers' decoder output with the copy distributions; see `CopySummarizationOutput`."""
+    """transformers' decoder output with the copy distributions; see `CopySummarizationOutput`.
+
+    Attributes:
+        copy_gate_logits: (R, T), of copying, if the decoder decides that.
+    """
 
     copy_attentions: torch.Tensor | None = None
+    copy_gate_logits: torch.Tensor | None = None
     coverage: torch.Tensor | None = None
 
 
@@ -60,10 +67,12 @@ class CopyModelOutput(Seq2SeqModelOutput):
     """transformers' `Seq2SeqModelOutput` with the copy distributions; see `CopySummarizationOutput`.
 
     Attributes:
+        copy_gate_logits: (R, T), of copying, if the decoder decides that.
         source_ids: (B, S), the source's subwords.
     """
 
     copy_attentions: torch.Tensor | None = None
+    copy_gate_logits: torch.Tensor | None = None
     coverage: torch.Tensor | None = None
     source_ids: torch.LongTensor | None = None
 
@@ -84,6 +93,67 @@ class CopySummarizationOutput(SummarizationOutput):
     coverage: torch.Tensor | None = None
 
 
+class CopyingEncoder(SummarizationPreTrainedModel):
+    """A Transformer encoder of trained word embeddings.
+
+    Subclasses have a `forward` of their own, which calls `encode`, and may override `self_attention`.
+
+    Args:
+        config: has `encoder_layers`, `activation_dropout`, may have `activation`, and has what `InputLayer` and
+            `TransformerEncoderLayer` read.
+        embed_tokens: the word embedding.
+    """
+
+    _can_record_outputs = {
+        "hidden_states": TransformerEncoderLayer,
+        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
+    }
+
+    def __init__(self, config, embed_tokens: nn.Embedding):
+        super().__init__(config)
+        self.embed_tokens = embed_tokens
+        self.input_layer = InputLayer(config)
+        self.layers = nn.ModuleList(
+            TransformerEncoderLayer(config, self.self_attention(config, index), **feed_forward_settings(config))
+            for index in range(config.encoder_layers)
+        )
+        self.layer_norm = stack_norm(config)
+        self.gradient_checkpointing = False
+        self.post_init()
+
+    @staticmethod
+    def self_attention(config, layer_index: int) -> SelfAttention:
+        """A layer's self-attention."""
+        return SelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
+
+    def encode(
+        self,
+        words: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        of_layers: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
+        **kwargs,
+    ) -> tuple[torch.Tensor, list]:
+        """Embeddings (B, S, C) -> the output (B, S, C), and what the last layer's self-attention gives beside its own.
+
+        Args:
+            of_layers: number of a layer -> further arguments of its self-attention, without gradients.
+        """
+        hidden_states = self.input_layer(words)
+        source_mask = source_padding_mask(attention_mask)
+        beside: list = []
+        for index, layer in enumerate(self.layers):
+            hidden_states, *beside = layer(hidden_states, source_mask, **of_layers.get(index, {}), **kwargs)
+        return self.layer_norm(hidden_states), beside
+
+
+def feed_forward_settings(config) -> dict[str, Any]:
+    """Settings of the feed-forward network of a Transformer's layers."""
+    return {
+        "activation": getattr(config, "activation", "relu"),
+        "activation_dropout": config.activation_dropout,
+    }
+
+
 class CopyingDecoder(SummarizationPreTrainedModel):
     """A Transformer decoder that also gives, for each position, a copy distribution over the source.
 
@@ -92,8 +162,8 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     (`mean`).
 
     Args:
-        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, and what `TransformerDecoderLayer`
-            reads.
+        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, may have `activation`, and has
+            what `InputLayer` and `TransformerDecoderLayer` read.
         embed_tokens: maps ids (R, T) to (R, T, C).
     """
 
@@ -106,10 +176,11 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     def __init__(self, config, embed_tokens: nn.Module):
         super().__init__(config)
         self.embed_tokens = embed_tokens
-        self.positions = SinusoidalPositions(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.input_layer = InputLayer(config)
         self.layers = nn.ModuleList(
-            TransformerDecoderLayer(config, index, activation_dropout=config.activation_dropout)
+            TransformerDecoderLayer(
+                config, index, **feed_forward_settings(config), attention_class=self.attention_class(config, index)
+            )
             for index in range(config.decoder_layers)
         )
         self.layer_norm = stack_norm(config)
@@ -117,6 +188,11 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
         self.gradient_checkpointing = False
         self.post_init()
+
+    @staticmethod
+    def attention_class(config, layer_index: int) -> type[CrossAttention]:
+        """The class of a layer's attention to the source."""
+        return CrossAttention
 
     @merge_with_config_defaults
     @capture_outputs
@@ -129,12 +205,13 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         past_key_values=None,
         inputs_embeds=None,
         use_cache=None,
+        source_scores=None,
         **kwargs,
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
         Also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S); not in training if the
-        model does not copy.
+        model does not copy. `source_scores` (B, S) are for attentions that read them.
 
         Raises:
             ValueError: `past_key_values` was made by another model.
@@ -149,7 +226,9 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             raise ValueError(
                 "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one"
             )
-        hidden_states = self._embed(inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length())
+        hidden_states = self.input_layer(
+            inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length()
+        )
         causal_mask = create_causal_mask(
             config=self.config,
             inputs_embeds=hidden_states,
@@ -160,11 +239,12 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         # without copying, coverage is only needed in decoding
         has_coverage = self.config.copy or not self.training
         of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
-        weights = None
+        context = weights = None
         for index, layer in enumerate(self.layers, start=1):
-            hidden_states, _, weights = layer(
+            hidden_states, context, weights = layer(
                 hidden_states,
                 encoder_hidden_states,
+                source_scores,
                 causal_mask=causal_mask,
                 source_mask=source_mask,
                 past_key_values=past_key_values,
@@ -186,14 +266,19 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             last_hidden_state=hidden_states,
             past_key_values=past_key_values,
             copy_attentions=copy_attentions,
+            copy_gate_logits=self._copy_gate_logits(inputs_embeds, hidden_states, context),
             coverage=coverage,
         )
 
-    def _embed(self, embeddings: torch.Tensor, seen: int) -> torch.Tensor:
-        """The first layer's input, from word embeddings (R, T, C) that `seen` positions precede."""
-        # pre-trained embeddings are scaled as well: beside unscaled positions, a decoder does not learn to see small
-        # ones
-        return self.dropout(math.sqrt(self.config.d_model) * embeddings + self.positions(embeddings, seen))
+    def _copy_gate_logits(self, words, hidden_states, context) -> torch.Tensor | None:
+        """The logits (R, T) of copying, where they depend on more than the output: here they do not.
+
+        Args:
+            words: (R, T, C), embeddings.
+            hidden_states: (R, T, C), the output.
+            context: (R, T, C), of the last layer's attention to the source.
+        """
+        return None
 
     def _copy_attentions(self, hidden_states, weights, source, source_mask, past_key_values) -> torch.Tensor:
         """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
@@ -228,7 +313,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
     """A copying model with its output: a softmax over the vocabulary, mixed with copying if the config's `copy` is set.
 
     Subclasses create `model`, `lm_head` and, if the model copies, `copy_gate`, which gives the logit of copying from
-    what words are scored by; or they override `_gate_logits`.
+    what words are scored by; unless their decoder gives `copy_gate_logits`.
     """
 
     scoring_inputs = ("skip_logits",)
@@ -313,6 +398,8 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
     def _gate_logits(self, outputs) -> torch.Tensor:
         """The logits (R, T) of copying."""
+        if outputs.copy_gate_logits is not None:
+            return outputs.copy_gate_logits
         return self.copy_gate(outputs.last_hidden_state)[..., 0]
 
     def _can_skip_logits(self) -> bool:

@@ -27,26 +27,16 @@ from .modeling_copying import (
 
 @dataclass
 class DrgdDecoderOutput(CopyDecoderOutput):
-    """`CopyDecoderOutput` with the gate of copying and the latent variables; see `DrgdOutput`.
+    """`CopyDecoderOutput` with the latent variables; see `DrgdOutput`."""
 
-    Attributes:
-        copy_gate_logits: (R, T).
-    """
-
-    copy_gate_logits: torch.Tensor | None = None
     latent_kl: torch.Tensor | None = None
     latent_means: torch.Tensor | None = None
 
 
 @dataclass
 class DrgdModelOutput(CopyModelOutput):
-    """`CopyModelOutput` with the gate of copying and the latent variables; see `DrgdOutput`.
+    """`CopyModelOutput` with the latent variables; see `DrgdOutput`."""
 
-    Attributes:
-        copy_gate_logits: (R, T).
-    """
-
-    copy_gate_logits: torch.Tensor | None = None
     latent_kl: torch.Tensor | None = None
     latent_means: torch.Tensor | None = None
 
@@ -295,9 +285,6 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
             # without one it is drawn, so that `set_seed` decides
             self._add_step_input("latent_seed", int(torch.randint(2**31, (1,))) if seed is None else seed)
         return config, model_kwargs
-
-    def _gate_logits(self, outputs) -> torch.Tensor:
-        return outputs.copy_gate_logits
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)

@@ -1,23 +1,21 @@
 """Highlight-Transformer: a CopyTransformer whose encoder attends more to key phrases (Liu et al. 2021)."""
 
-import math
-
 from torch import nn
 from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_highlight_transformer import HighlightTransformerConfig
 from .layers_highlighting import HighlightSelfAttention, lit_rows
-from .layers_transformer import (
-    SelfAttention,
-    SinusoidalPositions,
-    TransformerEncoderLayer,
-    source_padding_mask,
-    stack_norm,
-)
+from .layers_transformer import SelfAttention
 from .modeling_base import SummarizationPreTrainedModel
-from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
+from .modeling_copying import (
+    CopyEncoderOutput,
+    CopyingDecoder,
+    CopyingEncoder,
+    CopyingForConditionalGeneration,
+    CopyingModel,
+)
 
 
 class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -27,41 +25,18 @@ class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
     _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
 
 
-def _self_attention(config: HighlightTransformerConfig, layer_index: int) -> SelfAttention:
-    """An encoder layer's self-attention, which may highlight."""
-    settings = (config, config.d_model, config.num_heads, config.attention_dropout)
-    if layer_index not in config.layers_that_highlight:
-        return SelfAttention(*settings)
-    return HighlightSelfAttention(*settings, highlighting=config.highlighting, lit_heads=config.heads_that_highlight)
+class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEncoder):
+    """Maps the source and its key phrases to one representation per position."""
 
-
-class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel):
-    """Maps the source and its key phrases to one representation per position.
-
-    Args:
-        config: the model's configuration.
-        embed_tokens: the word embedding.
-    """
-
-    _can_record_outputs = {
-        "hidden_states": TransformerEncoderLayer,
-        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
-    }
-
-    def __init__(self, config: HighlightTransformerConfig, embed_tokens: nn.Embedding):
-        super().__init__(config)
-        self.embed_tokens = embed_tokens
-        self.positions = SinusoidalPositions(config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(
-            TransformerEncoderLayer(
-                config, _self_attention(config, index), activation_dropout=config.activation_dropout
-            )
-            for index in range(config.encoder_layers)
+    @staticmethod
+    def self_attention(config: HighlightTransformerConfig, layer_index: int) -> SelfAttention:
+        """A layer's self-attention, which may highlight."""
+        if layer_index not in config.layers_that_highlight:
+            return CopyingEncoder.self_attention(config, layer_index)
+        settings = (config, config.d_model, config.num_heads, config.attention_dropout)
+        return HighlightSelfAttention(
+            *settings, highlighting=config.highlighting, lit_heads=config.heads_that_highlight
         )
-        self.layer_norm = stack_norm(config)
-        self.gradient_checkpointing = False
-        self.post_init()
 
     @merge_with_config_defaults
     @capture_outputs
@@ -77,18 +52,15 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel):
     ):
         """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids."""
         words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        hidden_states = self.dropout(math.sqrt(self.config.d_model) * words + self.positions(words))
-        source_mask = source_padding_mask(attention_mask)
         phrases = [part for part in (phrase_starts, phrase_ends, phrase_values) if part is not None]
         if len(phrases) not in (0, 3):
             raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")
         lit = None
         if phrases and self.config.layers_that_highlight:
-            lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, hidden_states.dtype)
-        for index, layer in enumerate(self.layers):
-            highlights = {"lit": lit} if index in self.config.layers_that_highlight else {}
-            hidden_states, _ = layer(hidden_states, source_mask, **highlights, **kwargs)
-        return CopyEncoderOutput(last_hidden_state=self.layer_norm(hidden_states), source_ids=input_ids)
+            lit = lit_rows(*phrases, self.config.alpha, words.shape[1], attention_mask, words.dtype)
+        of_layers = {index: {"lit": lit} for index in self.config.layers_that_highlight}
+        hidden_states, _ = self.encode(words, attention_mask, of_layers, **kwargs)
+        return CopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids)
 
 
 class HighlightTransformerDecoder(HighlightTransformerPreTrainedModel, CopyingDecoder):

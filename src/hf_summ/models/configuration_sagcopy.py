@@ -1,0 +1,135 @@
+"""Configuration of SAGCopy: copying guided by the centrality of words in self-attention."""
+
+import math
+
+from huggingface_hub.dataclasses import strict
+from transformers.activations import ACT2FN
+
+from .configuration_base import SummarizationConfig
+from .layers_guidance import CENTRALITIES
+from .layers_transformer import NORMS
+
+_POSITIONS = ("learned", "sinusoids")
+_GUIDANCE_SUMS = ("tokens", "documents")
+
+
+@strict
+class SagCopyConfig(SummarizationConfig):
+    """Configuration of a SAGCopy model (Xu et al. 2020); the defaults are the paper's, on the network of MASS base.
+
+    Args:
+        vocab_size: size of the vocabulary shared by source and target.
+        d_model: width.
+        encoder_layers, decoder_layers: numbers of layers.
+        num_heads: number of heads of every attention.
+        ffn_dim: inner width of the feed-forward networks.
+        copy: whether words are also copied from the source; without it, `centrality` must be `none`.
+        centrality: how central a source word is, which guides copying: `outdegree` (equation 16), or `indegree-1` to
+            `indegree-3` of that many rounds (equations 13 to 15); `none` is the paper's MASS+Copy.
+        centrality_damping: share of the new round in what each round after the first gives, from 0 to 1: 1 as printed,
+            0.85 in the authors' program.
+        guidance_weight: λ, of the divergence of copying from centrality in the loss (equation 18).
+        guidance_sum: what a document's divergence counts as: its `tokens` (equation 18), or one of the `documents`, as
+            in the authors' program.
+        positions: `learned`, of which there are `max_positions`, or `sinusoids`.
+        max_positions: number of learned positions, which limits documents and summaries.
+        embedding_norm: whether the sum of words and positions is normalized.
+        scale_embedding: whether word embeddings are multiplied by √`d_model`.
+        activation: of the feed-forward networks, a name that transformers knows.
+        output_bias: whether the output layer, whose matrix is the embedding, has a bias.
+        norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
+        dropout: dropout of embeddings and sub-layers.
+        attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
+        label_smoothing: ε of the loss, at least 0 and below 1.
+        use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
+        pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
+    """
+
+    model_type = "sagcopy"
+    attribute_map = {
+        "hidden_size": "d_model",
+        "num_hidden_layers": "encoder_layers",
+        "num_attention_heads": "num_heads",
+    }
+    keys_to_ignore_at_inference = [
+        *SummarizationConfig.keys_to_ignore_at_inference,
+        "copy_attentions",
+        "copy_gates",
+        "coverage",
+        "centrality",
+    ]
+
+    vocab_size: int = 30522
+    d_model: int = 768
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    num_heads: int = 12
+    ffn_dim: int = 3072
+    copy: bool = True
+    centrality: str = "indegree-1"
+    centrality_damping: float | int = 1.0
+    guidance_weight: float | int = 1.0
+    guidance_sum: str = "tokens"
+    positions: str = "learned"
+    max_positions: int = 512
+    embedding_norm: bool = True
+    scale_embedding: bool = True
+    activation: str = "gelu"
+    output_bias: bool = False
+    norm: str = "post"
+    dropout: float | int = 0.1
+    attention_dropout: float | int = 0.1
+    activation_dropout: float | int = 0.1
+    label_smoothing: float | int = 0.1
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 101
+    eos_token_id: int | list[int] | None = 102
+    decoder_start_token_id: int | None = 102
+    tie_word_embeddings: bool = True
+
+    @property
+    def copy_attention(self) -> str:
+        """What gives the copy distribution: the mean over heads of the last attention to the source (section 4.1)."""
+        return "mean"
+
+    @property
+    def is_guided(self) -> bool:
+        """Whether copying is guided by centrality."""
+        return self.centrality != "none"
+
+    def validate_widths(self):
+        """Require the heads to divide the width evenly, and at least one layer on each side."""
+        self._check_heads()
+        self._check_stacks()
+        if self.max_positions < 1:
+            raise ValueError(f"`max_positions` is {self.max_positions}, but must be at least 1")
+
+    def validate_choices(self):
+        """Require known choices, and probabilities of at least 0 and below 1."""
+        self._check_choices(
+            {
+                "centrality": CENTRALITIES,
+                "guidance_sum": _GUIDANCE_SUMS,
+                "positions": _POSITIONS,
+                "activation": ACT2FN,
+                "norm": NORMS,
+            }
+        )
+        self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
+
+    def validate_guidance(self):
+        """Require a weight and a damping in range, and copying where it is guided."""
+        if not 0 <= self.centrality_damping <= 1:
+            raise ValueError(f"`centrality_damping` is {self.centrality_damping}, but must be from 0 to 1")
+        if not 0 <= self.guidance_weight < math.inf:
+            raise ValueError(f"`guidance_weight` is {self.guidance_weight}, but must be at least 0 and finite")
+        if self.is_guided and not self.copy:
+            raise ValueError(
+                f'`centrality="{self.centrality}"` guides copying, but `copy` is false: for the plain model (MASS), '
+                'set `centrality="none"`'
+            )
+
+
+__all__ = ["SagCopyConfig"]

@@ -1,0 +1,194 @@
+"""Guided copying: the centrality of source words in the graph of self-attention, and how copying follows it.
+
+Equations are those of Xu et al. 2020, section 4. Attention A has a row of weights for each query; the paper's D is its
+transpose.
+"""
+
+import torch
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward
+from .losses import IGNORED_LABEL
+
+CENTRALITIES = ("none", "outdegree", "indegree-1", "indegree-2", "indegree-3")
+# all weights of a chunk exist at once
+_CHUNK_QUERIES = 64
+
+
+def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping: float = 1.0) -> torch.Tensor:
+    """How central each source token is: a distribution over a document's tokens, (B, S, S) -> (B, S).
+
+    The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree after n rounds (equations 13
+    to 15) is where a walk ends that starts anywhere and goes, in each round, from a token to one that attends to it:
+    s ← A (s / Aᵀ1). A document without tokens has zeros.
+
+    Args:
+        weights: attention, each row of a token summing to one over tokens.
+        is_token: (B, S), false at padding, which neither sends nor receives.
+        kind: `outdegree`, or `indegree-n` of n rounds.
+        damping: the share of the new round in what each round after the first gives; the rest is what was before.
+    """
+    present = is_token.to(weights.dtype)
+    # padding has queries too
+    weights = weights * present[:, :, None]
+    number = present.sum(1, keepdim=True).clamp(min=1)
+    received = weights.sum(1)
+    if kind == "outdegree":
+        return received / number
+    scores = present / number
+    received = received.clamp(min=torch.finfo(received.dtype).tiny)
+    for turn in range(int(kind.removeprefix("indegree-"))):
+        arrived = (weights @ (scores / received)[..., None])[..., 0]
+        scores = arrived if turn == 0 else damping * arrived + (1.0 - damping) * scores
+    return scores
+
+
+def guidance_divergence(
+    copy_attentions: torch.Tensor, labels: torch.Tensor, centralities: torch.Tensor
+) -> torch.Tensor:
+    """KL(mean_t a_t ‖ p) of each document, (B,), at least float32 (equation 18).
+
+    Args:
+        copy_attentions: (B, T, S), a.
+        labels: (B, T), -100 at positions that do not count.
+        centralities: (B, S), p.
+    """
+    dtype = torch.promote_types(copy_attentions.dtype, torch.float32)
+    counts = (labels != IGNORED_LABEL).to(dtype)[..., None]
+    mean = (copy_attentions.to(dtype) * counts).sum(1) / counts.sum(1).clamp(min=1)
+    # at zero the gradients of the logarithms would be infinite
+    tiny = torch.finfo(dtype).tiny
+    return (mean * (mean.clamp(min=tiny).log() - centralities.to(dtype).clamp(min=tiny).log())).sum(-1)
+
+
+def attention_with_mean(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Softmax attention and the mean of its weights over heads, without holding the weights of all heads.
+
+    They are computed for one chunk of queries at a time, and in the backward pass again.
+
+    Args:
+        queries, keys, values: (B, H, S, D).
+        attention_mask: (B, 1, 1, S), true at tokens; or None.
+        scaling: factor of the scores.
+        dropout: of the weights, after their mean was taken.
+
+    Returns:
+        The context (B, S, H, D), and the mean weights (B, S, S), at least float32.
+    """
+    # drawn where gradient checkpointing restores it, so that both passes drop the same
+    seed = int(torch.randint(2**62, ())) if dropout else None
+    settings = attention_mask, scaling, dropout, seed
+    with torch.autocast(queries.device.type, enabled=False):
+        if torch.is_grad_enabled():
+            context, mean = _AttentionWithMean.apply(queries, keys, values, settings)
+        else:
+            context, mean = _attend_in_chunks(queries, keys, values, settings)
+    return context.transpose(1, 2), mean
+
+
+def _attend_in_chunks(queries, keys, values, settings) -> tuple[torch.Tensor, torch.Tensor]:
+    contexts, means = [], []
+    for weights, keep, _ in _chunks(queries, keys, settings):
+        means.append(weights.mean(1))
+        dropped = weights if keep is None else weights.mul_(keep)
+        contexts.append(dropped.to(values.dtype) @ values)
+    return torch.cat(contexts, dim=2), torch.cat(means, dim=1)
+
+
+def _chunks(queries, keys, settings):
+    """Weights (B, H, Q, S) of a chunk of queries, what they are multiplied by for dropout, or None, and its slice."""
+    attention_mask, scaling, dropout, seed = settings
+    dtype = torch.promote_types(queries.dtype, torch.float32)
+    generator = None if seed is None else torch.Generator(queries.device).manual_seed(seed)
+    for start in range(0, queries.shape[2], _CHUNK_QUERIES):
+        rows = slice(start, start + _CHUNK_QUERIES)
+        scores = (queries[:, :, rows] @ keys.transpose(2, 3)) * scaling
+        if attention_mask is not None:
+            scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1, dtype=dtype)
+        keep = None
+        if generator is not None:
+            drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
+            keep = (drawn >= dropout).to(dtype).div_(1.0 - dropout)
+        yield weights, keep, rows
+
+
+class _AttentionWithMean(torch.autograd.Function):
+    @staticmethod
+    def forward(context, queries, keys, values, settings):
+        context.save_for_backward(queries, keys, values)
+        context.settings = settings
+        return _attend_in_chunks(queries, keys, values, settings)
+
+    @staticmethod
+    @once_differentiable
+    def backward(context, gradient, mean_gradient):
+        queries, keys, values = context.saved_tensors
+        of_queries = torch.empty_like(queries)
+        of_keys, of_values = (torch.zeros_like(tensor, dtype=mean_gradient.dtype) for tensor in (keys, values))
+        for weights, keep, rows in _chunks(queries, keys, context.settings):
+            outer = gradient[:, :, rows]
+            dropped = weights if keep is None else weights * keep
+            of_values += dropped.to(outer.dtype).transpose(2, 3) @ outer
+            of_weights = (outer @ values.transpose(2, 3)).to(weights.dtype)
+            if keep is not None:
+                of_weights *= keep
+            of_weights += mean_gradient[:, None, rows] / weights.shape[1]
+            of_weights -= (of_weights * weights).sum(-1, keepdim=True)
+            of_scores = of_weights.mul_(weights).mul_(context.settings[1]).to(queries.dtype)
+            of_queries[:, :, rows] = of_scores @ keys
+            of_keys += of_scores.transpose(2, 3) @ queries[:, :, rows]
+        return of_queries, of_keys.to(keys.dtype), of_values.to(values.dtype), None
+
+
+class GraphSelfAttention(SelfAttention):
+    """Self-attention that also gives the mean of its weights over heads, the graph in which words are central."""
+
+    def forward(self, hidden_states, attention_mask=None, **kwargs):
+        """(B, S, C) -> (B, S, C), weights (B, H, S, S) or None, and their mean over heads (B, S, S)."""
+        queries, keys, values = (
+            self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        dropout = self.dropout if self.training else 0.0
+        weights = None
+        if self.config._attn_implementation == "eager":
+            context, weights = eager_attention_forward(
+                self, queries, keys, values, attention_mask, self.scaling, dropout
+            )
+            mean = weights.to(torch.promote_types(weights.dtype, torch.float32)).mean(1)
+        else:
+            context, mean = attention_with_mean(queries, keys, values, attention_mask, self.scaling, dropout)
+        return self.out_proj(context.flatten(2)), weights, mean
+
+
+class GuidedCrossAttention(CrossAttention):
+    """Attention to the source that knows how central each word is (equation 17).
+
+    The scores are (W_s s)ᵀ (W_h h_i + w_p score_i) / √d: the centrality shifts the keys, which are computed once a
+    document. w_p begins at zero, so that a warm start computes what it did before.
+    """
+
+    def __init__(self, config, width: int, *args, **kwargs):
+        super().__init__(config, width, *args, **kwargs)
+        self.centrality_weight = nn.Parameter(torch.zeros(width))
+
+    def forward(self, hidden_states, source, scores=None, **kwargs):
+        """As `CrossAttention`; `scores` (B, S) are the centralities, with a mean of one over a document's tokens."""
+        if scores is None:
+            raise ValueError(
+                "guided copying needs the centrality of the source's words: give `encoder_outputs` as the model's "
+                "encoder returns them, or leave them out"
+            )
+        return super().forward(hidden_states, source, scores=scores, **kwargs)
+
+    def _source_keys(self, source: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        keys = self.k_proj(source)
+        return keys + (scores[..., None] * self.centrality_weight).to(keys.dtype)

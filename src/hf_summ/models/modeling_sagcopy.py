@@ -1,0 +1,178 @@
+"""SAGCopy: a Transformer whose copying follows the centrality of source words in self-attention (Xu et al. 2020)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import initialization as init
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import capture_outputs
+
+from .configuration_sagcopy import SagCopyConfig
+from .layers_guidance import GraphSelfAttention, GuidedCrossAttention, centrality, guidance_divergence
+from .layers_transformer import CrossAttention, SelfAttention
+from .losses import IGNORED_LABEL
+from .modeling_base import SummarizationPreTrainedModel
+from .modeling_copying import (
+    CopyEncoderOutput,
+    CopyingDecoder,
+    CopyingEncoder,
+    CopyingForConditionalGeneration,
+    CopyingModel,
+    CopyModelOutput,
+    CopySummarizationOutput,
+)
+
+
+@dataclass
+class SagCopyEncoderOutput(CopyEncoderOutput):
+    """`CopyEncoderOutput` with the centrality of the source's words.
+
+    Attributes:
+        centrality: (B, S), a distribution over each document's tokens, at least float32.
+    """
+
+    centrality: torch.Tensor | None = None
+
+
+@dataclass
+class SagCopyModelOutput(CopyModelOutput):
+    """`CopyModelOutput` with the centrality of the source's words; see `SagCopyEncoderOutput`."""
+
+    centrality: torch.Tensor | None = None
+
+
+@dataclass
+class SagCopyOutput(CopySummarizationOutput):
+    """`CopySummarizationOutput` with the centrality of the source's words; see `SagCopyEncoderOutput`."""
+
+    centrality: torch.Tensor | None = None
+
+
+class SagCopyPreTrainedModel(SummarizationPreTrainedModel):
+    """Base of the SAGCopy models."""
+
+    config_class = SagCopyConfig
+    _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
+
+    @torch.no_grad()
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, GuidedCrossAttention):
+            init.zeros_(module.centrality_weight)
+
+
+class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
+    """Maps the source to one representation per position, and says how central each word is."""
+
+    @staticmethod
+    def self_attention(config: SagCopyConfig, layer_index: int) -> SelfAttention:
+        """A layer's self-attention; the last one's is the graph in which words are central."""
+        if not config.is_guided or layer_index < config.encoder_layers - 1:
+            return CopyingEncoder.self_attention(config, layer_index)
+        return GraphSelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(self, input_ids=None, attention_mask=None, inputs_embeds=None, **kwargs):
+        """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), source_ids and centrality (B, S)."""
+        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+        hidden_states, (_, *graph) = self.encode(words, attention_mask, **kwargs)
+        found = None
+        if graph:
+            is_token = torch.ones_like(graph[0][:, 0]) if attention_mask is None else attention_mask
+            found = centrality(graph[0], is_token, self.config.centrality, self.config.centrality_damping)
+        return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=found)
+
+
+class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
+    """A `CopyingDecoder` whose last attention to the source is guided, and whose gate is that of equation 8."""
+
+    def __init__(self, config: SagCopyConfig, embed_tokens: nn.Embedding):
+        super().__init__(config, embed_tokens)
+        self.copy_gate = nn.Linear(3 * config.d_model, 1) if config.copy else None
+
+    @staticmethod
+    def attention_class(config: SagCopyConfig, layer_index: int) -> type[CrossAttention]:
+        """The class of a layer's attention to the source."""
+        guides = config.is_guided and layer_index == config.decoder_layers - 1
+        return GuidedCrossAttention if guides else CrossAttention
+
+    def _copy_gate_logits(self, words, hidden_states, context):
+        if self.copy_gate is None:
+            return None
+        return self.copy_gate(torch.cat((context, hidden_states, words), dim=-1))[..., 0]
+
+
+class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
+    """SAGCopy's encoder and decoder, which share their embedding."""
+
+    output_class = SagCopyModelOutput
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: SagCopyConfig):
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
+        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        self.encoder = SagCopyEncoder(config, self.shared)
+        self.decoder = SagCopyDecoder(config, self.shared)
+        self.post_init()
+
+    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> SagCopyEncoderOutput:
+        if isinstance(encoder_outputs, (tuple, list)):
+            # as with the subwords, the position in a tuple depends on what was recorded
+            found = next(filter(_is_centrality, encoder_outputs), None)
+            encoder_outputs = [item for item in encoder_outputs if not _is_centrality(item)]
+        else:
+            found = getattr(encoder_outputs, "centrality", None)
+        read = super()._read_encoder_outputs(encoder_outputs, input_ids)
+        return SagCopyEncoderOutput(**{**read, "centrality": found})
+
+    def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
+        if not self.config.is_guided or encoder_outputs.centrality is None:
+            return {}
+        found = encoder_outputs.centrality
+        number = found.shape[1] if attention_mask is None else attention_mask.sum(-1, keepdim=True)
+        # with a mean of one, the scores do not depend on a document's length
+        return {"source_scores": found * number}
+
+
+class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditionalGeneration):
+    """SAGCopy with its output: a softmax over the vocabulary, whose matrix is the embedding, mixed with copying.
+
+    Its loss is the NLL and, if it is guided, the weighted divergence of the mean copy distribution from the centrality
+    (equation 18), both in `loss_parts`.
+    """
+
+    output_class = SagCopyOutput
+    _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+
+    def __init__(self, config: SagCopyConfig):
+        super().__init__(config)
+        self.model = SagCopyModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
+        self.post_init()
+
+    def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
+        if labels is None or not self.config.is_guided:
+            return scored
+        tokens = (labels != IGNORED_LABEL).sum(-1)
+        divergence = guidance_divergence(outputs.copy_attentions, labels, outputs.centrality)
+        if self.config.guidance_sum == "tokens":
+            divergence = divergence * tokens
+        items = tokens.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        guidance = divergence.sum() / items
+        parts = {**scored["loss_parts"], "guidance": guidance.detach()}
+        return {**scored, "loss": scored["loss"] + self.config.guidance_weight * guidance, "loss_parts": parts}
+
+
+def _is_centrality(item) -> bool:
+    return isinstance(item, torch.Tensor) and item.is_floating_point() and item.ndim == 2
+
+
+__all__ = ["SagCopyForConditionalGeneration", "SagCopyModel", "SagCopyPreTrainedModel"]

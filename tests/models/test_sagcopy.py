@@ -1,0 +1,337 @@
+"""SAGCopy against a naive reading of the paper's equations, and its centralities against graphs of networkx."""
+
+import math
+from itertools import product
+
+import networkx
+import pytest
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from torch.nn.functional import gelu
+
+from hf_summ import SagCopyConfig, SagCopyForConditionalGeneration
+from hf_summ.models.layers_guidance import attention_with_mean, centrality
+from tests.models.architectures import SAGCOPY
+from tests.models.naive import NaiveModel, assert_equals_naive
+
+KINDS = ("outdegree", "indegree-1", "indegree-2", "indegree-3")
+
+
+def naive_centrality(weights, kind, damping):
+    """Equations 13 to 16 for one document: D[i][j] is the attention of word j to word i."""
+    length = len(weights)
+    edges = weights.T
+    if kind == "outdegree":
+        return torch.stack([edges[i].sum() for i in range(length)]) / length
+    transitions = torch.stack([edges[i] / edges[i].sum() for i in range(length)])
+    scores = torch.full((length,), 1 / length, dtype=weights.dtype)
+    for turn in range(int(kind[-1])):
+        arrived = torch.stack([sum(transitions[j, i] * scores[j] for j in range(length)) for i in range(length)])
+        scores = arrived if turn == 0 else damping * arrived + (1 - damping) * scores
+    return scores
+
+
+class NaiveSagCopy(NaiveModel):
+    """EQUATIONS.md, section 5, for one document at a time."""
+
+    def log_probs(self, decoder_input_ids, input_ids):
+        config = self.config
+        e, graph = self.encode(input_ids)
+        self.central = (
+            naive_centrality(graph, config.centrality, config.centrality_damping) if graph is not None else None
+        )
+        words = self.weights["model.shared.weight"][decoder_input_ids]
+        h = self.read("model.decoder", words)
+        for layer in range(config.decoder_layers):
+            name = f"model.decoder.layers.{layer}"
+            h = self.sub_layer(
+                f"{name}.self_attention_norm",
+                h,
+                lambda x, n=name: self.attention(f"{n}.self_attention", x, x, is_causal=True)[0],
+            )
+            is_guided = self.central is not None and layer == config.decoder_layers - 1
+            context, self.copied = self.attend(
+                f"{name}.cross_attention", h, e, len(input_ids) * self.central if is_guided else None
+            )
+            h = self.norm(f"{name}.cross_attention_norm", h + context)
+            h = self.sub_layer(
+                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
+            )
+        scores = h @ self.weights["model.shared.weight"].T
+        p = (scores + self.weights.get("lm_head.bias", 0)).softmax(-1)
+        if not config.copy:
+            return p.log()
+        gate = torch.sigmoid(self.linear("model.decoder.copy_gate", torch.cat((context, h, words), dim=-1)))
+        copied = torch.zeros_like(p)
+        for position, token in enumerate(input_ids.tolist()):
+            copied[:, token] = copied[:, token] + self.copied[:, position]
+        return ((1 - gate) * p + gate * copied).log()
+
+    def encode(self, input_ids):
+        h = self.read("model.encoder", self.weights["model.shared.weight"][input_ids])
+        weights = None
+        for layer in range(self.config.encoder_layers):
+            name = f"model.encoder.layers.{layer}"
+            outputs, weights = self.attention(f"{name}.self_attention", h, h)
+            h = self.norm(f"{name}.self_attention_norm", h + outputs)
+            h = self.sub_layer(
+                f"{name}.feed_forward_norm", h, lambda x, n=name: self.feed_forward(f"{n}.feed_forward", x)
+            )
+        return h, None if self.config.centrality == "none" else weights.mean(0)
+
+    def read(self, side, words):
+        """Words, scaled, with their positions, normalized."""
+        config = self.config
+        scale = math.sqrt(config.d_model) if config.scale_embedding else 1
+        if config.positions == "learned":
+            positions = self.weights[f"{side}.input_layer.positions.table.weight"][: len(words)]
+        else:
+            positions = self.sinusoid(len(words))
+        h = scale * words + positions
+        return self.norm(f"{side}.input_layer.norm", h) if config.embedding_norm else h
+
+    def feed_forward(self, name, s):
+        if self.config.activation == "relu":
+            return super().feed_forward(name, s)
+        return self.linear(f"{name}.outer", gelu(self.linear(f"{name}.inner", s)))
+
+    def attend(self, name, x, source, scores):
+        """The context of all heads and their mean weights (T, S); with scores, equation 17."""
+        q, k, v = self.heads(name, x, source)
+        if scores is not None:
+            shift = self.weights[f"{name}.centrality_weight"].unflatten(-1, (self.config.num_heads, -1))
+            k = torch.stack([k[i] + shift * scores[i] for i in range(len(scores))])
+        contexts, weights = [], []
+        for head in range(self.config.num_heads):
+            weights.append((q[:, head] @ k[:, head].T / math.sqrt(q.shape[-1])).softmax(-1))
+            contexts.append(weights[-1] @ v[:, head])
+        return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights).mean(0)
+
+    def loss(self, inputs, labels):
+        """Equation 18, for each document."""
+        if self.config.centrality == "none":
+            return super().loss(inputs, labels)
+        total = super().loss(inputs, labels)
+        tokens = (labels != -100).sum()
+        for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
+            wanted = labels[row][labels[row] != -100]
+            start = torch.tensor([self.config.decoder_start_token_id])
+            self.log_probs(torch.cat((start, wanted[:-1])), inputs["input_ids"][row, :length])
+            mean = sum(self.copied) / len(wanted)
+            divergence = sum(mean[i] * (mean[i] / self.central[i]).log() for i in range(length))
+            count = len(wanted) if self.config.guidance_sum == "tokens" else 1
+            total = total + self.config.guidance_weight * count * divergence / tokens
+        return total
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        *({"centrality": kind} for kind in KINDS),
+        {"centrality": "indegree-3", "centrality_damping": 0.85, "guidance_sum": "documents", "guidance_weight": 0.3},
+        {"centrality": "outdegree", "scale_embedding": False, "output_bias": True, "activation": "relu"},
+        {"centrality": "indegree-1", "positions": "sinusoids", "embedding_norm": False, "guidance_weight": 0.0},
+        {"centrality": "none"},
+        {"centrality": "none", "copy": False},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_loss_and_gradients_equal_the_equations(overrides, attention):
+    model = SAGCOPY.model(**{"centrality_damping": 1.0, **overrides})
+    model.set_attn_implementation(attention)
+    for training in (False, True):
+        # in training, all logits are skipped
+        model.train(training)
+        assert_equals_naive(model, NaiveSagCopy(model), SAGCOPY.inputs(), SAGCOPY.labels())
+
+
+def random_attention(rows=3, length=9, seed=0):
+    """Weights (B, S, S) as an encoder gives them, and which positions are tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    is_token = torch.arange(length)[None] < torch.tensor([length, length - 4, 1])[:rows, None]
+    scores = 3 * torch.randn(rows, length, length, generator=generator, dtype=torch.float64)
+    return scores.masked_fill(~is_token[:, None], -torch.inf).softmax(-1), is_token
+
+
+@pytest.mark.parametrize(("kind", "damping"), list(product(KINDS, (1.0, 0.85))))
+def test_centralities_are_those_of_a_graph(kind, damping):
+    weights, is_token = random_attention()
+    found = centrality(weights, is_token, kind, damping)
+    torch.testing.assert_close(found.sum(1), torch.ones(3, dtype=torch.float64))
+    assert (found[~is_token] == 0).all()
+    for row in range(3):
+        length = int(is_token[row].sum())
+        graph = networkx.DiGraph()
+        graph.add_nodes_from(range(length))
+        # an edge of the paper's D goes from the word that is attended to
+        for query in range(length):
+            for key in range(length):
+                graph.add_edge(key, query, weight=float(weights[row, query, key]))
+        if kind == "outdegree":
+            expected = [graph.out_degree(word, weight="weight") / length for word in range(length)]
+        else:
+            walk = networkx.google_matrix(graph, alpha=1.0, nodelist=range(length))
+            scores = [1 / length] * length
+            for turn in range(int(kind[-1])):
+                arrived = scores @ walk
+                scores = arrived if turn == 0 else damping * arrived + (1 - damping) * scores
+            expected = scores.tolist()
+        torch.testing.assert_close(found[row, :length], torch.tensor(expected, dtype=torch.float64))
+
+
+def test_enough_rounds_are_pagerank():
+    weights, is_token = random_attention(rows=1)
+    graph = networkx.DiGraph()
+    for query, key in product(range(9), repeat=2):
+        graph.add_edge(key, query, weight=float(weights[0, query, key]))
+    expected = networkx.pagerank(graph, alpha=1.0, tol=1e-12, max_iter=1000)
+    found = centrality(weights, is_token, "indegree-200")[0]
+    torch.testing.assert_close(found, torch.tensor([expected[word] for word in range(9)], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("length", [1, 64, 150])
+def test_attention_in_chunks_equals_that_of_all_weights(length):
+    generator = torch.Generator().manual_seed(0)
+    draw = [torch.randn(2, 3, length, 4, generator=generator, dtype=torch.float64) for _ in range(4)]
+    mask = (torch.arange(length)[None] < torch.tensor([length, max(length - 20, 1)])[:, None])[:, None, None]
+    inputs = [tensor.requires_grad_() for tensor in draw[:3]]
+    of_mean = torch.randn(2, length, length, generator=generator, dtype=torch.float64)
+
+    def naive(queries, keys, values):
+        scores = (queries @ keys.transpose(2, 3)) * 0.5
+        weights = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+        return (weights @ values).transpose(1, 2), weights.mean(1)
+
+    results = []
+    for attend in (naive, lambda *given: attention_with_mean(*given, mask, 0.5)):
+        context, mean = attend(*inputs)
+        total = (context * draw[3].transpose(1, 2)).sum() + (mean * of_mean).sum()
+        results.append((context, mean, *torch.autograd.grad(total, inputs)))
+    for expected, found in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(attention_with_mean(*inputs, mask, 0.5), results[0][:2])
+
+
+def test_dropped_weights_are_the_same_in_both_passes():
+    generator = torch.Generator().manual_seed(0)
+    queries, keys, values = (torch.randn(1, 2, 70, 3, generator=generator, dtype=torch.float64) for _ in range(3))
+    direction = torch.randn(queries.shape, generator=generator, dtype=torch.float64)
+
+    def total(moved):
+        torch.manual_seed(5)
+        context, mean = attention_with_mean(queries + moved * direction, keys, values, None, 0.5, dropout=0.4)
+        return (context * context).sum() + (mean * mean).sum()
+
+    moved = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(total(moved), moved)
+    step = 1e-6
+    torch.testing.assert_close(slope, (total(step) - total(-step)) / (2 * step), rtol=1e-6, atol=1e-6)
+    context, mean = attention_with_mean(queries, keys, torch.ones_like(values), None, 0.5, dropout=0.4)
+    # the mean is of the weights before they are dropped
+    torch.testing.assert_close(mean.sum(-1), torch.ones(1, 70, dtype=torch.float64))
+    assert 0.8 < context.mean() < 1.2
+    assert context.std() > 0.05
+
+
+def test_encoder_outputs_that_a_user_hands_in_keep_the_centrality():
+    model = SAGCOPY.model()
+    inputs, labels = SAGCOPY.inputs(), SAGCOPY.labels()
+    expected = model(**inputs, labels=labels)
+    given = {"attention_mask": inputs["attention_mask"], "labels": labels}
+    encoded = model.model.encoder(**inputs)
+    assert encoded.centrality.shape == inputs["input_ids"].shape
+    model.set_attn_implementation("eager")
+    recorded = model.model.encoder(**inputs, output_hidden_states=True, output_attentions=True)
+    for outputs in (encoded, encoded.to_tuple(), recorded, recorded.to_tuple()):
+        found = model(encoder_outputs=outputs, **given)
+        torch.testing.assert_close(found.loss, expected.loss)
+        torch.testing.assert_close(found.centrality, expected.centrality)
+    with pytest.raises(ValueError, match="guided copying needs the centrality of the source's words: give"):
+        model(encoder_outputs=(encoded.last_hidden_state, encoded.source_ids), **given)
+
+
+def test_recorded_weights_are_those_of_the_graph():
+    model = SAGCOPY.model(encoder_layers=1, centrality="outdegree")
+    model.set_attn_implementation("eager")
+    outputs = model(**SAGCOPY.inputs(), labels=SAGCOPY.labels(), output_attentions=True)
+    (weights,) = outputs.encoder_attentions
+    received = weights[0].mean(0).sum(0) / 11
+    torch.testing.assert_close(outputs.centrality[0], received)
+
+
+def test_documents_of_one_token_and_of_padding_alone():
+    for kind in KINDS:
+        model = SAGCOPY.model(centrality=kind)
+        inputs = {"input_ids": torch.tensor([[5, 0], [0, 0]]), "attention_mask": torch.tensor([[1, 0], [0, 0]])}
+        labels = torch.tensor([[5, 2], [6, 2]])
+        outputs = model(**inputs, labels=labels)
+        assert outputs.centrality.tolist() == [[1, 0], [0, 0]]
+        outputs.loss.backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_has_no_nan(dtype):
+    # attention that is all on one word
+    model = SAGCOPY.model()
+    model.model.encoder.layers[-1].self_attention.q_proj.weight.data.mul_(50)
+    model.model.decoder.layers[-1].cross_attention.q_proj.weight.data.mul_(50)
+    outputs = model.to(dtype)(**SAGCOPY.inputs(), labels=SAGCOPY.labels())
+    assert outputs.centrality.dtype == torch.float32
+    outputs.loss.backward()
+    assert outputs.loss.isfinite()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+def test_parts_of_the_loss():
+    model = SAGCOPY.model(guidance_weight=3.0, label_smoothing=0.0)
+    outputs = model(**SAGCOPY.inputs(), labels=SAGCOPY.labels())
+    parts = outputs.loss_parts
+    assert parts["guidance"] > 0
+    torch.testing.assert_close(outputs.loss, parts["nll"] + 3 * parts["guidance"])
+    assert "guidance" not in SAGCOPY.model(centrality="none")(**SAGCOPY.inputs(), labels=SAGCOPY.labels()).loss_parts
+
+
+def test_text_longer_than_the_positions_is_named():
+    model = SAGCOPY.model(max_positions=8)
+    message = r"the text has 11 tokens, but the model has positions for 8: cut it, or generate less"
+    with pytest.raises(ValueError, match=message):
+        model(**SAGCOPY.inputs(), labels=SAGCOPY.labels())
+    with pytest.raises(ValueError, match="the text has 9 tokens"):
+        model.generate(**SAGCOPY.inputs(length=6), max_new_tokens=20, min_new_tokens=20)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"centrality": "degree"}, "`centrality` is 'degree', but must be one of none, outdegree, indegree-1,"),
+        ({"centrality": "indegree-4"}, "`centrality` is 'indegree-4', but must be one of"),
+        ({"centrality_damping": 1.5}, "`centrality_damping` is 1.5, but must be from 0 to 1"),
+        ({"guidance_weight": -1}, "`guidance_weight` is -1, but must be at least 0 and finite"),
+        ({"guidance_weight": math.nan}, "`guidance_weight` is nan, but must be at least 0 and finite"),
+        ({"guidance_sum": "rows"}, "`guidance_sum` is 'rows', but must be one of tokens, documents"),
+        (
+            {"copy": False},
+            r'guides copying, but `copy` is false: for the plain model \(MASS\), set `centrality="none"`',
+        ),
+        ({"positions": "rotary"}, "`positions` is 'rotary', but must be one of learned, sinusoids"),
+        ({"activation": "gelo"}, "`activation` is 'gelo', but must be one of"),
+        ({"max_positions": 0}, "`max_positions` is 0, but must be at least 1"),
+    ],
+)
+def test_impossible_configurations_are_named(settings, message):
+    with pytest.raises(StrictDataclassError, match=message):
+        SagCopyConfig(**settings)
+
+
+def test_untrained_weight_of_the_centrality_changes_nothing():
+    torch.manual_seed(0)
+    guided = SagCopyForConditionalGeneration(SAGCOPY.config()).eval()
+    assert not guided.model.decoder.layers[-1].cross_attention.centrality_weight.any()
+    plain = SagCopyForConditionalGeneration(SAGCOPY.config(centrality="none")).eval()
+    missing, unexpected = plain.load_state_dict(guided.state_dict(), strict=False)
+    assert (missing, unexpected) == ([], ["model.decoder.layers.1.cross_attention.centrality_weight"])
+    inputs, labels = SAGCOPY.inputs(), SAGCOPY.labels()
+    torch.testing.assert_close(plain(**inputs, labels=labels).logits, guided(**inputs, labels=labels).logits)
