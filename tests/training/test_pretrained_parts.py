@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BertForPreTraining
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoProcessor,
+    BartConfig,
+    BartForConditionalGeneration,
+    BertForPreTraining,
+)
 
 from hf_summ import CopyTransformerProcessor
 from hf_summ.training.building import build
@@ -135,3 +141,54 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
     assert model.config.vocab_size == len(processor.tokenizer)
     # what no weight would tell
     assert "convolutional_attention is 'none' in the checkpoint and becomes '1d'" in caplog.text
+
+
+def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folder, tmp_path, caplog):
+    sizes = {f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in tiny.BART_SIDE.items()}
+    first = settings(
+        {},
+        model_type="bart",
+        tokenizer_name=processor_folder,
+        config_overrides={"d_model": 16, "max_position_embeddings": 64, "attention_dropout": 0.0, **sizes},
+        output_dir=str(tmp_path / "bart"),
+        max_steps=20,
+        do_eval=True,
+    )
+    trained = main([first])
+    # the tokenizer is the start's
+    again = settings(
+        {},
+        model_type="sagcopy",
+        tokenizer_name=None,
+        config_overrides={"start_name": str(tmp_path / "bart"), "label_smoothing": 0.0, "guidance_weight": 0.5},
+        do_eval=True,
+        do_predict=True,
+        max_steps=1,
+        learning_rate=1e-6,
+    )
+    with caplog.at_level("INFO", logger="hf_summ"):
+        metrics = main([again])
+    assert "these weights begin fresh: model.decoder.copy_gate.bias" in caplog.text
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
+    assert (model.config.model_type, model.config.d_model, model.config.max_positions) == ("sagcopy", 16, 64)
+    assert metrics["eval_guidance"] > 0
+    # it begins where the BART ended, but for the gate
+    assert metrics["eval_nll"] < trained["eval_loss"] + 1
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "This model was trained, starting with the weights of `bart`, on `train.jsonl`." in card
+    (tmp_path / "bart" / "config.json").unlink()
+    changes = {"model_name_or_path": str(tmp_path / "out"), "output_dir": str(tmp_path / "again")}
+    main([settings({}, config_overrides={}, tokenizer_name=None, max_steps=1, **changes)])
+
+
+def test_tokenizer_that_is_not_the_starts_is_refused(settings, bert_folder, tmp_path, processor_folder):
+    config = BartConfig(vocab_size=900, d_model=16, max_position_embeddings=64)
+    BartForConditionalGeneration(config).save_pretrained(tmp_path / "bart")
+    path = settings(
+        {},
+        model_type="sagcopy",
+        tokenizer_name=processor_folder,
+        config_overrides={"start_name": str(tmp_path / "bart")},
+    )
+    with pytest.raises(ValueError, match="or other special ones: use the tokenizer that came with it"):
+        build(parse_arguments([path]))

@@ -14,6 +14,10 @@ _PIPELINES = {
 }
 
 
+# the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
+PADDING_ROWS = 127
+
+
 class SummarizationConfig(PreTrainedConfig):
     """Base of the architectures' configurations.
 

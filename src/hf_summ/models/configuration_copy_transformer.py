@@ -6,7 +6,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .configuration_base import SummarizationConfig
+from .configuration_base import PADDING_ROWS, SummarizationConfig
 from .layers_bert import HIDDEN_STATES
 from .layers_copying import COPY_ATTENTIONS
 from .layers_language_model import LM_SPACES
@@ -28,8 +28,6 @@ _BEFORE_THEY_WERE_KEYS = {
     "lm_percentile": 95,
     "lm_top_tokens": 50,
 }
-# the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
-_PADDING_ROWS = 127
 
 
 @strict
@@ -321,7 +319,7 @@ class CopyTransformerConfig(SummarizationConfig):
             self._check_vocabulary("the masked language model", self.masked_lm_config)
 
     def _check_vocabulary(self, whose: str, nested: PreTrainedConfig) -> None:
-        if not 0 <= nested.vocab_size - self.vocab_size <= _PADDING_ROWS:
+        if not 0 <= nested.vocab_size - self.vocab_size <= PADDING_ROWS:
             raise ValueError(
                 f"`vocab_size` is {self.vocab_size}, but {whose} has {nested.vocab_size} tokens: source and summary "
                 "must use its subwords; use the tokenizer that came with it"

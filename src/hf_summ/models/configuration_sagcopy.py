@@ -1,13 +1,16 @@
 """Configuration of SAGCopy: copying guided by the centrality of words in self-attention."""
 
 import math
+from typing import Any
 
 from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
 from transformers.activations import ACT2FN
 
 from .configuration_base import SummarizationConfig
 from .layers_guidance import CENTRALITIES
 from .layers_transformer import NORMS
+from .pretrained_parts import read_config
 
 _POSITIONS = ("learned", "sinusoids")
 _GUIDANCE_SUMS = ("tokens", "documents")
@@ -38,6 +41,8 @@ class SagCopyConfig(SummarizationConfig):
         activation: of the feed-forward networks, a name that transformers knows.
         output_bias: whether the output layer, whose matrix is the embedding, has a bias.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
+        start_name: checkpoint of a BART whose network and weights a new model begins with; a folder or a Hub name. The
+            keys from `vocab_size` to `ffn_dim` and from `positions` to `norm` are then taken from it.
         dropout: dropout of embeddings and sub-layers.
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
@@ -77,6 +82,7 @@ class SagCopyConfig(SummarizationConfig):
     activation: str = "gelu"
     output_bias: bool = False
     norm: str = "post"
+    start_name: str | None = None
     dropout: float | int = 0.1
     attention_dropout: float | int = 0.1
     activation_dropout: float | int = 0.1
@@ -98,6 +104,69 @@ class SagCopyConfig(SummarizationConfig):
     def is_guided(self) -> bool:
         """Whether copying is guided by centrality."""
         return self.centrality != "none"
+
+    @property
+    def max_position_embeddings(self) -> int | None:
+        """The number of positions, under the name that transformers knows; None if there is no limit."""
+        return self.max_positions if self.positions == "learned" else None
+
+    @property
+    def pretrained_names(self) -> list[str]:
+        """Names of the checkpoints from which parts of the model are taken."""
+        return [] if self.start_name is None else [self.start_name]
+
+    def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
+        """Take the network of the BART named by `start_name`.
+
+        Args:
+            is_fresh: for a new model. A saved one has its own network, and needs the BART no more.
+            hub_settings: `cache_dir`, `token` and the like, for `AutoConfig.from_pretrained`.
+
+        Raises:
+            ValueError: it cannot be reached, is no BART, or has another size than one that was set here.
+        """
+        if not is_fresh or self.start_name is None:
+            return
+        for key, value in self._settings_of(read_config("start_name", self.start_name, **hub_settings)).items():
+            # one that was set to the default cannot be told from one that was not set, and the tokenizer sets the
+            # vocabulary's size
+            is_set = key != "vocab_size" and getattr(self, key) != getattr(type(self)(), key)
+            if is_set and getattr(self, key) != value:
+                raise ValueError(
+                    f"`{key}` is {getattr(self, key)}, but {value} in `start_name` ({self.start_name!r}): leave it out"
+                )
+            setattr(self, key, value)
+        self.check()
+
+    def _settings_of(self, start: PreTrainedConfig) -> dict[str, Any]:
+        """The settings of a model with the network of a BART."""
+        if start.model_type != "bart":
+            raise ValueError(
+                f"`start_name` is {self.start_name!r}, whose model type is {start.model_type!r}, but must be a BART: "
+                "`hf-summ convert mass` makes one of MASS's checkpoints"
+            )
+        for name in ("attention_heads", "ffn_dim"):
+            encoder, decoder = getattr(start, f"encoder_{name}"), getattr(start, f"decoder_{name}")
+            if encoder != decoder:
+                raise ValueError(
+                    f"`start_name` is {self.start_name!r}, whose encoder and decoder differ: `{name}` is {encoder} and "
+                    f"{decoder}, but must be the same"
+                )
+        return {
+            "vocab_size": start.vocab_size,
+            "d_model": start.d_model,
+            "encoder_layers": start.encoder_layers,
+            "decoder_layers": start.decoder_layers,
+            "num_heads": start.encoder_attention_heads,
+            "ffn_dim": start.encoder_ffn_dim,
+            "positions": "learned",
+            "max_positions": start.max_position_embeddings,
+            "embedding_norm": True,
+            "scale_embedding": start.scale_embedding,
+            "activation": start.activation_function,
+            "output_bias": True,
+            "norm": "post",
+        }
 
     def validate_widths(self):
         """Require the heads to divide the width evenly, and at least one layer on each side."""

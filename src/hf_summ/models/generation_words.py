@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary
 import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
+from .configuration_base import PADDING_ROWS
+
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
-# padded vocabularies have some more rows than their tokenizer has tokens
-_PADDING_ROWS = 127
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL = range(6)
 
 
@@ -98,7 +98,7 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
 
 def check_vocabulary(tokenizer, vocab_size: int) -> None:
     """Raise a ValueError for a tokenizer that has a vocabulary other than the model's."""
-    if not 0 <= vocab_size - len(tokenizer) <= _PADDING_ROWS:
+    if not 0 <= vocab_size - len(tokenizer) <= PADDING_ROWS:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted or "
             "replaced: give the model's own as `model.generate(..., tokenizer=processor)`"

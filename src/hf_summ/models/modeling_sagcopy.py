@@ -1,14 +1,18 @@
 """SAGCopy: a Transformer whose copying follows the centrality of source words in self-attention (Xu et al. 2020)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 from transformers import initialization as init
+from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
+from .configuration_base import PADDING_ROWS
 from .configuration_sagcopy import SagCopyConfig
 from .layers_guidance import GraphSelfAttention, GuidedCrossAttention, centrality, guidance_divergence
 from .layers_transformer import CrossAttention, SelfAttention
@@ -22,6 +26,22 @@ from .modeling_copying import (
     CopyingModel,
     CopyModelOutput,
     CopySummarizationOutput,
+)
+from .pretrained_parts import read_config, read_model
+
+logger = logging.get_logger(__name__)
+
+# in this order, as some names contain others
+_NAMES_OF_BART = (
+    ("embed_positions.weight", "input_layer.positions.table.weight"),
+    ("layernorm_embedding", "input_layer.norm"),
+    ("self_attn_layer_norm", "self_attention_norm"),
+    ("encoder_attn_layer_norm", "cross_attention_norm"),
+    ("final_layer_norm", "feed_forward_norm"),
+    ("self_attn", "self_attention"),
+    ("encoder_attn", "cross_attention"),
+    ("fc1", "feed_forward.inner"),
+    ("fc2", "feed_forward.outer"),
 )
 
 
@@ -157,6 +177,44 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=config.output_bias)
         self.post_init()
 
+    def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
+        """Load the weights of the BART named in the config, and log the names of those that begin fresh.
+
+        Args:
+            missing: names of weights that a saved model lacks; it has no parts to load.
+            hub_settings: `cache_dir`, `token` and the like, for `from_pretrained`.
+
+        Returns:
+            The names in `missing`.
+
+        Raises:
+            ValueError: the checkpoint cannot be read, lacks weights, or has another vocabulary.
+        """
+        name = self.config.start_name
+        if name is None or missing is not None:
+            return set(missing or ())
+        start_config = read_config("start_name", name, **hub_settings)
+        self._check_vocabulary(start_config)
+        start = read_model(AutoModelForSeq2SeqLM, "start_name", name, start_config, **hub_settings)
+        weights = weights_of_bart(start, self.config.vocab_size)
+        fresh, unknown = self.load_state_dict(weights, strict=False)
+        if unknown:
+            raise ValueError(f"`start_name` is {name!r}, of which {unknown[0]} ({len(unknown)} in all) has no place")
+        # tied weights are missing, but loaded under another name
+        fresh = sorted(set(fresh) - set(self.all_tied_weights_keys))
+        logger.info(f"started from {name}; these weights begin fresh: {', '.join(fresh) or 'none'}")
+        return set()
+
+    def _check_vocabulary(self, start: PreTrainedConfig) -> None:
+        """Require the tokenizer that came with the start."""
+        fits = 0 <= start.vocab_size - self.config.vocab_size <= PADDING_ROWS
+        special = ("pad_token_id", "eos_token_id")
+        if not fits or any(getattr(self.config, key) != getattr(start, key) for key in special):
+            raise ValueError(
+                f"`start_name` is {self.config.start_name!r}, which has {start.vocab_size} tokens, but the tokenizer "
+                f"has {self.config.vocab_size}, or other special ones: use the tokenizer that came with it"
+            )
+
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or not self.config.is_guided:
@@ -169,6 +227,27 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         guidance = divergence.sum() / items
         parts = {**scored["loss_parts"], "guidance": guidance.detach()}
         return {**scored, "loss": scored["loss"] + self.config.guidance_weight * guidance, "loss_parts": parts}
+
+
+def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:
+    """The weights of a BART under the names that they have here, of the first `vocab_size` words."""
+    weights = {
+        "model.shared.weight": bart.model.shared.weight[:vocab_size],
+        "lm_head.weight": bart.model.shared.weight[:vocab_size],
+        "lm_head.bias": bart.final_logits_bias[0, :vocab_size],
+    }
+    for side in ("encoder", "decoder"):
+        for name, value in getattr(bart.model, side).state_dict().items():
+            if name == "embed_tokens.weight":
+                weights[f"model.{side}.{name}"] = value[:vocab_size]
+                continue
+            if name == "embed_positions.weight":
+                # its first two rows are never read
+                value = value[bart.model.encoder.embed_positions.offset :]
+            for theirs, ours in _NAMES_OF_BART:
+                name = name.replace(theirs, ours)
+            weights[f"model.{side}.{name}"] = value
+    return weights
 
 
 def _is_centrality(item) -> bool:

@@ -136,6 +136,8 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
     """
     source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
+    # a whole model that a new one begins with has the tokenizer that it needs
+    source = source or getattr(config, "start_name", None)
     if source is None:
         raise ValueError(
             "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` makes from your corpus"

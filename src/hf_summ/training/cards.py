@@ -225,6 +225,8 @@ def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
     if not links:
         return "was trained from scratch"
     if arguments.model.model_name_or_path is None:
+        if getattr(model.config, "start_name", None) is not None:
+            return f"was trained, starting with the weights of {links[0]},"
         return f"was trained with {' and '.join(links)} as a part of it"
     return f"is a fine-tuned version of {links[0]}, trained"
 
