@@ -1,0 +1,190 @@
+"""Checkpoints of other programs as ones that transformers reads."""
+
+import argparse
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
+
+from hf_summ.common.files import moved_into_place
+
+# MASS adds those that its dictionary lacks, in this order
+_SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
+# BART's positions begin in the third row of their table
+_BART_OFFSET = 2
+# a head's width in every MASS that was published
+_HEAD_WIDTH = 64
+
+
+def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, folder: str | os.PathLike) -> None:
+    """Write a MASS of fairseq as a BART, which computes the same, with its tokenizer.
+
+    Args:
+        checkpoint: the .pt file: weights by name, or such under `model` beside their `args`.
+        dictionary: its dict.txt, a WordPiece and its count in each line.
+        folder: an empty or new folder.
+
+    Raises:
+        ValueError: a file cannot be read or holds code, the checkpoint is of another architecture, or the dictionary of
+            another checkpoint.
+        OSError: the folder is not empty.
+    """
+    pieces = read_dictionary(dictionary)
+    weights, settings = read_fairseq(checkpoint)
+    model = bart_of_mass(weights, settings, pieces, str(checkpoint), str(dictionary))
+    with moved_into_place(folder) as part:
+        model.save_pretrained(part)
+        word_piece_tokenizer(pieces, model.config.max_position_embeddings).save_pretrained(part)
+
+
+def read_dictionary(path: str | os.PathLike) -> list[str]:
+    """The pieces of a dict.txt in their order, with the special ones.
+
+    Raises:
+        ValueError: a line is not a piece and its count, or a piece stands there twice.
+    """
+    pieces: dict[str, int] = {}
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        parts = line.split()
+        if len(parts) != 2 or not parts[1].isdigit():
+            raise ValueError(f"{path}, line {number}: must be a piece and its count, but is {line!r:.60}")
+        if parts[0] in pieces:
+            raise ValueError(f"{path}, line {number}: {parts[0]!r} stands there twice")
+        pieces[parts[0]] = len(pieces)
+    for piece in _SPECIAL:
+        pieces.setdefault(piece, len(pieces))
+    return list(pieces)
+
+
+def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The weights of a checkpoint of fairseq, and the settings that it was trained with, if it has them.
+
+    Raises:
+        ValueError: it cannot be read as weights alone.
+    """
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]):
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"{path} cannot be read as weights alone ({reason}): it is damaged, or holds code, which is never run"
+        ) from error
+    weights, settings = loaded, {}
+    if isinstance(loaded, Mapping) and "model" in loaded:
+        weights, settings = loaded["model"], vars(loaded.get("args") or argparse.Namespace())
+    if not isinstance(weights, Mapping) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
+        raise ValueError(f"{path} is not a checkpoint of fairseq: it must hold weights by name")
+    return dict(weights), settings
+
+
+def bart_of_mass(
+    weights: Mapping[str, torch.Tensor],
+    settings: Mapping[str, Any],
+    pieces: list[str],
+    source: str = "the checkpoint",
+    dictionary: str = "the dictionary",
+) -> BartForConditionalGeneration:
+    """The BART that computes what a MASS does.
+
+    Args:
+        weights: by the names that fairseq gives them.
+        settings: what it was trained with, by fairseq's names; MASS base's where there are none.
+        pieces: its dictionary.
+        source, dictionary: what errors name.
+
+    Raises:
+        ValueError: the weights are of another architecture, or of another dictionary.
+    """
+    named = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
+    parts = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
+    for name in (f"model.{side}.{part}" for side in ("encoder", "decoder") for part in parts):
+        if name not in named:
+            raise ValueError(f"{source} is not a MASS: it lacks {name}")
+    embedding = named["model.encoder.embed_tokens.weight"]
+    if len(embedding) != len(pieces):
+        raise ValueError(
+            f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}: they do not belong together"
+        )
+    for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
+        if not torch.equal(named.pop(name, embedding), embedding):
+            raise ValueError(f"{source} has embeddings of its own for the decoder ({name}), but BART has one for all")
+    padding = pieces.index("[PAD]")
+    for side in ("encoder", "decoder"):
+        name = f"model.{side}.embed_positions.weight"
+        # counted behind the padding's number
+        positions = named[name][padding + 1 :]
+        named[name] = torch.cat((positions.new_zeros(_BART_OFFSET, positions.shape[1]), positions))
+    model = BartForConditionalGeneration(_config(named, settings, pieces))
+    named["model.shared.weight"] = embedding
+    missing, unknown = model.load_state_dict(named, strict=False)
+    missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
+    if missing or unknown:
+        raise ValueError(
+            f"{source} is not a MASS: {f'it lacks {missing[0]}' if missing else f'{unknown[0]} has no place in one'}"
+        )
+    return model
+
+
+def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
+    """A weight under BART's name, or several for one that holds queries, keys and values; none for a version."""
+    if name.endswith(".version"):
+        return []
+    name = name.replace("emb_layer_norm", "layernorm_embedding")
+    stacked = re.fullmatch(r"(.*)\.in_proj_(weight|bias)", name)
+    if stacked is None:
+        return [(name, value)]
+    owner, kind = stacked.groups()
+    return [(f"{owner}.{letter}_proj.{kind}", part) for letter, part in zip("qkv", value.chunk(3), strict=True)]
+
+
+def _config(named: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str]) -> BartConfig:
+    width = named["model.encoder.embed_tokens.weight"].shape[1]
+    sizes: dict[str, Any] = {}
+    for side in ("encoder", "decoder"):
+        layers = {int(name.split(".")[3]) for name in named if name.startswith(f"model.{side}.layers.")}
+        sizes[f"{side}_layers"] = len(layers)
+        sizes[f"{side}_ffn_dim"] = named[f"model.{side}.layers.0.fc1.weight"].shape[0]
+        sizes[f"{side}_attention_heads"] = settings.get(f"{side}_attention_heads", max(width // _HEAD_WIDTH, 1))
+    end = pieces.index("[SEP]")
+    return BartConfig(
+        vocab_size=len(pieces),
+        d_model=width,
+        **sizes,
+        max_position_embeddings=len(named["model.encoder.embed_positions.weight"]) - _BART_OFFSET,
+        activation_function=settings.get("activation_fn", "gelu"),
+        activation_dropout=0.1,
+        attention_dropout=0.1,
+        scale_embedding=True,
+        pad_token_id=pieces.index("[PAD]"),
+        bos_token_id=None,
+        eos_token_id=end,
+        # texts end with it, and summaries are written after it
+        decoder_start_token_id=end,
+        forced_eos_token_id=None,
+    )
+
+
+def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokenizerFast:
+    """BERT's tokenizer with these pieces; texts have an end, but no beginning, as in MASS."""
+    words = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
+    words.normalizer = normalizers.BertNormalizer(lowercase=not is_cased)
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words.decoder = decoders.WordPiece()
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "eos_token": "[SEP]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        **special,
+        model_max_length=max_length,
+        # "it's" would be decoded as "it ' s"
+        clean_up_tokenization_spaces=True,
+    )

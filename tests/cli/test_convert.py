@@ -1,0 +1,181 @@
+"""`hf-summ convert mass`, of a checkpoint that the test writes as fairseq does and computes by itself."""
+
+import argparse
+import math
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn.functional import embedding, gelu, layer_norm, linear, multi_head_attention_forward
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from hf_summ.training.conversion import convert_mass
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "bridge", "open", "##ed", "'", "s", "it", "."]
+WIDTH, HEADS, INNER, LAYERS, POSITIONS = 12, 3, 20, 2, 16
+
+
+def mass_weights():
+    """Random weights by fairseq's names, with queries, keys and values in one matrix."""
+    generator = torch.Generator().manual_seed(0)
+    shapes: dict[str, tuple[int, ...]] = {}
+    for side in ("encoder", "decoder"):
+        # positions are counted from 1, behind the padding
+        shapes[f"{side}.embed_positions.weight"] = (POSITIONS + 1, WIDTH)
+        shapes[f"{side}.emb_layer_norm"] = (WIDTH,)
+        for layer in range(LAYERS):
+            name = f"{side}.layers.{layer}"
+            for attention in ["self_attn", *(["encoder_attn"] if side == "decoder" else [])]:
+                shapes[f"{name}.{attention}.in_proj_weight"] = (3 * WIDTH, WIDTH)
+                shapes[f"{name}.{attention}.in_proj_bias"] = (3 * WIDTH,)
+                shapes[f"{name}.{attention}.out_proj.weight"] = (WIDTH, WIDTH)
+                shapes[f"{name}.{attention}.out_proj.bias"] = (WIDTH,)
+                shapes[f"{name}.{attention}_layer_norm"] = (WIDTH,)
+            shapes[f"{name}.fc1.weight"], shapes[f"{name}.fc1.bias"] = (INNER, WIDTH), (INNER,)
+            shapes[f"{name}.fc2.weight"], shapes[f"{name}.fc2.bias"] = (WIDTH, INNER), (WIDTH,)
+            shapes[f"{name}.final_layer_norm"] = (WIDTH,)
+    weights = {}
+    for name, shape in shapes.items():
+        for part in ("weight", "bias") if name.endswith("norm") else (None,):
+            value = 0.3 * torch.randn(shape, generator=generator)
+            weights[name if part is None else f"{name}.{part}"] = value
+    words = torch.randn(len(PIECES), WIDTH, generator=generator)
+    versions = {f"{side}.version": torch.tensor([3.0]) for side in ("encoder", "decoder")}
+    return weights | versions | {f"{side}.embed_tokens.weight": words for side in ("encoder", "decoder")}
+
+
+def in_parts(weights):
+    """The same with a matrix each for queries, keys and values."""
+    parts = {}
+    for name, value in weights.items():
+        owner, _, kind = name.rpartition(".in_proj_")
+        split = zip("qkv", value.chunk(3), strict=True) if owner else ()
+        parts |= {f"{owner}.{letter}_proj.{kind}": part for letter, part in split} or {name: value}
+    return parts
+
+
+def mass_logits(weights, source, target, heads):
+    """What MASS computes for one text."""
+
+    def norm(name, x):
+        return layer_norm(x, (WIDTH,), weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def attend(name, x, memory, mask=None):
+        given = [weights[f"{name}.{part}"] for part in ("in_proj_weight", "in_proj_bias")]
+        out = [weights[f"{name}.out_proj.{part}"] for part in ("weight", "bias")]
+        outputs, _ = multi_head_attention_forward(
+            x, memory, memory, WIDTH, heads, *given, None, None, False, 0.0, *out, False, None, False, mask
+        )
+        return outputs
+
+    def read(side, ids):
+        words = math.sqrt(WIDTH) * embedding(ids, weights[f"{side}.embed_tokens.weight"])
+        return norm(f"{side}.emb_layer_norm", words + weights[f"{side}.embed_positions.weight"][1 : len(ids) + 1])
+
+    def finish(name, x):
+        inner = gelu(linear(x, weights[f"{name}.fc1.weight"], weights[f"{name}.fc1.bias"]))
+        outer = linear(inner, weights[f"{name}.fc2.weight"], weights[f"{name}.fc2.bias"])
+        return norm(f"{name}.final_layer_norm", x + outer)
+
+    memory = read("encoder", source)
+    for layer in range(LAYERS):
+        name = f"encoder.layers.{layer}"
+        memory = norm(f"{name}.self_attn_layer_norm", memory + attend(f"{name}.self_attn", memory, memory))
+        memory = finish(name, memory)
+    x = read("decoder", target)
+    future = torch.ones(len(target), len(target)).triu(1).bool()
+    for layer in range(LAYERS):
+        name = f"decoder.layers.{layer}"
+        x = norm(f"{name}.self_attn_layer_norm", x + attend(f"{name}.self_attn", x, x, future))
+        x = norm(f"{name}.encoder_attn_layer_norm", x + attend(f"{name}.encoder_attn", x, memory))
+        x = finish(name, x)
+    return linear(x, weights["decoder.embed_tokens.weight"])
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Writes a checkpoint and its dict.txt; returns their names."""
+
+    def write(content, pieces=PIECES):
+        torch.save(content, tmp_path / "mass.pt")
+        lines = "".join(f"{piece} {100 - number}\n" for number, piece in enumerate(pieces))
+        (tmp_path / "dict.txt").write_text(lines, encoding="utf-8")
+        return str(tmp_path / "mass.pt"), str(tmp_path / "dict.txt")
+
+    return write
+
+
+@pytest.mark.parametrize("form", ["bare", "beside its args", "in parts"])
+def test_converted_mass_computes_the_same(run, files, tmp_path, form):
+    weights = mass_weights()
+    settings = {"encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "activation_fn": "gelu"}
+    whole = {"model": weights, "args": argparse.Namespace(**settings), "optimizer_history": [{"num_updates": 3}]}
+    if form == "in parts":
+        whole["model"] = in_parts(weights)
+    names = files(weights if form == "bare" else whole)
+    out, _ = run("convert", "mass", *names, "--output", str(tmp_path / "bart"))
+    assert out == f"{tmp_path / 'bart'}: 2 + 2 layers of 12, 13 pieces of words\n"
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "bart")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bart")
+    source = tokenizer("It's the bridge.", add_special_tokens=False)["input_ids"]
+    assert tokenizer.convert_ids_to_tokens(source) == ["it", "'", "s", "the", "bridge", "."]
+    assert tokenizer.decode(tokenizer("it's opened.", add_special_tokens=False)["input_ids"]) == "it's opened."
+    source, target = torch.tensor([*source, 3]), torch.tensor([3, 5, 6, 7, 8])
+    # without settings, heads are 64 wide, as in all that were published: here there is one
+    expected = mass_logits(weights, source, target, heads=1 if form == "bare" else HEADS)
+    found = model(input_ids=source[None], decoder_input_ids=target[None]).logits[0]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    assert (model.config.eos_token_id, model.config.decoder_start_token_id, model.config.pad_token_id) == (3, 3, 0)
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("ran",))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "is not a MASS: it lacks model.encoder"),
+        (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has embeddings of its own"),
+        (
+            lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)},
+            "is not a MASS: model.encoder.gate.weight",
+        ),
+        (
+            lambda weights: {name: value for name, value in weights.items() if "layers.1.fc2" not in name},
+            "is not a MASS: it lacks model.encoder.layers.1.fc2",
+        ),
+        (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must hold weights by name"),
+        (lambda weights: {**weights, "code": Evil()}, "damaged, or holds code, which is never run"),
+    ],
+    ids=["of a BERT", "other output", "more", "less", "a list", "code"],
+)
+def test_other_checkpoints_are_refused(files, tmp_path, change, message, capsys):
+    names = files(change(mass_weights()))
+    with pytest.raises(ValueError, match=message):
+        convert_mass(*names, tmp_path / "bart")
+    assert "ran" not in capsys.readouterr().out
+    assert not (tmp_path / "bart").exists()
+
+
+def test_files_that_do_not_fit_are_named(files, tmp_path, run):
+    checkpoint, dictionary = files(mass_weights(), PIECES[:-1])
+    message = f"{re.escape(checkpoint)} has 13 pieces, but {re.escape(dictionary)} 12: they do not belong together"
+    with pytest.raises(ValueError, match=message):
+        convert_mass(checkpoint, dictionary, tmp_path / "bart")
+    Path(checkpoint).write_bytes(Path(checkpoint).read_bytes()[:500])
+    with pytest.raises(ValueError, match="cannot be read as weights alone"):
+        convert_mass(checkpoint, dictionary, tmp_path / "bart")
+    for line, message in (("the", "line 2: must be a piece and its count"), ("[PAD] 3", "line 2: '.PAD.' stands")):
+        Path(dictionary).write_text(f"[PAD] 3\n{line}\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=message):
+            convert_mass(checkpoint, dictionary, tmp_path / "bart")
+
+
+def test_special_pieces_that_are_missing_come_last(files):
+    from hf_summ.training.conversion import read_dictionary
+
+    _, dictionary = files({}, ["the", "[PAD]"])
+    assert read_dictionary(dictionary) == ["the", "[PAD]", "[CLS]", "[SEP]", "[UNK]"]
