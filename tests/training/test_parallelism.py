@@ -128,6 +128,29 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
     assert kl > 0
 
 
+def test_guided_model_over_two_processes(settings, tmp_path):
+    sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+    no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+    overrides = {**sizes, **no_dropout, "guidance_sum": "documents"}
+    evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 3, "do_predict": True}
+    path = settings(model_type="sagcopy", config_overrides=overrides, max_target_length=16, max_steps=3, **evaluation)
+    main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
+    launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])
+    launch([[path, "--output_dir", str(tmp_path / "whole")]], "two_processes.py")
+    for keys in (("loss", "nll", "guidance", "grad_norm"), (*SCORES, "eval_guidance")):
+        expected = tiny.history(tmp_path / "alone", *keys)
+        assert expected
+        for name in ("shards", "whole"):
+            found = tiny.history(tmp_path / name, *keys)
+            assert found == [pytest.approx(entry, rel=1e-4) for entry in expected], name
+    divergences = [
+        [json.loads(line)["divergence"] for line in (tmp_path / name / "predictions.jsonl").read_text().splitlines()]
+        for name in ("alone", "shards", "whole")
+    ]
+    assert len(divergences[0]) == 7
+    assert divergences[1:] == [pytest.approx(divergences[0], rel=1e-3, abs=1e-5)] * 2
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -15,7 +15,7 @@ from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.evaluating import strip_padding, takes
 from hf_summ.training.trainer import SummarizationTrainer
-from tests.models.architectures import COPY_TRANSFORMER, GDLF
+from tests.models.architectures import COPY_TRANSFORMER, GDLF, SAGCOPY
 from tests.training import tiny
 
 
@@ -223,10 +223,24 @@ def test_losses_are_known_row_by_row(make, rows, processor, tiny_tokenizer, kind
         batch = collate([{name: value for name, value in row.items() if name != "summary"}])
         logits = model(**batch).logits.log_softmax(-1)
         expected.append(-logits.gather(-1, batch["labels"][..., None]).sum().item())
-    assert [row["nll"] for row in trainer.row_losses] == pytest.approx(expected, rel=1e-5)
-    assert [row["tokens"] for row in trainer.row_losses] == [len(row["labels"]) for row in rows]
-    sums = np.array([list(row.values()) for row in trainer.row_losses]).sum(0)
+    assert [row["nll"] for row in trainer.row_values] == pytest.approx(expected, rel=1e-5)
+    assert [row["tokens"] for row in trainer.row_values] == [len(row["labels"]) for row in rows]
+    sums = np.array([list(row.values()) for row in trainer.row_values]).sum(0)
     assert perplexity(sums) == pytest.approx(metrics["eval_perplexity"], rel=1e-5)
+
+
+def test_summaries_of_a_guided_model_have_their_divergence(make, rows, tiny_tokenizer):
+    processor = SAGCOPY.processor(tiny_tokenizer)
+    model = SAGCOPY.head_class(SAGCOPY.config_for(processor))
+    model.generation_config.max_new_tokens = 6
+    trainer = make(model, processing_class=processor, eval_tokens_per_batch=200, predict_with_generate=True)
+    output = trainer.predict(trainer.eval_dataset)
+    assert output.metrics["test_guidance"] > 0
+    for row, values, summary in zip(rows, trainer.row_values, output.predictions, strict=True):
+        labels = torch.tensor([summary[1:]])
+        outputs = model(input_ids=torch.tensor([row["input_ids"]]), labels=labels)
+        mean, central = outputs.copy_attentions.mean(1), outputs.centrality
+        assert values == {"divergence": pytest.approx((mean * (mean / central).log()).sum().item(), abs=1e-5)}
 
 
 def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
@@ -234,7 +248,7 @@ def test_model_that_skips_its_logits_has_no_losses_by_row(make, tiny_tokenizer):
     model = COPY_TRANSFORMER.head_class(COPY_TRANSFORMER.config_for(processor))
     trainer = make(model, processing_class=processor, predict_with_generate=False)
     assert math.isfinite(trainer.evaluate()["eval_perplexity"])
-    assert trainer.row_losses == []
+    assert trainer.row_values == []
 
 
 @pytest.mark.parametrize("settings", [{"eval_tokens_per_batch": 120}, {"per_device_eval_batch_size": 5}])

@@ -17,6 +17,7 @@ from hf_summ.data.columns import source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.batches import BatchOrder
+from hf_summ.training.guidance import summary_divergences
 from hf_summ.training.latent import active_units, document_means
 
 
@@ -28,13 +29,13 @@ class RowwiseTrainer(Seq2SeqTrainer):
     gets them, with the column `summary` as label_ids and `documents` or `document` as inputs if the data set has them.
 
     Attributes:
-        row_losses: `nll` and `tokens` of each row from the last evaluation, see `perplexity`; empty for a model that
-            computes its loss without logits.
+        row_values: `nll` and `tokens` of each row from the last evaluation, see `perplexity`, unless the model computes
+            its loss without logits; and `divergence` of the summary, if copying is guided; empty without either.
     """
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.row_losses: list[dict[str, float]] = []
+        self.row_values: list[dict[str, float]] = []
 
     def evaluation_loop(
         self,
@@ -55,14 +56,17 @@ class RowwiseTrainer(Seq2SeqTrainer):
             inputs = self._prepare_inputs(inputs)
             records = self._score(model, inputs)
             if generates:
-                for record, tokens in zip(records, self._generate(inputs), strict=True):
+                summaries = self._generate(inputs)
+                for record, tokens in zip(records, summaries, strict=True):
                     record["prediction"] = tokens
+                for record, divergence in zip(records, self._divergences(model, inputs, summaries), strict=False):
+                    record["row"] = {**record.get("row", {}), "divergence": divergence}
             rows.update(zip(indices, records, strict=True))
             self.control = self.callback_handler.on_prediction_step(self.args, self.state, self.control)
         dataset = cast(datasets.Dataset, dataloader.dataset)
         rows = dict(gather_object(list(rows.items())))
         records = [rows[index] for index in range(len(dataset))]
-        self.row_losses = [record["row"] for record in records if "row" in record]
+        self.row_values = [record["row"] for record in records if "row" in record]
         metrics = _loss_metrics(records)
         predictions = [record["prediction"] for record in records] if generates else None
         columns = getattr(dataset, "column_names", ())
@@ -114,9 +118,19 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return records
 
     @torch.no_grad()
+    def _divergences(
+        self, model: nn.Module, inputs: dict[str, torch.Tensor], summaries: list[list[int]]
+    ) -> list[float]:
+        """How far each summary's copying is from the centrality that guides it; none if nothing does."""
+        if not getattr(base_model(self.model).config, "is_guided", False):
+            return []
+        with self.compute_loss_context_manager():
+            return summary_divergences(model, _of_source(inputs), summaries)
+
+    @torch.no_grad()
     def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
         """Generated token ids of every row, without padding at the end."""
-        inputs = {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
+        inputs = _of_source(inputs)
         settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
@@ -131,6 +145,11 @@ class RowwiseTrainer(Seq2SeqTrainer):
         ends = generation_config.eos_token_id
         ends = ends if isinstance(ends, list) else [ends]
         return [strip_padding(row, generation_config.pad_token_id, ends) for row in generated.tolist()]
+
+
+def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The inputs that are of the documents alone."""
+    return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
 
 
 def takes(model: nn.Module, name: str) -> bool:

@@ -23,7 +23,7 @@ def write_predictions(
     """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction.
 
     Args:
-        losses: `nll` and `tokens` of each summary, which are written beside it; by default unknown.
+        losses: values of each summary, which are written beside it, such as `nll` and `tokens`; by default none.
     """
     losses = losses or [{}] * len(predictions)
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))

@@ -320,7 +320,7 @@ def _predict(
         intervals = scorer.intervals(predictions, list(rows["summary"]))
         metrics |= {f"predict_{name}": value for name, value in intervals.items()}
     if predictions is not None and trainer.is_world_process_zero():
-        reports.write_predictions(training.output_dir, rows, predictions, trainer.row_losses)
+        reports.write_predictions(training.output_dir, rows, predictions, trainer.row_values)
         if training.show_summaries:
             print(reports.samples(rows, predictions, training.show_summaries), end="\n\n")
         print(reports.comparison(metrics, training.lead_sentences, scorer), flush=True)
