@@ -190,8 +190,9 @@ def test_enough_rounds_are_pagerank():
     torch.testing.assert_close(found, torch.tensor([expected[word] for word in range(9)], dtype=torch.float64))
 
 
-@pytest.mark.parametrize("length", [1, 64, 150])
-def test_attention_in_chunks_equals_that_of_all_weights(length):
+@pytest.mark.parametrize(("length", "at_once"), [(1, 2**20), (128, 2**20), (150, 2**20), (150, 1)])
+def test_attention_in_chunks_equals_that_of_all_weights(length, at_once, monkeypatch):
+    monkeypatch.setattr("hf_summ.models.layers_guidance._CHUNK_WEIGHTS", at_once)
     generator = torch.Generator().manual_seed(0)
     draw = [torch.randn(2, 3, length, 4, generator=generator, dtype=torch.float64) for _ in range(4)]
     mask = (torch.arange(length)[None] < torch.tensor([length, max(length - 20, 1)])[:, None])[:, None, None]
@@ -216,7 +217,7 @@ def test_attention_in_chunks_equals_that_of_all_weights(length):
 
 def test_dropped_weights_are_the_same_in_both_passes():
     generator = torch.Generator().manual_seed(0)
-    queries, keys, values = (torch.randn(1, 2, 70, 3, generator=generator, dtype=torch.float64) for _ in range(3))
+    queries, keys, values = (torch.randn(1, 2, 150, 3, generator=generator, dtype=torch.float64) for _ in range(3))
     direction = torch.randn(queries.shape, generator=generator, dtype=torch.float64)
 
     def total(moved):
@@ -230,7 +231,7 @@ def test_dropped_weights_are_the_same_in_both_passes():
     torch.testing.assert_close(slope, (total(step) - total(-step)) / (2 * step), rtol=1e-6, atol=1e-6)
     context, mean = attention_with_mean(queries, keys, torch.ones_like(values), None, 0.5, dropout=0.4)
     # the mean is of the weights before they are dropped
-    torch.testing.assert_close(mean.sum(-1), torch.ones(1, 70, dtype=torch.float64))
+    torch.testing.assert_close(mean.sum(-1), torch.ones(1, 150, dtype=torch.float64))
     assert 0.8 < context.mean() < 1.2
     assert context.std() > 0.05
 

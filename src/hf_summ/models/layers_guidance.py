@@ -12,8 +12,8 @@ from .layers_transformer import CrossAttention, SelfAttention, eager_attention_f
 from .losses import IGNORED_LABEL
 
 CENTRALITIES = ("none", "outdegree", "indegree-1", "indegree-2", "indegree-3")
-# all weights of a chunk exist at once
-_CHUNK_QUERIES = 64
+# of this many queries, and of documents while their weights are not more than this number, weights exist at once
+_CHUNK_QUERIES, _CHUNK_WEIGHTS = 128, 2**20
 
 
 def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping: float = 1.0) -> torch.Tensor:
@@ -29,17 +29,16 @@ def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping
         kind: `outdegree`, or `indegree-n` of n rounds.
         damping: the share of the new round in what each round after the first gives; the rest is what was before.
     """
+    # padding has queries too; leaving them out of sums takes less memory than masking the weights
     present = is_token.to(weights.dtype)
-    # padding has queries too
-    weights = weights * present[:, :, None]
     number = present.sum(1, keepdim=True).clamp(min=1)
-    received = weights.sum(1)
+    received = (present[:, None] @ weights)[:, 0]
     if kind == "outdegree":
         return received / number
     scores = present / number
     received = received.clamp(min=torch.finfo(received.dtype).tiny)
     for turn in range(int(kind.removeprefix("indegree-"))):
-        arrived = (weights @ (scores / received)[..., None])[..., 0]
+        arrived = (weights @ (scores / received)[..., None])[..., 0] * present
         scores = arrived if turn == 0 else damping * arrived + (1.0 - damping) * scores
     return scores
 
@@ -95,30 +94,38 @@ def attention_with_mean(
 
 
 def _attend_in_chunks(queries, keys, values, settings) -> tuple[torch.Tensor, torch.Tensor]:
-    contexts, means = [], []
-    for weights, keep, _ in _chunks(queries, keys, settings):
-        means.append(weights.mean(1))
+    context = torch.empty_like(queries)
+    mean = queries.new_empty(len(queries), queries.shape[2], keys.shape[2], dtype=_precise(queries.dtype))
+    for weights, keep, documents, rows in _chunks(queries, keys, settings):
+        mean[documents, rows] = weights.mean(1)
         dropped = weights if keep is None else weights.mul_(keep)
-        contexts.append(dropped.to(values.dtype) @ values)
-    return torch.cat(contexts, dim=2), torch.cat(means, dim=1)
+        context[documents, :, rows] = dropped.to(values.dtype) @ values[documents]
+    return context, mean
 
 
 def _chunks(queries, keys, settings):
-    """Weights (B, H, Q, S) of a chunk of queries, what they are multiplied by for dropout, or None, and its slice."""
+    """Weights (b, H, q, S) of some queries, the factors of dropout or None, and the slices of documents and queries."""
     attention_mask, scaling, dropout, seed = settings
-    dtype = torch.promote_types(queries.dtype, torch.float32)
+    (number, heads, length, _), dtype = queries.shape, _precise(queries.dtype)
     generator = None if seed is None else torch.Generator(queries.device).manual_seed(seed)
-    for start in range(0, queries.shape[2], _CHUNK_QUERIES):
-        rows = slice(start, start + _CHUNK_QUERIES)
-        scores = (queries[:, :, rows] @ keys.transpose(2, 3)) * scaling
-        if attention_mask is not None:
-            scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(-1, dtype=dtype)
-        keep = None
-        if generator is not None:
-            drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
-            keep = (drawn >= dropout).to(dtype).div_(1.0 - dropout)
-        yield weights, keep, rows
+    step = max(_CHUNK_WEIGHTS // (heads * min(length, _CHUNK_QUERIES) * keys.shape[2]), 1)
+    for first in range(0, number, step):
+        documents = slice(first, first + step)
+        for start in range(0, length, _CHUNK_QUERIES):
+            rows = slice(start, start + _CHUNK_QUERIES)
+            scores = (queries[documents, :, rows] * scaling) @ keys[documents].transpose(2, 3)
+            if attention_mask is not None:
+                scores.masked_fill_(~attention_mask[documents], torch.finfo(scores.dtype).min)
+            weights = scores.softmax(-1, dtype=dtype)
+            keep = None
+            if generator is not None:
+                drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
+                keep = (drawn >= dropout).to(dtype).div_(1.0 - dropout)
+            yield weights, keep, documents, rows
+
+
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
 
 
 class _AttentionWithMean(torch.autograd.Function):
@@ -132,21 +139,25 @@ class _AttentionWithMean(torch.autograd.Function):
     @once_differentiable
     def backward(context, gradient, mean_gradient):
         queries, keys, values = context.saved_tensors
-        of_queries = torch.empty_like(queries)
-        of_keys, of_values = (torch.zeros_like(tensor, dtype=mean_gradient.dtype) for tensor in (keys, values))
-        for weights, keep, rows in _chunks(queries, keys, context.settings):
-            outer = gradient[:, :, rows]
+        scaling = context.settings[1]
+        of_queries, of_keys, of_values = (tensor.new_zeros(tensor.shape) for tensor in (queries, keys, values))
+        for weights, keep, documents, rows in _chunks(queries, keys, context.settings):
+            outer = gradient[documents, :, rows]
             dropped = weights if keep is None else weights * keep
-            of_values += dropped.to(outer.dtype).transpose(2, 3) @ outer
-            of_weights = (outer @ values.transpose(2, 3)).to(weights.dtype)
+            _add_product(of_values[documents], dropped.to(outer.dtype).transpose(2, 3), outer)
+            of_weights = (outer @ values[documents].transpose(2, 3)).to(weights.dtype)
             if keep is not None:
                 of_weights *= keep
-            of_weights += mean_gradient[:, None, rows] / weights.shape[1]
-            of_weights -= (of_weights * weights).sum(-1, keepdim=True)
-            of_scores = of_weights.mul_(weights).mul_(context.settings[1]).to(queries.dtype)
-            of_queries[:, :, rows] = of_scores @ keys
-            of_keys += of_scores.transpose(2, 3) @ queries[:, :, rows]
-        return of_queries, of_keys.to(keys.dtype), of_values.to(values.dtype), None
+            of_weights += mean_gradient[documents, None, rows] / weights.shape[1]
+            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype).to(queries.dtype)
+            of_queries[documents, :, rows] = (of_scores @ keys[documents]).mul_(scaling)
+            _add_product(of_keys[documents], of_scores.transpose(2, 3), queries[documents, :, rows] * scaling)
+        return of_queries, of_keys, of_values, None
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """total += left @ right, without a temporary, (b, H, …, …) each."""
+    total.flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
 
 
 class GraphSelfAttention(SelfAttention):
