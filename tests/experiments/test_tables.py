@@ -73,6 +73,8 @@ def test_tables_of_the_package_are_found_by_name():
         (rows(language_model="gpt2", text="1"), "`language_model` needs `text` and `percentile`"),
         (rows(flags={"num_beam": 2}), r"row 'DC': flags: unknown key 'num_beam'; did you mean num_beams\?"),
         (rows(flags={"max_steps": "many"}), "row 'DC': flags: .*invalid int value: 'many'"),
+        ({"against": "length"}, "`against` is 'length', but must be one of divergence"),
+        ({"against": "divergence", "measures": ["rouge1", "novel2"]}, "`against` needs measures of single summaries"),
         (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is not a decoding flag"),
     ],
 )

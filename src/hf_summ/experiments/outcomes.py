@@ -18,6 +18,7 @@ class Outcome:
         predictions: one summary per test document; None for rows that are not trained.
         losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
             trained.
+        values: name -> (N,), what the recipe wrote beside each summary.
         facts: facts about the trained model: its run, parameters, updates, epochs and seed.
         measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
     """
@@ -27,6 +28,7 @@ class Outcome:
     failed: bool = False
     predictions: list[str] | None = None
     losses: np.ndarray | None = None
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     measures: Mapping[str, Any] = field(default_factory=dict)
 

@@ -20,6 +20,14 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
+    if report["against"] is not None:
+        # without a result there is nothing to draw
+        if not any(block.get("relations") for block in report["datasets"]):
+            return
+        figure = _relations(report, Figure)
+        FigureCanvasAgg(figure)
+        _save(figure, path)
+        return
     blocks, measures = report["datasets"], report["measures"]
     rows = max(len(block["rows"]) for block in blocks)
     # a figure outside pyplot needs no window system
@@ -36,8 +44,39 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
+    _save(figure, path)
+
+
+def _save(figure, path: Path) -> None:
     with moved_into_place(path) as part:
         figure.savefig(part, format="png", dpi=150)
+
+
+def _relations(report: dict[str, Any], figure_class):
+    """For each system and measure, a point a summary, and below it the mean of each span of the value."""
+    measures = report["measures"]
+    systems = [
+        (f"{row}, {_data_names(block)}", found)
+        for block in report["datasets"]
+        for row, found in block.get("relations", {}).items()
+    ]
+    figure = figure_class(figsize=(3.2 * len(measures), 4.4 * len(systems)), layout="constrained")
+    panels = figure.subplots(2 * len(systems), len(measures), squeeze=False)
+    for place, (name, found) in enumerate(systems):
+        for column, measure in enumerate(measures):
+            above, below = panels[2 * place][column], panels[2 * place + 1][column]
+            values, scores = [point[0] for point in found["points"]], [point[1 + column] for point in found["points"]]
+            above.plot(values, scores, ".", ms=2, color=_OURS, alpha=0.4)
+            above.set_title(name, fontsize=8)
+            middles = [(span["low"] + span["high"]) / 2 for span in found["spans"]]
+            below.plot(middles, [span["scores"][measure] for span in found["spans"]], "o-", ms=4, color=_OURS)
+            for panel in (above, below):
+                panel.set_ylabel(title_of(measure), fontsize=8)
+                panel.set_xlim(min(values), max(values))
+                panel.tick_params(labelsize=8)
+            below.set_xlabel(f"{report['against']}, means of spans", fontsize=8)
+    figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
+    return figure
 
 
 def _data_names(block: dict[str, Any]) -> str:

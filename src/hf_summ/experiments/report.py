@@ -7,6 +7,7 @@ from typing import Any
 from hf_summ import __version__
 from hf_summ.common.markdown import markdown_table
 from hf_summ.experiments.outcomes import Outcome
+from hf_summ.experiments.relations import markdown_of_relation
 from hf_summ.experiments.scoring import compare, verdict
 from hf_summ.experiments.tables import Row, Table
 
@@ -38,6 +39,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
         "measures": list(table.measures),
         "baseline": table.baseline,
         "rouge": dict(table.rouge),
+        "against": table.against,
         "notes": list(table.notes),
         "hf_summ": __version__,
         "datasets": list(blocks),
@@ -119,6 +121,9 @@ def markdown(report: dict[str, Any]) -> str:
                 "",
             ]
             lines.append(_differences(report, block))
+        for row, found in block.get("relations", {}).items():
+            titles = {measure: title_of(measure) for measure in report["measures"]}
+            lines += ["", *markdown_of_relation(report["against"], row, found, titles)]
         for title, failed in (("Failed", True), ("Not run", False)):
             said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
             problems = [f"- {row['row']}: {row['problem']}" for row in said]

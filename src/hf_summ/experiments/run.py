@@ -17,6 +17,7 @@ from hf_summ.evaluation.statistics import corpus_statistics
 from hf_summ.experiments.judgements import judge_texts
 from hf_summ.experiments.outcomes import Outcome, why_not_run
 from hf_summ.experiments.plot import write_plot
+from hf_summ.experiments.relations import relation
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
 from hf_summ.experiments.scales import check_scale
 from hf_summ.experiments.scoring import Pieces, score
@@ -142,7 +143,17 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict
         else:
             documents = len(corpus)
             outcomes = [_scored(workplace, system, outcome, corpus) for system, outcome in pairs]
-    return block_of_scores(table, dataset, workplace.data_name(dataset), documents, outcomes)
+    block = block_of_scores(table, dataset, workplace.data_name(dataset), documents, outcomes)
+    if table.against is not None:
+        block["relations"] = {
+            outcome.row.row: relation(
+                outcome.values[table.against],
+                {measure: scored.statistics[:, 0] for measure, scored in outcome.measures.items()},
+            )
+            for outcome in outcomes
+            if outcome.measures and table.against in outcome.values
+        }
+    return block
 
 
 def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:

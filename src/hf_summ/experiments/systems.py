@@ -171,6 +171,7 @@ def _run(row: Row, training: Job) -> Outcome:
         row,
         predictions=[line["prediction"] for line in lines],
         losses=np.array(losses, dtype=np.float64) if len(losses) == len(lines) else None,
+        values={name: np.array([line[name] for line in lines]) for name in ("divergence",) if name in lines[0]},
         facts=_facts(training),
     )
 

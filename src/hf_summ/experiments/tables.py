@@ -36,6 +36,8 @@ STATISTICS = (
 JUDGEMENTS = ("recall", "detection", "accuracy")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
 _UNITS = ("words", "wordpieces")
+# values of each summary in predictions.jsonl
+_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # fields of rows that are not trained systems: a row has at most one of them
@@ -108,6 +110,7 @@ class Table:
         baseline: the row with which others are compared.
         language: language of the texts, for all data sets or for each.
         rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
+        against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
     """
 
@@ -122,6 +125,7 @@ class Table:
     baseline: str | None = None
     language: str | Mapping[str, str] = "en"
     rouge: Mapping[str, Any] = field(default_factory=dict)
+    against: str | None = None
     notes: tuple[str, ...] = ()
 
     def language_of(self, dataset: str) -> str:
@@ -183,6 +187,11 @@ def _table(name: str, content: dict[str, Any]) -> Table:
             raise ValueError(unknown_choice("measure", measure, known))
     if table.unit not in _UNITS:
         raise ValueError(unknown_choice("`unit`", table.unit, _UNITS))
+    if table.against is not None:
+        if table.against not in _VALUES:
+            raise ValueError(unknown_choice("`against`", table.against, _VALUES))
+        if not all(measure in ROUGE_MEASURES for measure in table.measures):
+            raise ValueError("`against` needs measures of single summaries: ROUGE alone")
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
