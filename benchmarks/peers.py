@@ -15,6 +15,8 @@ from hf_summ.models import (
     HighlightTransformerConfig,
     HighlightTransformerForConditionalGeneration,
     Int8Config,
+    SagCopyConfig,
+    SagCopyForConditionalGeneration,
 )
 
 VOCABULARY = 30000
@@ -37,6 +39,13 @@ def highlight_transformer(**overrides) -> PreTrainedModel:
     return HighlightTransformerForConditionalGeneration(
         HighlightTransformerConfig(**{"vocab_size": VOCABULARY, **overrides})
     )
+
+
+def sagcopy(**overrides) -> PreTrainedModel:
+    """The paper's network in a smaller width."""
+    sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY, "max_positions": 1024}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+    return SagCopyForConditionalGeneration(SagCopyConfig(**{**sizes, **special, **overrides}))
 
 
 def drgd(**overrides) -> PreTrainedModel:

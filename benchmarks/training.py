@@ -1,8 +1,9 @@
-"""Training steps with Adam: of GDLF compared with BART, and of Highlight-Transformer compared with CopyTransformer.
+"""Training steps with Adam: of GDLF compared with BART, and of models that steer copying with ones that do not.
 
 The BART has the same number of parameters. It is measured in its best setting on a CPU, without dropout of attention
 weights, and with it, as in many recipes: the fused attention kernel has no dropout, so that all weights are then
-computed and kept. The CopyTransformer is of the same size, and neither it nor Highlight-Transformer drops weights.
+computed and kept. Highlight-Transformer is compared with a CopyTransformer, and SAGCopy with itself without guidance,
+of the same size; none of them drops weights.
 
 Run: python benchmarks/training.py
 """
@@ -16,10 +17,11 @@ from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 fix_allocator()
 
 import torch
-from peers import bart, batch, copy_transformer, count, gdlf, highlight_transformer, phrases
+from peers import bart, batch, copy_transformer, count, gdlf, highlight_transformer, phrases, sagcopy
 from torch import nn
 
-BART, DROPPING, COPYING = "BART (SDPA)", "BART (attention dropout 0.1)", "CopyTransformer"
+BART, DROPPING = "BART (SDPA)", "BART (attention dropout 0.1)"
+COPYING, UNGUIDED = "CopyTransformer", "MASS+Copy"
 # the CopyTransformer without BERT
 PLAIN = {"encoder_type": "transformer", "decoder_embedding": "trained", "copy_attention": "first_head", "norm": "pre"}
 Models = dict[str, tuple[nn.Module, dict[str, torch.Tensor]]]
@@ -51,9 +53,16 @@ def highlighting(inputs: dict[str, torch.Tensor]) -> Models:
     return models
 
 
+def guided(inputs: dict[str, torch.Tensor]) -> Models:
+    """SAGCopy with and without guidance, in a small width."""
+    kinds = {UNGUIDED: "none", "SAGCopy (outdegree)": "outdegree", "SAGCopy (indegree-2)": "indegree-2"}
+    return {name: (sagcopy(attention_dropout=0.0, centrality=kind), inputs) for name, kind in kinds.items()}
+
+
 SYSTEMS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Models], tuple[str, ...]]] = {
     "gdlf": (gdlf_and_barts, (BART, DROPPING)),
     "highlight_transformer": (highlighting, (COPYING,)),
+    "sagcopy": (guided, (UNGUIDED,)),
 }
 
 
