@@ -26,9 +26,10 @@ SIZES = {
     "decoder_start_token_id": 2,
     "forced_eos_token_id": None,
 }
-NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
+NO_DROPOUT = {name: value for name, value in SIZES.items() if name.endswith("dropout")}
 # what a tokenizer sets
-SPECIAL = {"vocab_size": 40, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+SPECIAL = {name: value for name, value in SIZES.items() if name == "vocab_size" or name.endswith("token_id")}
+SPECIAL.pop("forced_eos_token_id")
 
 
 def save_bart(folder, **settings):

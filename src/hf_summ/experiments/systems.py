@@ -32,7 +32,7 @@ from hf_summ.experiments.settings import (
     training_fingerprint,
     with_data,
 )
-from hf_summ.experiments.tables import Row, Table
+from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Table
 from hf_summ.extractive import extract
 from hf_summ.models import HighlightTransformerConfig
 
@@ -171,7 +171,7 @@ def _run(row: Row, training: Job) -> Outcome:
         row,
         predictions=[line["prediction"] for line in lines],
         losses=np.array(losses, dtype=np.float64) if len(losses) == len(lines) else None,
-        values={name: np.array([line[name] for line in lines]) for name in ("divergence",) if name in lines[0]},
+        values={name: np.array([line[name] for line in lines]) for name in SUMMARY_VALUES if name in lines[0]},
         facts=_facts(training),
     )
 

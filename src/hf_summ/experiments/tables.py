@@ -37,7 +37,7 @@ JUDGEMENTS = ("recall", "detection", "accuracy")
 _MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
 _UNITS = ("words", "wordpieces")
 # values of each summary in predictions.jsonl
-_VALUES = ("divergence",)
+SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # fields of rows that are not trained systems: a row has at most one of them
@@ -188,8 +188,8 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     if table.unit not in _UNITS:
         raise ValueError(unknown_choice("`unit`", table.unit, _UNITS))
     if table.against is not None:
-        if table.against not in _VALUES:
-            raise ValueError(unknown_choice("`against`", table.against, _VALUES))
+        if table.against not in SUMMARY_VALUES:
+            raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
         if not all(measure in ROUGE_MEASURES for measure in table.measures):
             raise ValueError("`against` needs measures of single summaries: ROUGE alone")
     names = [row.row for row in rows]
