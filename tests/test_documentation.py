@@ -1,5 +1,6 @@
 """README and docs/: their commands run, the things they name exist, and the pages build."""
 
+import copy
 import dataclasses
 import importlib.util
 import json
@@ -18,7 +19,7 @@ from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import RunArguments
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
-from tests.models.architectures import GDLF
+from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
 ROOT = Path(__file__).parents[1]
@@ -32,7 +33,12 @@ LANGUAGE_MODELS = {
     "xlnet/xlnet-base-cased": "permutation",
 }
 # the other Hub repositories that pages name, and what stands in for them
-CHECKPOINTS = {"facebook/bart-base": "bart", "facebook/bart-large-cnn": "bart", "org/gdlf-xsum": "gdlf"}
+CHECKPOINTS = {
+    "facebook/bart-base": "bart",
+    "facebook/bart-large-cnn": "bart",
+    "org/gdlf-xsum": "gdlf",
+    "org/highlight": "highlight",
+}
 # flags of other programs than ours
 FOREIGN_FLAGS = {"fsdp_version", "models", "multi_gpu", "num_processes", "rounds", "settings", "systems", "use_fsdp"}
 
@@ -111,6 +117,9 @@ def publish(hub, folder: Path, tokenizer) -> None:
     """The Hub repositories that the pages name, all of them tiny."""
     GDLF.model(vocab_size=len(tokenizer), tags="none").float().save_pretrained(folder / "gdlf")
     GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
+    # a saved processor leaves its name in its tokenizer
+    for part in build_with_processor(HIGHLIGHT_TRANSFORMER, copy.deepcopy(tokenizer)):
+        part.save_pretrained(folder / "highlight")
     bart(tokenizer).save_pretrained(folder / "bart")
     tokenizer.save_pretrained(folder / "bart")
     for name, kind in CHECKPOINTS.items():

@@ -36,6 +36,7 @@ PUBLIC_NAMES = {
         "rouge155_scores",
         "rouge_scores",
     ],
+    "hf_summ.inspection": ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"],
     "hf_summ.extractive": ["METHODS", "extract", "extract_sentences"],
 }
 
@@ -59,7 +60,7 @@ def test_import_is_light():
 
 def test_imports_run_one_way():
     """A package imports only those before it; `common` and `models` import nothing else of hf_summ."""
-    rooms = ["common", "models", "data", "evaluation", "extractive", "training", "experiments", "cli"]
+    rooms = ["common", "models", "data", "evaluation", "extractive", "training", "experiments", "inspection", "cli"]
     package = ROOT / "src" / "hf_summ"
     assert sorted(path.name for path in package.iterdir() if path.is_dir() and path.name[0] != "_") == sorted(rooms)
     for place, room in enumerate(rooms):

@@ -5,12 +5,23 @@ import os
 import sys
 
 from hf_summ import __version__
-from hf_summ.cli import average, compare_lms, convert, evaluate, key_phrases, summarize, table, train, vocabulary
+from hf_summ.cli import (
+    average,
+    compare_lms,
+    convert,
+    evaluate,
+    explain,
+    key_phrases,
+    summarize,
+    table,
+    train,
+    vocabulary,
+)
 from hf_summ.common.messages import one_line
 
 __all__ = ["main"]
 
-_COMMANDS = (summarize, vocabulary, key_phrases, convert, train, average, compare_lms, evaluate, table)
+_COMMANDS = (summarize, explain, vocabulary, key_phrases, convert, train, average, compare_lms, evaluate, table)
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _NOBODY_READS = 130, 141
 

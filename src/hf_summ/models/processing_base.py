@@ -214,12 +214,24 @@ class SummarizationProcessor(ProcessorMixin):
         """Decode token ids to a text with the tokenizer's `decode`."""
         return self.tokenizer.decode(*args, **kwargs)
 
+    def read_source(
+        self, document: str | Sequence[str], length: int | None = None
+    ) -> tuple[list[str], JoinedRow, BatchEncoding]:
+        """An example as models read it: its cleaned documents, their row, and each one's uncut `input_ids` and offsets.
+
+        Args:
+            document: a text, or the documents of the example.
+            length: maximum number of ids of the row; None does not cut.
+        """
+        (example,) = self._examples([document])
+        (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
+        return example, row, encoded
+
     def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
         """The words of an example that ids point at."""
-        (example,) = self._examples([document])
         # several documents shared the length, and of one the end alone was cut
-        length = None if len(example) == 1 else self.max_source_length
-        (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
+        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
+        example, row, encoded = self.read_source(document, length)
         words = {}
         for text, offsets, (start, kept) in zip(example, encoded["offset_mapping"], row.places, strict=True):
             words |= pointed_words(text, offsets[:kept], ids, start)

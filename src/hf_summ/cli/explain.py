@@ -1,0 +1,80 @@
+"""`hf-summ explain`: a page that shows where a model's summary of a document came from."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+from hf_summ.cli.summarizers import (
+    STANDARD_INPUT,
+    add_decoding_flags,
+    add_document_flags,
+    add_model_flags,
+    check_flags,
+    decoding_settings,
+    load_summarizer,
+    read_document,
+    read_phrases,
+)
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "explain",
+        help="Show where a summary's words came from, on a page",
+        description="Summarize the files, together one example, with a model that copies, and write a page that shows "
+        "what of them it looked at, and where it copied each word of its summary from. The page is one file, which "
+        "needs no network.",
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
+    add_model_flags(parser)
+    parser.add_argument("--output", required=True, metavar="PAGE.html", help="File for the page")
+    parser.add_argument(
+        "--json", action="store_true", help="Write all numbers to PAGE.json as well, beside the page (default: do not)"
+    )
+    parser.add_argument("--summary", metavar="FILE", help="A summary to explain (default: the model's own)")
+    add_document_flags(parser)
+    add_decoding_flags(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the page.
+
+    Raises:
+        ValueError: an output that is not a .html file; as `summarize`; or as `explain`.
+    """
+    check_flags(arguments)
+    page = Path(arguments.output)
+    if page.suffix != ".html":
+        raise ValueError(f"--output {page}: must be a .html file")
+    files = arguments.files or [STANDARD_INPUT]
+    documents = [read_document(file, arguments.encoding) for file in files]
+    summary = None if arguments.summary is None else read_document(arguments.summary, arguments.encoding)
+    phrases = read_phrases(arguments.phrase)
+    summarizer = load_summarizer(arguments)
+
+    from hf_summ.common.files import write_atomically
+    from hf_summ.inspection import as_page, explain
+
+    try:
+        explanation = explain(
+            summarizer.model,
+            summarizer.processor,
+            documents[0] if len(documents) == 1 else documents,
+            summary,
+            phrases,
+            **decoding_settings(arguments),
+        )
+    except ValueError as error:
+        raise ValueError(f"{arguments.model}: {error}") from error
+    write_atomically(page, as_page(explanation))
+    if arguments.json:
+        text = json.dumps(dataclasses.asdict(explanation), ensure_ascii=False, indent=1)
+        write_atomically(page.with_suffix(".json"), f"{text}\n")
+    left = sum(not word.is_read for word in explanation.source_words)
+    if left:
+        print(f"hf-summ: the last {left} words did not fit into the model's input", file=sys.stderr)
+    print(explanation.summary)

@@ -1,0 +1,161 @@
+"""What commands that summarize share: their flags for model and decoding, and how they read both and documents."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+STANDARD_INPUT = "-"
+_DECODING = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
+
+
+def add_model_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which checkpoint to load, and where."""
+    parser.add_argument("--model", required=True, help="Checkpoint folder, or name of a Hub repository")
+    parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
+    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
+    parser.add_argument(
+        "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
+    )
+
+
+def add_document_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how to read documents, and what to look for in them."""
+    parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
+    parser.add_argument(
+        "--phrase",
+        action="append",
+        metavar="TEXT=VALUE",
+        help="A phrase that the summary is to be about, for models that read key phrases, and its value (default: 1); "
+        "may be repeated (default: those that are found)",
+    )
+
+
+def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how to write summaries."""
+    parser.add_argument("--num_beams", type=int, help="Number of beams (default: the checkpoint's)")
+    parser.add_argument(
+        "--max_new_tokens", type=int, help="Maximum number of subwords of a summary (default: the checkpoint's)"
+    )
+    parser.add_argument(
+        "--min_new_words", type=int, help="Minimum number of words of a summary (default: the checkpoint's)"
+    )
+    parser.add_argument(
+        "--length_penalty",
+        type=float,
+        help="Exponent of the length by which scores are divided; above 0 favors longer summaries (default: the "
+        "checkpoint's)",
+    )
+    parser.add_argument(
+        "--replace_unk",
+        action=argparse.BooleanOptionalAction,
+        help="Replace unknown words by the most attended words of the document (default: the checkpoint's)",
+    )
+
+
+def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The decoding flags that were given, by name."""
+    return {name: value for name in _DECODING if (value := getattr(arguments, name)) is not None}
+
+
+def check_flags(arguments: argparse.Namespace, **least: int) -> None:
+    """Check numbers, the device, and the output where there is one.
+
+    Args:
+        least: flag -> its smallest value, of those that only the command has.
+
+    Raises:
+        ValueError: a number that is too small, or a device or an output folder that does not exist.
+    """
+    import torch
+
+    for name, smallest in {**least, "num_beams": 1, "max_new_tokens": 1, "min_new_words": 0}.items():
+        value = getattr(arguments, name)
+        if value is not None and value < smallest:
+            raise ValueError(f"--{name} {value}: must be at least {smallest}")
+    if arguments.output is not None:
+        output = Path(arguments.output)
+        if output.is_dir() or not output.parent.is_dir():
+            raise ValueError(f"--output {output}: must be a file in an existing folder")
+    if arguments.device is not None:
+        try:
+            torch.empty(0, device=arguments.device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
+
+
+def load_summarizer(arguments: argparse.Namespace, **settings):
+    """The checkpoint's pipeline; transformers' errors are replaced by one that names the checkpoint.
+
+    Args:
+        settings: for `pipeline`, in place of those that the flags give.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, or phrases are given and it does not read them.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import pipeline
+
+    # registers architectures and pipeline
+    import hf_summ.models  # noqa: F401
+    from hf_summ.training.checkpoints import model_problem
+
+    model = arguments.model
+    problem = model_problem(model) if Path(model).is_dir() else None
+    if problem is not None:
+        raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
+    flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
+    try:
+        summarizer = pipeline("summarization", model=model, **{**flags, **settings})
+    except (OSError, ValueError, StrictDataclassError) as error:
+        reason = str(error).strip()
+        # the last line of a traceback says what happened
+        reason = reason.splitlines()[-1] if "Traceback" in reason else reason
+        missing = "" if Path(model).exists() else "no such folder, and no such repository on the Hub within reach: "
+        raise ValueError(f"--model {model}: cannot be loaded: {missing}{reason}") from error
+    if arguments.phrase is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
+        raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
+    return summarizer
+
+
+def read_phrases(items: list[str] | None) -> dict[str, float] | None:
+    """Phrase -> value, from `TEXT=VALUE` or `TEXT`.
+
+    Raises:
+        ValueError: a value is not a number.
+    """
+    if items is None:
+        return None
+    phrases = {}
+    for item in items:
+        text, separator, value = item.rpartition("=")
+        try:
+            phrases[text if separator else item] = float(value) if separator else 1.0
+        except ValueError:
+            raise ValueError(f"--phrase {item!r}: {value!r} is not a number; write TEXT=VALUE") from None
+    return phrases
+
+
+def read_document(file: str, encoding: str) -> str:
+    """The text of a file, or of standard input.
+
+    Raises:
+        ValueError: it cannot be read, or is not text in this encoding.
+    """
+    try:
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        # a byte-order mark is not part of the text
+        return content.decode(encoding).removeprefix("\ufeff")
+    except OSError as error:
+        raise ValueError(f"{name_of(file)} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
+        ) from error
+    except LookupError as error:
+        raise ValueError(f"--encoding {encoding}: unknown; name one such as utf-8 or latin-1") from error
+
+
+def name_of(file: str) -> str:
+    """The file's name for messages."""
+    return "standard input" if file == STANDARD_INPUT else file

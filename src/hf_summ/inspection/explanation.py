@@ -1,0 +1,279 @@
+"""Where a model that copies took each word of a summary from, and what of the source it looked at."""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from hf_summ.inspection.words import Word, grouped, words_of_source, words_of_summary
+from hf_summ.models.generation_unknown import replace_unknown
+from hf_summ.models.generation_words import WordTable, word_table
+
+# of a summary word, this many source words are listed, and none with less
+_ORIGINS, _LEAST = 8, 0.005
+
+
+@dataclass(frozen=True)
+class SourceWord:
+    """A word of the source.
+
+    Attributes:
+        document: number of its document.
+        start, end: positions of its first character and after its last.
+        is_read: whether the model read it; others were cut off.
+        values: what is known of it, by name; see `Explanation`.
+    """
+
+    document: int
+    start: int
+    end: int
+    text: str
+    is_read: bool
+    values: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SummaryWord:
+    """A word of the summary. Numbers of several subwords are their means, and the probability is their product.
+
+    Attributes:
+        start, end: positions of its first character and after its last.
+        probability: of the word, as the model writes it, generated or copied.
+        gate: the probability of copying some word here.
+        copied: the probability that this word, as it stands, was copied.
+        origins: number of a source word, and the probability that the word was copied from there; the most probable.
+        is_novel: whether the source has no such word, read or not.
+    """
+
+    start: int
+    end: int
+    text: str
+    probability: float
+    gate: float
+    copied: float
+    origins: list[tuple[int, float]]
+    is_novel: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a model looked at in one example.
+
+    Attributes:
+        model: name of the checkpoint.
+        documents: texts, cleaned.
+        summary: text.
+        source_words: of all documents in order. Those that were read have the values `copied`, the probability that
+            the summary copied it at least once; `attention_of_summary`, the share of the attention to the source (last
+            layer, mean over heads and over the summary); where there are any, `centrality`; `phrase_value`, of the key
+            phrase that it is in; and `attention_of_source`, the share of the encoder's attention (likewise).
+        summary_words: in order.
+    """
+
+    model: str
+    model_type: str
+    documents: list[str]
+    summary: str
+    source_words: list[SourceWord]
+    summary_words: list[SummaryWord]
+
+    @property
+    def copied_share(self) -> float:
+        """The expected share of the summary's words that were copied."""
+        return sum(word.copied for word in self.summary_words) / max(len(self.summary_words), 1)
+
+
+def explain(
+    model,
+    processor,
+    document: str | Sequence[str],
+    summary: str | None = None,
+    phrases: Mapping[str, float] | None = None,
+    **generation: Any,
+) -> Explanation:
+    """Summarize an example, and find where its words came from.
+
+    All numbers are those of one forward pass over the finished summary.
+
+    Args:
+        model: a model that copies.
+        processor: its processor.
+        document: a text, or several documents of one example.
+        summary: a text to explain in place of the model's own summary.
+        phrases: key phrases and their values, for models that read them; None where they are to be found.
+        generation: for `generate()`.
+
+    Raises:
+        ValueError: the model does not copy, or a text is blank.
+    """
+    _check(model, document, summary)
+    table = word_table(processor.tokenizer, model.config.vocab_size, torch.device("cpu"))
+    source = {} if phrases is None else {"phrases": phrases}
+    examples = document if isinstance(document, str) else [list(document)]
+    inputs = processor(examples, return_tensors="pt", **source).to(model.device)
+    with torch.inference_mode(), _eager(model):
+        if summary is None:
+            replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
+            own = {"replace_unk": False} if replaces is not None else {}
+            ids = model.generate(**inputs, tokenizer=processor.tokenizer, **generation, **own)[:1]
+        else:
+            replaces = False
+            labels = processor(text_target=summary)["labels"]
+            ids = torch.tensor([[model.config.decoder_start_token_id, *labels]], device=model.device)
+        outputs = model(**inputs, decoder_input_ids=ids[:, :-1], output_attentions=True, use_cache=False)
+    trace = _Trace(model, processor, table, document, inputs, outputs, ids)
+    return trace.explanation(bool(replaces))
+
+
+def _check(model, document: str | Sequence[str], summary: str | None) -> None:
+    model_type = model.config.model_type
+    if getattr(model.config, "copy", False) is not True:
+        raise ValueError(
+            f"the model is a {model_type} that does not copy, so there is nothing to show of where its words came "
+            "from: take one with `copy` set, a copy_transformer, highlight_transformer, sagcopy or drgd"
+        )
+    texts = [document] if isinstance(document, str) else list(document)
+    if not any(text.strip() for text in texts):
+        raise ValueError("the text is blank: there is nothing to summarize and explain")
+    if summary is not None and not summary.strip():
+        raise ValueError("the summary is blank: there is nothing to explain")
+
+
+@contextmanager
+def _eager(model) -> Generator[None]:
+    """Within, the model gives its attention weights, which the fused attention does not compute."""
+    before, was_training = model.config._attn_implementation, model.training
+    model.set_attn_implementation("eager")
+    model.eval()
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+        model.train(was_training)
+
+
+class _Trace:
+    """The numbers of one example, a subword at a time, on the CPU and in float64."""
+
+    def __init__(self, model, processor, table: WordTable, document, inputs, outputs, ids: torch.Tensor):
+        self.model, self.processor, self.table = model, processor, table
+        self.ids, self.written = ids.cpu(), ids[0, 1:].tolist()
+        self.source_ids = inputs["input_ids"].cpu()
+        self.texts, self.row, self.encoded = processor.read_source(document, processor.max_source_length)
+        targets = self.ids[:, 1:, None]
+        self.log_probs = outputs.logits.cpu().double().gather(-1, targets)[0, :, 0]
+        self.gates = outputs.copy_gates[0].cpu().double()
+        self.copy_attention = outputs.copy_attentions[0].cpu().double()
+        # p(copied from i | word) = c a_i [x_i = w] / p(w)
+        is_word = self.source_ids[0][None] == targets[0]
+        shares = self.gates[:, None] * self.copy_attention * is_word
+        self.origins = shares / self.log_probs.exp().clamp(min=torch.finfo(torch.float64).tiny)[:, None]
+        self.values = self._values(inputs, outputs)
+
+    def _values(self, inputs, outputs) -> dict[str, torch.Tensor]:
+        """What is known of each position of the source, (S,), by name."""
+        is_text = torch.tensor([token not in self.processor.tokenizer.all_special_ids for token in self.written])
+        copied = 1.0 - (1.0 - self.origins[is_text].clamp(max=1.0)).prod(0)
+        values = {"copied": copied}
+        if getattr(outputs, "centrality", None) is not None:
+            values["centrality"] = outputs.centrality[0].cpu().double()
+        if "phrase_values" in inputs:
+            values["phrase_value"] = _phrase_values(inputs, len(copied))
+        attention = outputs.cross_attentions[-1][0].cpu().double().mean(0)
+        values["attention_of_summary"] = attention[is_text].mean(0) if is_text.any() else 0.0 * copied
+        if outputs.encoder_attentions:
+            values["attention_of_source"] = outputs.encoder_attentions[-1][0].cpu().double().mean((0, 1))
+        return values
+
+    def explanation(self, replaces_unknown: bool) -> Explanation:
+        source_words, of_position = self._source_words()
+        known = {self._normalized(word.text) for word in source_words}
+        summary, words = self._summary(replaces_unknown)
+        return Explanation(
+            model=self.model.name_or_path,
+            model_type=self.model.config.model_type,
+            documents=self.texts,
+            summary=summary,
+            source_words=source_words,
+            summary_words=[self._summary_word(summary, word, of_position, known) for word in words],
+        )
+
+    def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
+        """The words of all documents, and position of the source -> number of its word."""
+        words, of_position = [], {}
+        parts = zip(self.texts, self.encoded["input_ids"], self.encoded["offset_mapping"], self.row.places, strict=True)
+        for document, (text, ids, offsets, (first, kept)) in enumerate(parts):
+            for start, end, subwords in words_of_source(text, ids, offsets, self.table):
+                positions = [first + place for place in subwords if place < kept]
+                of_position |= dict.fromkeys(positions, len(words))
+                values = {name: _of_word(name, of[positions]) for name, of in self.values.items()} if positions else {}
+                words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
+        return words, of_position
+
+    def _summary(self, replaces_unknown: bool) -> tuple[str, list[Word]]:
+        """The summary's text and its words, with unknown ones replaced on request."""
+        tokenizer, unknown = self.processor.tokenizer, self.processor.tokenizer.unk_token_id
+        special = set(tokenizer.all_special_ids) - {unknown}
+        shown = self.written
+        if replaces_unknown:
+            attention = self.copy_attention[None]
+            shown = replace_unknown(self.ids, attention, self.source_ids, unknown, sorted(special))[0, 1:].tolist()
+        groups = [
+            [place for place in places if self.written[place] not in special]
+            for places in grouped(self.written, self.table)
+        ]
+        groups = [places for places in groups if places]
+        rows = [[shown[place] for place in places] for places in groups]
+        rows.append([token for row in rows for token in row])
+        *pieces, text = self.processor.batch_decode(rows, documents=[self.texts])
+        try:
+            spans = words_of_summary(text, pieces)
+        except ValueError:
+            # a decoder that joins words in a way of its own
+            text = " ".join(pieces)
+            spans = words_of_summary(text, pieces)
+        words = [Word(*span, places) for span, places in zip(spans, groups, strict=True)]
+        return text, [word for word in words if word.start < word.end]
+
+    def _summary_word(self, summary: str, word: Word, of_position: Mapping[int, int], known: set[str]) -> SummaryWord:
+        text = summary[word.start : word.end]
+        origins: dict[int, float] = {}
+        from_positions = self.origins[word.subwords].mean(0)
+        for position in from_positions.nonzero()[:, 0].tolist():
+            if position in of_position:
+                number = of_position[position]
+                origins[number] = origins.get(number, 0.0) + float(from_positions[position])
+        likely = sorted(origins.items(), key=lambda item: (-item[1], item[0]))[:_ORIGINS]
+        return SummaryWord(
+            start=word.start,
+            end=word.end,
+            text=text,
+            probability=float(self.log_probs[word.subwords].sum().exp()),
+            gate=float(self.gates[word.subwords].mean()),
+            copied=min(float(from_positions.sum()), 1.0),
+            origins=[item for item in likely if item[1] >= _LEAST],
+            is_novel=self._normalized(text) not in known,
+        )
+
+    def _normalized(self, word: str) -> str:
+        """A word as the tokenizer sees it, which may not tell accents apart, and without case."""
+        normalizer = self.processor.tokenizer.backend_tokenizer.normalizer
+        return (word if normalizer is None else normalizer.normalize_str(word)).strip().casefold()
+
+
+def _of_word(name: str, of_subwords: torch.Tensor) -> float:
+    """A word's value from those of its subwords: shares add up, and of the others the strongest counts."""
+    if name in ("copied", "phrase_value"):
+        return float(of_subwords[of_subwords.abs().argmax()])
+    return float(of_subwords.sum())
+
+
+def _phrase_values(inputs: Mapping[str, torch.Tensor], length: int) -> torch.Tensor:
+    """The value of the key phrase that each position is in, the strongest where several overlap, otherwise 0."""
+    values = torch.zeros(length, dtype=torch.float64)
+    fields = (inputs[name][0].tolist() for name in ("phrase_starts", "phrase_ends", "phrase_values"))
+    for start, end, value in sorted(zip(*fields, strict=True), key=lambda phrase: abs(phrase[2])):
+        values[start:end] = value
+    return values

@@ -1,0 +1,86 @@
+"""The page of an explanation: one file of HTML, which needs neither network nor library."""
+
+import base64
+import hashlib
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+
+from jinja2 import Environment
+
+from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord
+
+# what source words can be shaded by: name, label, and what the page says of it
+_SHADES = (
+    ("copied", "copied", "the probability that the summary copied the word at least once"),
+    ("centrality", "centrality", "how central the model found the word, a share of 1"),
+    ("phrase_value", "key phrases", "the value of the key phrase that the word is in"),
+    (
+        "attention_of_summary",
+        "attention of the summary",
+        "the share of attention that the word received while the summary was written, in the last layer",
+    ),
+    (
+        "attention_of_source",
+        "attention of the source",
+        "the share of attention that the word received from the source itself, in the last layer",
+    ),
+)
+_AnyWord = SourceWord | SummaryWord
+# of what was cut off, this many characters are shown
+_UNREAD = 2000
+
+
+def as_page(explanation: Explanation) -> str:
+    """The explanation as a page of HTML, in which all texts are escaped."""
+    assets = files("hf_summ.inspection")
+    style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        (assets / "page.html").read_text(encoding="utf-8")
+    )
+    numbers = [number for number, word in enumerate(explanation.source_words) if word.is_read]
+    read = [explanation.source_words[number] for number in numbers]
+    known = {name for word in read for name in word.values}
+    return template.render(
+        explanation=explanation,
+        read=read,
+        shades=[shade for shade in _SHADES if shade[0] in known],
+        summary=_in_text(explanation.summary, explanation.summary_words),
+        documents=list(_documents(explanation)),
+        place_read={number: place for place, number in enumerate(numbers)},
+        number=_number,
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+    )
+
+
+def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord | None]]:
+    """A text as what stands before each word, and the word; then what stands after the last, and None."""
+    parts: list[tuple[str, _AnyWord | None]] = []
+    end = 0
+    for word in words:
+        parts.append((text[end : word.start], word))
+        end = word.end
+    return [*parts, (text[end:], None)]
+
+
+def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
+    """Of each document: the text that was read, in parts, what was cut off, shortened, and how many words that were."""
+    for number, text in enumerate(explanation.documents):
+        words = [word for word in explanation.source_words if word.document == number]
+        read = [word for word in words if word.is_read]
+        left = len(words) - len(read)
+        end = read[-1].end if read else 0
+        rest = text[end:]
+        shown = _in_text(text if not left else text[:end], read)
+        yield shown, (rest if len(rest) <= _UNREAD else f"{rest[:_UNREAD]} …") if left else "", left
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{round(value, digits):g}"
+
+
+def _hash(text: str) -> str:
+    """By which a browser knows that the text is the page's own."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,75 @@
+"""`hf-summ explain` on a tiny model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SENTENCES
+from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
+
+MODEL = ("--model", "copying", "--output", "page.html")
+
+
+@pytest.fixture(autouse=True)
+def place(workplace, tiny_tokenizer) -> None:
+    """A model that copies, beside the one that does not, and two documents."""
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tiny_tokenizer)
+    model.save_pretrained("copying")
+    processor.save_pretrained("copying")
+    for name, text in (("a.txt", SENTENCES[0]), ("b.txt", SENTENCES[1])):
+        Path(name).write_text(text, encoding="utf-8")
+
+
+def test_a_page_and_its_numbers(run):
+    summary, _ = run("summarize", "a.txt", "--model", "copying", "--max_new_tokens", "6")
+    output, errors = run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6")
+    assert output.strip() == summary.strip()
+    assert "did not fit" not in errors
+    assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    told = json.loads(Path("page.json").read_text(encoding="utf-8"))
+    assert (told["model"], told["model_type"], told["documents"]) == ("copying", "highlight_transformer", SENTENCES[:1])
+    assert [word["text"] for word in told["source_words"]][:3] == ["Mayor", "Ana", "Lopez"]
+    assert all(0 <= word["copied"] <= 1 for word in told["summary_words"])
+
+
+def test_several_files_are_one_example(run):
+    Path("summary.txt").write_text("Ana Lopez opened the bridge.", encoding="utf-8")
+    output, _ = run("explain", "a.txt", "b.txt", *MODEL, "--json", "--summary", "summary.txt", "--phrase", "new bridge")
+    told = json.loads(Path("page.json").read_text(encoding="utf-8"))
+    assert told["summary"] == output.strip() == "Ana Lopez opened the bridge."
+    assert told["documents"] == SENTENCES[:2]
+    phrase = [word["text"] for word in told["source_words"] if word["values"]["phrase_value"]]
+    assert phrase == ["new", "bridge"]
+    # the page alone, and nothing beside it
+    Path("page.json").unlink()
+    run("explain", "a.txt", *MODEL)
+    assert not Path("page.json").exists()
+
+
+def test_what_was_cut_off_is_told(run):
+    settings = json.loads(Path("copying/processor_config.json").read_text(encoding="utf-8"))
+    Path("copying/processor_config.json").write_text(
+        json.dumps({**settings, "max_source_length": 12}), encoding="utf-8"
+    )
+    _, errors = run("explain", "a.txt", *MODEL)
+    assert "words did not fit into the model's input" in errors
+
+
+def test_bad_input_is_refused_and_the_page_kept(refusal):
+    Path("page.html").write_text("before", encoding="utf-8")
+    Path("blank.txt").write_text(" \n", encoding="utf-8")
+    assert refusal("explain", "blank.txt", *MODEL).startswith("copying: the text is blank")
+    assert refusal("explain", "a.txt", *MODEL, "--summary", "blank.txt").startswith("copying: the summary is blank")
+    assert refusal("explain", "none.txt", *MODEL) == "none.txt cannot be read: No such file or directory"
+    message = refusal("explain", "a.txt", "--model", "model", "--output", "page.html")
+    assert message.startswith("model: the model is a gdlf that does not copy")
+    assert refusal("explain", "a.txt", "--model", "copying", "--output", "page.txt") == (
+        "--output page.txt: must be a .html file"
+    )
+    assert refusal("explain", "a.txt", "--model", "copying", "--output", "none/page.html") == (
+        "--output none/page.html: must be a file in an existing folder"
+    )
+    assert refusal("explain", "a.txt", *MODEL, "--num_beams", "0") == "--num_beams 0: must be at least 1"
+    assert refusal("explain", "a.txt", *MODEL, "--phrase", "bridge=much").startswith("--phrase 'bridge=much'")
+    assert Path("page.html").read_text(encoding="utf-8") == "before"

@@ -1,0 +1,220 @@
+"""The numbers of an explanation, beside a reading of the equations subword by subword."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from hf_summ.data.vocabulary import fit_processor
+from hf_summ.inspection import explain
+from hf_summ.models import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, SummarizationPipeline
+from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    DRGD,
+    DRGD_PRINTED,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    build_with_processor,
+)
+
+COPYING = [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, DRGD_PRINTED]
+DOCUMENT = " ".join(SENTENCES[:2])
+SUMMARY = "The new bridge cost 12 euros."
+of_copying = pytest.mark.parametrize("architecture", COPYING, ids=lambda architecture: architecture.name)
+
+
+@pytest.fixture
+def built(architecture, tiny_tokenizer):
+    return build_with_processor(architecture, tiny_tokenizer)
+
+
+def naive_numbers(model, processor) -> tuple[dict, list[float], torch.Tensor]:
+    """By place (summary's subword, source's subword): p(copied from there | word); p(word) and gate of each subword."""
+    inputs = processor(DOCUMENT, return_tensors="pt")
+    labels = processor(text_target=SUMMARY)["labels"]
+    start = model.config.decoder_start_token_id
+    scores = []
+    handle = model.lm_head.register_forward_hook(lambda module, given, output: scores.append(output.detach()))
+    with torch.no_grad():
+        outputs = model(**inputs, decoder_input_ids=torch.tensor([[start, *labels[:-1]]]))
+    handle.remove()
+    generated = scores[0].double().softmax(-1)
+    origins, probabilities = {}, []
+    for step, label in enumerate(labels):
+        gate = float(outputs.copy_gates[0, step])
+        copied = {
+            place: gate * float(outputs.copy_attentions[0, step, place])
+            for place, token in enumerate(inputs["input_ids"][0].tolist())
+            if token == label
+        }
+        probabilities.append((1 - gate) * float(generated[0, step, label]) + sum(copied.values()))
+        origins |= {(step, place): share / probabilities[-1] for place, share in copied.items()}
+    return origins, probabilities, outputs.copy_gates[0]
+
+
+def subwords_of(word, text: str, processor) -> list[int]:
+    """Places of the subwords of a word among those of the text."""
+    offsets = processor.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
+    # a space alone has no character of its own, and belongs to the word that follows it
+    is_in = (word.start < end <= word.end or start == end == word.start for start, end in offsets)
+    return [place for place, inside in enumerate(is_in) if inside]
+
+
+@of_copying
+def test_numbers_equal_a_naive_reading(architecture, built):
+    model, processor = built
+    origins, probabilities, gates = naive_numbers(model, processor)
+    explanation = explain(model, processor, DOCUMENT, SUMMARY)
+    # what precedes the texts
+    first = len(processor._special_ids()[0])
+    target = first if architecture is SAGCOPY else 0
+    read = {
+        number: [first + place for place in subwords_of(word, DOCUMENT, processor)]
+        for number, word in enumerate(explanation.source_words)
+    }
+    assert [word.text for word in explanation.summary_words] == ["The", "new", "bridge", "cost", "12", "euros", "."]
+    for word in explanation.summary_words:
+        places = [target + place for place in subwords_of(word, SUMMARY, processor)]
+        assert places
+        assert word.probability == pytest.approx(torch.tensor(probabilities)[places].prod().item(), rel=1e-4)
+        assert word.gate == pytest.approx(gates[places].mean().item(), rel=1e-4)
+        expected = {
+            number: sum(origins.get((step, place), 0.0) for step in places for place in positions) / len(places)
+            for number, positions in read.items()
+        }
+        assert word.copied == pytest.approx(sum(expected.values()), rel=1e-3, abs=1e-9)
+        likely = sorted((share for share in expected.values() if share >= 0.005), reverse=True)[:8]
+        assert [share for _, share in word.origins] == pytest.approx(likely, rel=1e-3)
+        for number, share in word.origins:
+            assert share == pytest.approx(expected[number], rel=1e-3)
+    written = range(target, len(probabilities) - 1)
+    for number, word in enumerate(explanation.source_words):
+        never = [1.0] * len(read[number])
+        for index, place in enumerate(read[number]):
+            for step in written:
+                never[index] *= 1 - origins.get((step, place), 0.0)
+        assert word.values["copied"] == pytest.approx(1 - min(never), rel=1e-3, abs=1e-6)
+    assert 0 < explanation.copied_share < 1
+
+
+@of_copying
+def test_its_own_summary_is_that_of_the_pipeline(built):
+    model, processor = built
+    summarizer = SummarizationPipeline(model=model, tokenizer=processor.tokenizer, processor=processor)
+    for document in (DOCUMENT, SENTENCES[:3]):
+        texts = document if isinstance(document, str) else [document]
+        (record,) = summarizer(texts, max_new_tokens=12)
+        explanation = explain(model, processor, document, max_new_tokens=12)
+        # without what cannot be read as text
+        assert explanation.summary.strip() == record["summary_text"]
+        assert {word.document for word in explanation.source_words} == set(range(len(explanation.documents)))
+        for word in explanation.source_words:
+            assert explanation.documents[word.document][word.start : word.end] == word.text
+
+
+@of_copying
+def test_attention_to_words_and_between_them(architecture, built):
+    model, processor = built
+    values = [word.values for word in explain(model, processor, DOCUMENT, SUMMARY).source_words]
+    names = {"copied", "attention_of_summary"}
+    if architecture is not DRGD_PRINTED:
+        # its encoder has no attention
+        names.add("attention_of_source")
+    names |= {"highlight_transformer": {"phrase_value"}, "sagcopy": {"centrality"}}.get(architecture.name, set())
+    assert all(set(of_word) == names for of_word in values)
+    for name in names - {"copied", "phrase_value"}:
+        # what is left is that of the special tokens
+        assert 0.5 < sum(of_word[name] for of_word in values) <= 1.0 + 1e-6
+        assert min(of_word[name] for of_word in values) > 0
+
+
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_centrality_is_the_models_own(built):
+    model, processor = built
+    outputs = model(
+        **processor(DOCUMENT, return_tensors="pt"), decoder_input_ids=torch.tensor([[model.config.bos_token_id]])
+    )
+    words = explain(model, processor, DOCUMENT).source_words
+    # of all but the special tokens at both ends
+    assert sum(word.values["centrality"] for word in words) == pytest.approx(
+        outputs.centrality[0, len(processor._special_ids()[0]) : -1].sum().item(), rel=1e-4
+    )
+
+
+@pytest.mark.parametrize("architecture", [HIGHLIGHT_TRANSFORMER])
+def test_phrases_have_their_values(built):
+    model, processor = built
+    given = explain(model, processor, DOCUMENT, phrases={"Ana Lopez": 0.5, "Lopez opened": -2.0})
+    values = {word.text: word.values["phrase_value"] for word in given.source_words}
+    assert {word: value for word, value in values.items() if value} == {"Ana": 0.5, "Lopez": -2.0, "opened": -2.0}
+    # those that are found, among them phrases that were never fitted
+    found = explain(model, processor, DOCUMENT)
+    assert all(word.values["phrase_value"] > 0 for word in found.source_words if word.text in ("Ana", "Lopez"))
+    assert any(word.values["phrase_value"] == 0 for word in found.source_words)
+
+
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER])
+def test_what_was_cut_off_was_never_read(built):
+    model, processor = built
+    processor.max_source_length = 12
+    explanation = explain(model, processor, DOCUMENT, "flood opened")
+    flags = [word.is_read for word in explanation.source_words]
+    assert flags == sorted(flags, reverse=True)
+    assert 1 < sum(flags) < len(flags)
+    assert all(bool(word.values) == word.is_read for word in explanation.source_words)
+    # "opened" is in the source, and "flood" is not
+    assert [word.is_novel for word in explanation.summary_words] == [True, False]
+
+
+def test_words_are_novel_as_the_tokenizer_sees_them():
+    document = "Müller opened the bridge"
+    tokenizer = word_piece_tokenizer([document] * 5, vocab_size=100)
+    model, processor = build_with_processor(COPY_TRANSFORMER, tokenizer)
+    explanation = explain(model, processor, document, "MULLER opened a bridge")
+    assert {word.text: word.is_novel for word in explanation.summary_words} == {
+        "muller": False,
+        "opened": False,
+        "[UNK]": True,
+        "bridge": False,
+    }
+
+
+def test_unknown_words_are_shown_as_they_were_replaced():
+    processor = DrgdProcessor(fit_processor(["a vocabulary of other words"], units="words", tags="none").tokenizer)
+    config = DrgdConfig(embedding_size=6, hidden_size=8, latent_size=0, copy=True)
+    processor.align(config)
+    model = DrgdForConditionalGeneration(config).eval()
+    model.lm_head.bias.data[processor.tokenizer.unk_token_id] = 9.0
+    (shown,) = explain(model, processor, "Lopez", replace_unk=True, max_new_tokens=1).summary_words
+    assert shown.text == "Lopez"
+    assert shown.origins[0][0] == 0
+    (kept,) = explain(model, processor, "Lopez", replace_unk=False, max_new_tokens=1).summary_words
+    assert kept == dataclasses.replace(shown, text="<unk>", is_novel=True, end=5)
+
+
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_the_model_is_left_as_it_was(built):
+    model, processor = built
+    model.train()
+    explain(model, processor, DOCUMENT)
+    assert model.training
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_models_that_do_not_copy_are_refused(tiny_tokenizer):
+    for architecture in (GDLF, DRGD):
+        model, processor = build_with_processor(architecture, tiny_tokenizer)
+        with pytest.raises(ValueError, match=f"a {architecture.model_type} that does not copy.*copy_transformer"):
+            explain(model, processor, DOCUMENT)
+
+
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_blank_texts_are_refused(built):
+    for document in (" \n", "", ["", " "]):
+        with pytest.raises(ValueError, match="the text is blank"):
+            explain(*built, document)
+    with pytest.raises(ValueError, match="the summary is blank"):
+        explain(*built, DOCUMENT, " ")
