@@ -1,20 +1,63 @@
 """`generate()` of GDLF and CopyTransformer in 32 and 8 bits, compared with a BART of the same sizes.
 
-The BART is decoded by transformers and by CTranslate2, which the extra dev installs. Measures time, torch's memory, and
-whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
+The BART is decoded by transformers and by CTranslate2, which the extra dev installs. SAGCopy is compared with
+MASS+Copy, its network without guidance. Measures time, torch's memory, and, of the first two, whether the tokens equal
+those of uncached decoding. Run: python benchmarks/generation.py
 """
 
 import argparse
+from collections.abc import Callable
 
 from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 
 fix_allocator()
 
 import torch
-from peers import bart, batch, copy_transformer, count, ctranslate2_bart, gdlf, in_8_bits
+from peers import bart, batch, copy_transformer, count, ctranslate2_bart, gdlf, in_8_bits, sagcopy
 from transformers import CompileConfig
 
 MODELS = {"GDLF": gdlf, "CopyTransformer": copy_transformer}
+GUIDED, UNGUIDED = "SAGCopy", "MASS+Copy"
+
+
+def lengths(arguments: argparse.Namespace) -> dict[str, int]:
+    return {"min_new_tokens": arguments.new_tokens, "max_new_tokens": arguments.new_tokens}
+
+
+def report(
+    setting: str, times: dict[str, float], candidates: dict[str, Callable], labels: dict[str, str], reference: str
+) -> None:
+    """Print the table of one setting; `times` may have more than `candidates`, whose memory is measured too."""
+    documents = int(setting.partition("x")[0])
+    peaks = {name: peak_mebibytes(candidate) for name, candidate in candidates.items()}
+    rows = [
+        [
+            labels.get(name, name),
+            f"{documents / time:.2f}",
+            f"{peaks[name]:.0f}" if name in peaks else "–",
+            f"{times[reference] / time:.2f}",
+            f"{peaks[name] / peaks[reference]:.2f}" if name in peaks else "–",
+        ]
+        for name, time in times.items()
+    ]
+    columns = ["model", "documents per second", "peak, MiB", "times faster", "of the memory"]
+    print_table(f"{setting} (documents x beams)", columns, rows)
+
+
+def compare_guided(arguments: argparse.Namespace) -> None:
+    """Measure SAGCopy and MASS+Copy, which differ in what is computed once a document."""
+    kinds = {UNGUIDED: "none", GUIDED: "indegree-2"}
+    models = {name: sagcopy(centrality=kind).eval() for name, kind in kinds.items()}
+    for setting in arguments.settings:
+        documents, beams = map(int, setting.split("x"))
+        inputs = batch(documents, arguments.source, 1)
+        del inputs["labels"]
+
+        def generate(model, inputs=inputs, beams=beams):
+            return model.generate(**inputs, num_beams=beams, no_repeat_ngram_size=3, **lengths(arguments))
+
+        candidates = {name: lambda model=model: generate(model) for name, model in models.items()}
+        report(setting, cpu_seconds(candidates, arguments.rounds), candidates, {}, UNGUIDED)
 
 
 def compare(name: str, arguments: argparse.Namespace) -> None:
@@ -26,7 +69,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         f"BART, CTranslate2, {compute_type}": ctranslate2_bart(peer, compute_type)
         for compute_type in ("float32", "int8")
     }
-    sizes = {label: f" ({count(model) / 1e6:.1f}M)" for label, model in models.items() if model in (peer, ours)}
+    labels = {name: f"{name} ({count(model) / 1e6:.1f}M)" for name, model in models.items() if model in (peer, ours)}
     for setting in arguments.settings:
         documents, beams = map(int, setting.split("x"))
         inputs = batch(documents, arguments.source, 1)
@@ -36,12 +79,13 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
 
         def generate(model, inputs=inputs, tags=tags, beams=beams, **settings):
             given = inputs if model is peer else {**inputs, **tags}
-            lengths = {"min_new_tokens": arguments.new_tokens, "max_new_tokens": arguments.new_tokens}
-            return model.generate(**given, num_beams=beams, no_repeat_ngram_size=3, **lengths, **settings)
+            return model.generate(**given, num_beams=beams, no_repeat_ngram_size=3, **lengths(arguments), **settings)
 
         def translate(translator, words=words, beams=beams):
-            lengths = {"min_decoding_length": arguments.new_tokens, "max_decoding_length": arguments.new_tokens}
-            return translator.translate_batch(words, beam_size=beams, no_repeat_ngram_size=3, **lengths)
+            of_text = {
+                name.replace("new_tokens", "decoding_length"): value for name, value in lengths(arguments).items()
+            }
+            return translator.translate_batch(words, beam_size=beams, no_repeat_ngram_size=3, **of_text)
 
         candidates = {label: lambda model=model: generate(model) for label, model in models.items()}
         for label, model in models.items():
@@ -49,20 +93,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
                 candidates[f"{label}, compiled"] = lambda model=model: generate(model, compile_config=CompileConfig())
         translated = {label: lambda other=other: translate(other) for label, other in translators.items()}
         times = cpu_seconds({**candidates, **translated}, arguments.rounds)
-        peaks = {label: peak_mebibytes(candidate) for label, candidate in candidates.items()}
-        rows = [
-            [
-                f"{label}{sizes.get(label, '')}",
-                f"{documents / time:.2f}",
-                f"{peaks[label]:.0f}" if label in peaks else "–",
-                f"{times['BART'] / time:.2f}",
-                f"{peaks[label] / peaks['BART']:.2f}" if label in peaks else "–",
-            ]
-            for label, time in times.items()
-        ]
-        columns = ["model", "documents per second", "peak, MiB", "times faster", "of the memory"]
-        title = f"{documents} documents of {arguments.source} tokens, {beams} beams, {arguments.new_tokens} new tokens"
-        print_table(title, columns, rows)
+        report(setting, times, candidates, labels, "BART")
         # in float32 rounding may decide between tied beams
         ours.double()
         same = torch.equal(generate(ours), generate(ours, use_cache=False))
@@ -81,11 +112,15 @@ def main() -> None:
         default=["1x4", "8x4", "8x10"],
         help="Numbers of documents x beams (default: 1x4 8x4 8x10)",
     )
-    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--models", nargs="+", default=[*MODELS, GUIDED], choices=[*MODELS, GUIDED])
     arguments = parser.parse_args()
     torch.manual_seed(0)
+    print(f"source of {arguments.source} tokens, {arguments.new_tokens} new tokens")
     for name in arguments.models:
-        compare(name, arguments)
+        if name == GUIDED:
+            compare_guided(arguments)
+        else:
+            compare(name, arguments)
 
 
 if __name__ == "__main__":

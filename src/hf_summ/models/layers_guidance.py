@@ -13,7 +13,7 @@ from .losses import IGNORED_LABEL
 
 CENTRALITIES = ("none", "outdegree", "indegree-1", "indegree-2", "indegree-3")
 # of this many queries, and of documents while their weights are not more than this number, weights exist at once
-_CHUNK_QUERIES, _CHUNK_WEIGHTS = 128, 2**20
+_CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
 
 
 def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping: float = 1.0) -> torch.Tensor:
@@ -116,7 +116,9 @@ def _chunks(queries, keys, settings):
             scores = (queries[documents, :, rows] * scaling) @ keys[documents].transpose(2, 3)
             if attention_mask is not None:
                 scores.masked_fill_(~attention_mask[documents], torch.finfo(scores.dtype).min)
-            weights = scores.softmax(-1, dtype=dtype)
+            scores = scores.to(dtype)
+            # weights take the memory of scores
+            weights = torch.softmax(scores, -1, out=scores)
             keep = None
             if generator is not None:
                 drawn = torch.rand(weights.shape, dtype=dtype, device=weights.device, generator=generator)
@@ -149,10 +151,16 @@ class _AttentionWithMean(torch.autograd.Function):
             if keep is not None:
                 of_weights *= keep
             of_weights += mean_gradient[documents, None, rows] / weights.shape[1]
-            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype).to(queries.dtype)
+            of_scores = _of_scores(of_weights, weights).to(queries.dtype)
             of_queries[documents, :, rows] = (of_scores @ keys[documents]).mul_(scaling)
             _add_product(of_keys[documents], of_scores.transpose(2, 3), queries[documents, :, rows] * scaling)
         return of_queries, of_keys, of_values, None
+
+
+def _of_scores(of_weights: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """The gradient of what a softmax over the last dimension made weights of, in the memory of theirs."""
+    backward = torch.ops.aten._softmax_backward_data.out
+    return backward(of_weights, weights, -1, weights.dtype, grad_input=of_weights)
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
