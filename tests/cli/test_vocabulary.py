@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import pytest
+import spacy
 from transformers import AutoProcessor
 
 from hf_summ.cli import main
@@ -64,6 +65,18 @@ def test_processor_without_tags_in_lower_case(run):
     assert set(processor(SENTENCES[0])) == {"input_ids", "attention_mask"}
     assert processor(SENTENCES[0]).data == processor(SENTENCES[0].upper()).data
     assert (len(processor(SENTENCES[0])["input_ids"]), processor.max_target_length) == (9, 150)
+
+
+def test_a_tagger_of_ones_own_is_found_from_everywhere(run, tmp_path, monkeypatch):
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("ner").add_label("PER")
+    pipeline.initialize()
+    pipeline.to_disk("tagger")
+    run("vocabulary", "rows.jsonl", "--vocab_size", "300", "--tags", "ner", "--tagger", "tagger", "--output", "made")
+    monkeypatch.chdir("/")
+    processor = AutoProcessor.from_pretrained(tmp_path / "made")
+    assert processor.word_tags == ["PER", "NONE"]
+    assert len(processor(SENTENCES[0])["tag_ids"]) == len(processor(SENTENCES[0])["input_ids"])
 
 
 def test_processor_with_tags(run):

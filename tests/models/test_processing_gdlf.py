@@ -238,6 +238,22 @@ def test_missing_pipeline_says_what_to_install(tiny_tokenizer):
     assert "999.9.9" in str(error.value)
 
 
+@pytest.mark.parametrize("tagger", ["evil.pipeline", "evil", "./evil", "evil/"])
+def test_a_checkpoints_tagger_runs_no_code(tiny_tokenizer, tmp_path, monkeypatch, tagger):
+    """Neither a module of the current folder nor a folder that came with the checkpoint, as a stranger's could name."""
+    (tmp_path / "evil").mkdir()
+    for file in (tmp_path / "evil.py", tmp_path / "evil" / "__init__.py"):
+        file.write_text("open('ran', 'w')", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    GdlfProcessor(tiny_tokenizer, tagger=tagger).save_pretrained(tmp_path / "checkpoint")
+    processor = AutoProcessor.from_pretrained(tmp_path / "checkpoint")
+    problem = "'evil' is not installed" if tagger == "evil" else "neither the name of a spaCy pipeline nor the absolute"
+    with pytest.raises((ImportError, ValueError), match=problem):
+        processor(SENTENCE)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_missing_spacy_says_what_to_install(tiny_tokenizer, monkeypatch):
     load_tagger.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)

@@ -1,6 +1,7 @@
 """`hf-summ vocabulary`: a vocabulary fitted to a corpus, and a processor with it."""
 
 import argparse
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,7 +50,9 @@ def add_parser(commands) -> None:
     )
     parser.add_argument("--tags", choices=TAGS, help="Kind of word tags (default: pos, or none with --washing)")
     parser.add_argument(
-        "--tagger", default="en_core_web_sm", help="spaCy pipeline that tags words (default: %(default)s)"
+        "--tagger",
+        default="en_core_web_sm",
+        help="spaCy pipeline that tags words, installed or a folder (default: %(default)s)",
     )
     parser.add_argument(
         "--max_source_length",
@@ -84,7 +87,8 @@ def run(arguments: argparse.Namespace) -> None:
         lowercase=arguments.lowercase,
         min_frequency=arguments.min_frequency,
         tags=arguments.tags or "pos",
-        tagger=arguments.tagger,
+        # a checkpoint must not name a folder that may come with it
+        tagger=os.path.abspath(arguments.tagger) if os.path.isdir(arguments.tagger) else arguments.tagger,
         units=arguments.units,
         digits_as_hash=arguments.digits_as_hash,
         washing=arguments.washing,

@@ -29,7 +29,7 @@ class GdlfProcessor(SummarizationProcessor):
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
-        tagger: name of a spaCy pipeline.
+        tagger: name of an installed spaCy pipeline, or the absolute path of a folder with one.
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are cut, including the end token.
         max_target_length: the same for summaries.

