@@ -2,7 +2,11 @@
 
 import json
 import os
+import stat
+import subprocess
+import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,16 +62,74 @@ def test_a_folder_that_holds_something_is_not_replaced(tmp_path):
     assert (tmp_path / "model" / "weights").read_text() == "w"
 
 
-def test_two_processes_do_not_share_a_half_made_file(tmp_path, monkeypatch):
+def test_two_writers_do_not_share_a_half_made_file(tmp_path):
     with moved_into_place(tmp_path / "report.md") as part:
         part.write_text("half of ours")
-        with monkeypatch.context() as another:
-            another.setattr(os, "getpid", lambda: -1)
-            write_atomically(tmp_path / "report.md", "theirs")
+        write_atomically(tmp_path / "report.md", "theirs")
         assert (tmp_path / "report.md").read_text() == "theirs"
         part.write_text("ours")
     assert (tmp_path / "report.md").read_text() == "ours"
     assert list(tmp_path.iterdir()) == [tmp_path / "report.md"]
+
+
+def test_many_writers_at_once_leave_one_whole_text(tmp_path):
+    texts = [f"{writer}" * 100_000 for writer in range(8)]
+    with ThreadPoolExecutor(8) as writers:
+        for text in texts * 4:
+            writers.submit(write_atomically, tmp_path / "report.md", text)
+    assert (tmp_path / "report.md").read_text() in texts
+    assert list(tmp_path.iterdir()) == [tmp_path / "report.md"]
+
+
+def test_links_stay_links(tmp_path):
+    (tmp_path / "real").mkdir()
+    for target in ("real/old", "real/new"):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to(target)
+        (tmp_path / "real" / "old").write_text("old")
+        write_atomically(tmp_path / "link", "new")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / target).read_text() == "new"
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_permissions_stay(tmp_path, mode):
+    path = tmp_path / "report.md"
+    path.write_text("old")
+    path.chmod(mode)
+    write_atomically(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+    # and a new file has the usual ones
+    write_atomically(tmp_path / "new", "new")
+    (tmp_path / "plain").write_text("new")
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_name_may_be_as_long_as_names_can_be(tmp_path):
+    for name in ("x" * 255, "é" * 127):
+        write_atomically(tmp_path / name, "text")
+        assert (tmp_path / name).read_text() == "text"
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as readers:
+        read = readers.submit((tmp_path / "pipe").read_text)
+        write_atomically(tmp_path / "pipe", "text")
+        assert read.result() == "text"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_devices_are_written_to(tmp_path):
+    before = os.stat("/dev/null")
+    write_atomically("/dev/null", "text")
+    assert os.stat("/dev/null").st_ino == before.st_ino
+    code = "from hf_summ.common.files import write_atomically; write_atomically('/dev/stdout', 'text')"
+    with open(tmp_path / "out", "w") as out:
+        out.write("before ")
+        out.flush()
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True)
+    assert (tmp_path / "out").read_text() == "before text"
 
 
 def test_shipped_folders_are_those_that_the_wheel_has_inside():

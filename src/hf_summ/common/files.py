@@ -1,9 +1,11 @@
 """Files and folders that are written completely or not at all."""
 
 import os
+import secrets
 import shutil
+import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -15,29 +17,72 @@ def shipped_folder(name: str) -> Path:
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
-    """Write a file in UTF-8 so that, whatever happens, it has either its old or its new content."""
+    """Write a file in UTF-8 so that, whatever happens, it has either its old or its new content.
+
+    What is no regular file, such as a terminal or a named pipe, is written to as it is.
+    """
+    content = text.encode("utf-8")
+    if _is_stream(path):
+        # /dev/stdout may lead to a file in which something stands
+        with open(path, "ab") as stream:
+            stream.write(content)
+        return
     with moved_into_place(path) as part:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
 
 
 @contextmanager
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
-    """A hidden path beside `path`, unique to this process, at which to create a file or a folder.
+    """A hidden path beside `path`, unique to this writer, at which to create a file or a folder.
 
-    On leaving the context, it replaces `path` in a single step; after an error it is removed, and `path` is left as it
-    was.
+    On leaving the context, it replaces `path`, or what `path` links to, in a single step, with the permissions that
+    were there; after an error it is removed, and `path` is left as it was.
 
     Raises:
         OSError: `path` is a folder that is not empty.
     """
-    path = Path(path)
-    # unique to this process: two that write the same file must not move each other's half-written part
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path = Path(os.path.realpath(path))
+    # two that write the same file must not move each other's half-written part; a name may be as long as names can be
+    part = path.with_name(f".{path.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield part
+        if path.is_file():
+            _take_permissions(part, path)
+        for file in [part, *part.rglob("*")]:
+            _flush_to_disk(file)
         os.replace(part, path)
+        _flush_to_disk(path.parent)
     finally:
         if part.is_dir():
             shutil.rmtree(part)
         else:
             part.unlink(missing_ok=True)
+
+
+def _is_stream(path: str | os.PathLike) -> bool:
+    """Whether there is something at the path that is neither a file nor a folder, or that is already open."""
+    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True
+    with suppress(OSError):
+        mode = os.stat(path).st_mode
+        return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return False
+
+
+def _take_permissions(part: Path, path: Path) -> None:
+    before = path.stat()
+    part.chmod(stat.S_IMODE(before.st_mode))
+    # only root may give files away
+    with suppress(OSError, AttributeError):
+        os.chown(part, before.st_uid, before.st_gid)
+
+
+def _flush_to_disk(path: Path) -> None:
+    """After a power failure, a name must not lead to content that was never written."""
+    # not every file system can, and Windows opens no folders
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
