@@ -335,4 +335,59 @@ def test_lora_with_default_target_modules(architecture, tmp_path):
     adapted.save_pretrained(tmp_path / "adapter")
     loaded = AutoPeftModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter").eval()
     torch.testing.assert_close(generate(loaded, inputs, num_beams=3), expected)
-    torch.testing.assert_close(generate(loaded.merge_and_unload(), inputs, num_beams=3), expected)
+    check_merged(loaded, architecture, tmp_path, adapted)
+
+
+def check_merged(adapted, architecture, folder, expected) -> None:
+    """Merged and saved, it is the same model, with the same weights shared."""
+    settings = {**architecture.inputs(), "labels": architecture.labels()}
+    merged = adapted.merge_and_unload()
+    merged.save_pretrained(folder / "merged")
+    loaded, report = AutoModelForSeq2SeqLM.from_pretrained(folder / "merged", output_loading_info=True)
+    assert not any(report[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    torch.testing.assert_close(loaded.eval()(**settings).loss, expected(**settings).loss, rtol=1e-4, atol=1e-5)
+    assert shared_names(loaded) == shared_names(merged)
+
+
+def shared_names(model) -> list[list[str]]:
+    """The names of each weight that has several."""
+    names: dict[int, list[str]] = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        names.setdefault(value.data_ptr(), []).append(name)
+    return sorted(found for found in names.values() if len(found) > 1)
+
+
+def test_ia3_with_default_target_modules(architecture, tmp_path):
+    from peft import AutoPeftModelForSeq2SeqLM, IA3Config, get_peft_model
+
+    architecture.model().float().save_pretrained(tmp_path / "base")
+    base = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "base")
+    adapted = get_peft_model(base, IA3Config(task_type="SEQ_2_SEQ_LM", init_ia3_weights=False)).eval()
+    trained = [name for name, value in adapted.named_parameters() if value.requires_grad]
+    assert any(".k_proj." in name or "key_projection" in name for name in trained)
+    assert any(".feed_forward.outer." in name for name in trained) == (architecture.model_type != "drgd")
+    adapted.save_pretrained(tmp_path / "adapter")
+    loaded = AutoPeftModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter").eval()
+    check_merged(loaded, architecture, tmp_path, adapted)
+
+
+def test_prefix_tuning_is_refused(architecture):
+    from peft import PrefixTuningConfig, get_peft_model
+
+    sizes = {"num_layers": 2, "num_attention_heads": 4, "token_dim": 16}
+    prefix = PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=3, **sizes)
+    adapted = get_peft_model(architecture.model().float(), prefix)
+    with pytest.raises(ValueError, match="prefix tuning, which brings its own, adapts other models, but LoRA and IA3"):
+        adapted(**architecture.inputs(), labels=architecture.labels())
+
+
+def test_an_output_of_its_own_shares_nothing(architecture, tmp_path):
+    """`tie_word_embeddings=False` unties the output layer, and nothing else."""
+    model = architecture.model(tie_word_embeddings=False)
+    model.lm_head.weight.data.normal_()
+    model.save_pretrained(tmp_path / "model")
+    loaded, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model", output_loading_info=True)
+    assert not report["missing_keys"]
+    assert loaded.lm_head.weight.data_ptr() != loaded.get_input_embeddings().weight.data_ptr()
+    settings = {**architecture.inputs(), "labels": architecture.labels()}
+    torch.testing.assert_close(loaded.double().eval()(**settings).loss, model(**settings).loss)

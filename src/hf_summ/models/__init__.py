@@ -78,12 +78,31 @@ LORA_TARGET_MODULES: dict[str, list[str]] = {
     "sagcopy": ["q_proj", "v_proj"],
 }
 
+# what PEFT's IA3 scales: keys, values and the input of the second layer of feed-forward networks (Liu et al. 2022)
+_IA3_FEEDFORWARD_MODULES = {
+    "gdlf": ["feed_forward.outer"],
+    "copy_transformer": ["feed_forward.outer"],
+    "drgd": [],
+    "highlight_transformer": ["feed_forward.outer"],
+    "sagcopy": ["feed_forward.outer"],
+}
+_IA3_TARGET_MODULES = {
+    name: [*(["key_projection"] if name == "drgd" else ["k_proj", "v_proj"]), *modules]
+    for name, modules in _IA3_FEEDFORWARD_MODULES.items()
+}
+
 try:
-    from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING
+    from peft.utils import (
+        TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING,
+        TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING,
+        TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING,
+    )
 except ImportError:
     pass
 else:
     TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.update(LORA_TARGET_MODULES)
+    TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING.update(_IA3_TARGET_MODULES)
+    TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
 
 for _config, _model, _head, _processor in _ARCHITECTURES:
     AutoConfig.register(_config.model_type, _config, exist_ok=True)

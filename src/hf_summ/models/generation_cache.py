@@ -82,6 +82,16 @@ def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
 
 
+def check_decoder_cache(past_key_values) -> None:
+    """Raise a ValueError for a cache that is not one of ours, the last layer of which always keeps state."""
+    layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
+    if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
+        raise ValueError(
+            "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one; prefix "
+            "tuning, which brings its own, adapts other models, but LoRA and IA3 adapt this one"
+        )
+
+
 def keys_once(
     project: Callable[[torch.Tensor], torch.Tensor],
     source: torch.Tensor,

@@ -11,6 +11,7 @@ from transformers import initialization as init
 from transformers.modeling_outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
 
+from .generation_cache import check_decoder_cache
 from .generation_mixin import SummarizationGenerationMixin
 from .losses import check_labels, shift_right, smoothed_cross_entropy
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method that saved checkpoints name
@@ -132,7 +133,12 @@ class SummarizationModel(SummarizationPreTrainedModel):
         use_cache=None,
         **kwargs,
     ):
-        """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C)."""
+        """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
+
+        Raises:
+            ValueError: `past_key_values` was made by another model.
+        """
+        check_decoder_cache(past_key_values)
         source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
         if encoder_outputs is None:
             encoder_outputs = self.encoder(

@@ -212,9 +212,6 @@ class CopyingDecoder(SummarizationPreTrainedModel):
 
         Also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S); not in training if the
         model does not copy. `source_scores` (B, S) are for attentions that read them.
-
-        Raises:
-            ValueError: `past_key_values` was made by another model.
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
@@ -222,10 +219,6 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             # the last layer of the cache keeps the coverage, which is not keys and values
             past_key_values = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
         own_cache = None if past_key_values is None else past_key_values.self_attention_cache
-        if own_cache is not None and not isinstance(own_cache.layers[-1], DecoderStateLayer):
-            raise ValueError(
-                "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one"
-            )
         hidden_states = self.input_layer(
             inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length()
         )
