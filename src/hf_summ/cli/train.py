@@ -6,12 +6,13 @@ import traceback
 import typing
 from typing import Any
 
-_USAGE = "hf-summ train CONFIG.yaml [--flag value ...]"
+_USAGE = "hf-summ train CONFIG [--flag value ...]"
 _DESCRIPTION = (
-    "Train a model, evaluate it and predict, as described by CONFIG.yaml and the flags. The keys of the file are the "
-    "names of flags, and flags take precedence. The same command resumes an interrupted run from its last complete "
-    "checkpoint. For several processes, use `accelerate launch run_summarization.py CONFIG.yaml ...` or, without the "
-    "repository, `accelerate launch -m hf_summ.training CONFIG.yaml ...`."
+    "Train a model, evaluate it and predict, as described by CONFIG and the flags: a .yaml or .json file, whose keys "
+    "are the names of flags, or a configuration that comes with the package ({configs}). Flags take precedence. The "
+    "same command resumes an interrupted run from its last complete checkpoint. For several processes, use `accelerate "
+    "launch run_summarization.py CONFIG ...` or, without the repository, `accelerate launch -m hf_summ.training CONFIG "
+    "...`."
 )
 
 
@@ -52,8 +53,10 @@ def _help() -> str:
     from transformers import Seq2SeqTrainingArguments
 
     from hf_summ.training.arguments import RunArguments
+    from hf_summ.training.parsing import bundled_configs
 
-    parser = argparse.ArgumentParser(usage=_USAGE, description=_DESCRIPTION, add_help=False)
+    description = _DESCRIPTION.format(configs=", ".join(bundled_configs()))
+    parser = argparse.ArgumentParser(usage=_USAGE, description=description, add_help=False)
     theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments) if field.init}
     listed = set()
     for name, kind in typing.get_type_hints(RunArguments).items():

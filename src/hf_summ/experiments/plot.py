@@ -19,7 +19,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     if report["against"] is not None:
         # without a result there is nothing to draw
         if not any(block.get("relations") for block in report["datasets"]):

