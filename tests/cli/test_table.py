@@ -1,11 +1,15 @@
 """`hf-summ table` on made-up tables."""
 
 import json
+import signal
+import time
 
 import pytest
+from filelock import FileLock
 
 from hf_summ.cli import main
 from hf_summ.experiments.tables import load_table, table_names
+from tests.cli.conftest import start
 from tests.experiments.made_up import TRANSFORMER, write_data, write_table
 
 UNTRAINED = {"rows": [{"row": "references", "gold": True, "published": [100, 100]}]}
@@ -104,6 +108,24 @@ def test_unknown_scale_is_told(capsys):
         main(["table", "gdlf_4", "--scale", "huge"])
     assert end.value.code == 2
     assert "invalid choice: 'huge'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_command_stops_the_training(workplace, sent, status):
+    write_table(workplace, name="long", rows=[{"row": "endless", "config_overrides": TRANSFORMER}])
+    flags = ("--max_steps", "100000", "--use_cpu", "--report_to", "none")
+    process = start("table", "long.yaml", "--scale", "tiny", *flags, cwd=workplace)
+    while not list(workplace.glob("out/tables/runs/*/output/checkpoint-*")):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.1)
+    process.send_signal(sent)
+    process.communicate()
+    assert process.returncode == status
+    (lock,) = workplace.glob("out/tables/runs/*/lock")
+    # nobody holds it any longer
+    with FileLock(lock, timeout=0):
+        assert not list(workplace.glob("out/tables/runs/*/record.json"))
+    assert "- endless: not run yet" in (workplace / "out" / "tables" / "long_tiny.md").read_text(encoding="utf-8")
 
 
 def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):

@@ -44,7 +44,8 @@ def test_plot_grows_with_data_sets(tmp_path):
         with Image.open(tmp_path / "plot.png") as image:
             sizes.append(image.size)
     assert sizes[0][0] == sizes[1][0]
-    assert sizes[0][1] == pytest.approx(2 * sizes[1][1], abs=2)
+    # panels of two rows, and another line about the data
+    assert sizes[0][1] - sizes[1][1] == pytest.approx((1.2 + 2 * 0.32 + 0.17) * 150, abs=30)
 
 
 def test_plot_shows_what_was_scored(tmp_path):
@@ -55,6 +56,33 @@ def test_plot_shows_what_was_scored(tmp_path):
         with Image.open(path) as image:
             pictures.append(image.convert("L").tobytes())
     assert pictures[0] == pictures[1] != pictures[2]
+
+
+def test_rows_that_were_not_run_are_left_out(tmp_path):
+    report = report_of(tmp_path, BOTH, "DC")
+    sizes = []
+    for problem in (None, "not run yet"):
+        for block in report["datasets"]:
+            block["rows"][1]["problem"] = problem
+        write_plot(report, tmp_path / "plot.png")
+        with Image.open(tmp_path / "plot.png") as image:
+            sizes.append(image.size[1])
+    assert sizes[1] < sizes[0]
+    for block in report["datasets"]:
+        block["rows"][0]["problem"] = problem
+    write_plot(report, tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_plot_says_what_it_is_of(tmp_path):
+    pictures = []
+    for updates in (900, 1800):
+        report = report_of(tmp_path, BOTH, "DC")
+        for row in report["datasets"][0]["rows"]:
+            row |= {"updates": updates, "seed": 42}
+        write_plot(report, tmp_path / "plot.png")
+        pictures.append((tmp_path / "plot.png").read_bytes())
+    assert pictures[0] != pictures[1]
 
 
 def test_plot_names_data_that_are_not_the_published_ones(tmp_path):

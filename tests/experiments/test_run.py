@@ -1,6 +1,7 @@
 """Tables from their files to their reports."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import yaml
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import perplexity, rouge155_scores
 from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.experiments.outcomes import WAITING
 from hf_summ.experiments.report import markdown
 from hf_summ.experiments.run import run_table
 from tests.conftest import SENTENCES
@@ -43,7 +45,13 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     table = write_table(folder, measures=MEASURES, rows=ROWS, baseline="greedy", notes=["A note."])
     said = []
-    report = run_table(table, "tiny", {}, FLAGS, str(folder), said.append)
+
+    def announce(message: str) -> None:
+        # with what the report says at that moment of rows that are still to come
+        written = folder / "made_up_tiny.md"
+        said.append((message, written.read_text(encoding="utf-8").count(WAITING) if written.exists() else None))
+
+    report = run_table(table, "tiny", {}, FLAGS, str(folder), announce)
     (folder / "returned.json").write_text(json.dumps({"report": report, "said": said}))
     return folder
 
@@ -72,10 +80,18 @@ def test_report_is_returned_written_and_told(folder, report):
     assert returned["report"] == report
     assert (folder / "made_up_tiny.md").read_text(encoding="utf-8") == markdown(report)
     assert (folder / "made_up_tiny.png").read_bytes().startswith(b"\x89PNG\r\n")
-    first, *_ = returned["said"]
+    (first, written), *_ = returned["said"]
     assert first.startswith("Somebody 2020, Table 1: Rows, scale tiny, in ")
+    assert written is None
     assert [row["row"] for row in report["datasets"][0]["rows"]] == [row["row"] for row in ROWS]
     assert not list(folder.rglob(".*.part"))
+
+
+def test_report_is_written_as_rows_come_in(folder):
+    said = strict_json(folder / "returned.json")["said"]
+    # four rows are runs, and the second and fourth of them need no training
+    assert [to_come for message, to_come in said if re.match(r"\[\d/4\]", message)] == [4, 3, 2, 1]
+    assert [message for message, _ in said].count("scoring LEAD-1 on xsum") == 1
 
 
 def test_rows_that_differ_in_decoding_are_one_training(folder, rows):

@@ -1,6 +1,11 @@
 """`hf-summ table`: a table of one of the papers, trained, scored and compared with the published figures."""
 
 import argparse
+import signal
+import threading
+
+# the status with which a shell reports a command that was told to end: 128 plus the signal's number
+_TERMINATED = 143
 
 
 def add_parser(commands) -> None:
@@ -62,11 +67,18 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.experiments.run import run_table
 
     data = _data(arguments.data, load_table(arguments.name).datasets)
+    if threading.current_thread() is threading.main_thread():
+        # as an exception, which ends the training that is under way
+        signal.signal(signal.SIGTERM, _terminate)
     report = run_table(arguments.name, arguments.scale, data, arguments.more, arguments.output_dir)
     print(markdown(report), end="")
     failed = [row["row"] for block in report["datasets"] for row in block["rows"] if row.get("failed")]
     if failed:
         raise ValueError(f"the runs of some rows failed, for reasons given in the table: {', '.join(failed)}")
+
+
+def _terminate(*_) -> None:
+    raise SystemExit(_TERMINATED)
 
 
 def _data(given: list[str], datasets) -> dict[str, str]:

@@ -87,7 +87,13 @@ def perform(job: Job) -> None:
             stdout=written,
             stderr=subprocess.STDOUT,
         )
-    said = _follow(process, log, start)
+    try:
+        said = _follow(process, log, start)
+    except BaseException:
+        # a run outlives a command that was killed, but not one that is stopped
+        process.terminate()
+        process.wait()
+        raise
     if process.returncode == BUSY:
         raise JobBusy(job.folder / LOCK)
     if process.returncode:

@@ -8,6 +8,9 @@ import numpy as np
 
 from hf_summ.experiments.tables import Row
 
+# what a report says of a row that is still to come
+WAITING = "not run yet"
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -1,12 +1,16 @@
 """A table as a plot: each row's difference from the baseline, ours with its interval and the published one."""
 
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from hf_summ.common.files import moved_into_place
-from hf_summ.experiments.report import title_of
+from hf_summ.experiments.report import data_line, title_of
 
 _OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
+# of the font of 8 points in which a figure says what it is of
+_CHARACTERS_PER_INCH = 16
 
 
 def write_plot(report: dict[str, Any], path: Path) -> None:
@@ -20,19 +24,19 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install matplotlib") from error
+    blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]
+    blocks = [block for block in blocks if block["rows"]]
     if report["against"] is not None:
+        blocks = [block for block in blocks if block.get("relations")]
+    if not blocks:
         # without a result there is nothing to draw
-        if not any(block.get("relations") for block in report["datasets"]):
-            return
-        figure = _relations(report, Figure)
-        FigureCanvasAgg(figure)
-        _save(figure, path)
         return
-    blocks, measures = report["datasets"], report["measures"]
+    if report["against"] is not None:
+        _save(_relations(report, blocks, Figure), report, blocks, path, FigureCanvasAgg)
+        return
     rows = max(len(block["rows"]) for block in blocks)
     # a figure outside pyplot needs no window system
     figure = Figure(figsize=(2 + 2.6 * len(measures), (1.2 + 0.32 * rows) * len(blocks)), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(blocks), len(measures), squeeze=False)
     for line, block in zip(panels, blocks, strict=True):
         for place, (panel, measure) in enumerate(zip(line, measures, strict=True)):
@@ -43,23 +47,31 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     drawn = (panel.get_legend_handles_labels() for panel in panels.flat)
     handles = {label: handle for pairs in drawn for handle, label in zip(*pairs, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2, fontsize=8, frameon=False)
-    figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
-    _save(figure, path)
+    _save(figure, report, blocks, path, FigureCanvasAgg)
 
 
-def _save(figure, path: Path) -> None:
+def _drawn(block: dict[str, Any]) -> dict[str, Any]:
+    """The block without rows that were not run."""
+    return {**block, "rows": [row for row in block["rows"] if not row["problem"]]}
+
+
+def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path, canvas: type) -> None:
+    """Write the figure, with what it is of above its panels."""
+    told = [f"{report['paper']}: {report['title']} (scale {report['scale']})", *(data_line(report, b) for b in blocks)]
+    width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
+    lines = [part for line in told for part in textwrap.wrap(line, width)]
+    # a PNG has room for all of it, a panel's title has not
+    figure.set_figheight(figure.get_figheight() + 0.17 * len(lines))
+    figure.suptitle("\n".join(lines), fontsize=8)
+    canvas(figure)
     with moved_into_place(path) as part:
         figure.savefig(part, format="png", dpi=150)
 
 
-def _relations(report: dict[str, Any], figure_class):
+def _relations(report: dict[str, Any], blocks: Sequence[dict[str, Any]], figure_class):
     """For each system and measure, a point a summary, and below it the mean of each span of the value."""
     measures = report["measures"]
-    systems = [
-        (f"{row}, {_data_names(block)}", found)
-        for block in report["datasets"]
-        for row, found in block.get("relations", {}).items()
-    ]
+    systems = [(f"{row}, {_data_names(block)}", found) for block in blocks for row, found in block["relations"].items()]
     figure = figure_class(figsize=(3.2 * len(measures), 4.4 * len(systems)), layout="constrained")
     panels = figure.subplots(2 * len(systems), len(measures), squeeze=False)
     for place, (name, found) in enumerate(systems):
@@ -75,7 +87,6 @@ def _relations(report: dict[str, Any], figure_class):
                 panel.set_xlim(min(values), max(values))
                 panel.tick_params(labelsize=8)
             below.set_xlabel(f"{report['against']}, means of spans", fontsize=8)
-    figure.suptitle(f"{report['paper']} ({report['scale']})", fontsize=10)
     return figure
 
 

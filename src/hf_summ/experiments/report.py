@@ -110,7 +110,7 @@ def markdown(report: dict[str, Any]) -> str:
     """The report as Markdown."""
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
-        lines += [f"## {block['dataset']}", "", _data_line(report, block), ""]
+        lines += [f"## {block['dataset']}", "", data_line(report, block), ""]
         lines.append(_scores(report, block))
         if report["baseline"] is not None:
             # one training per row says nothing about what another seed would change
@@ -142,7 +142,8 @@ def _settings_line(report: dict[str, Any]) -> str:
     return "; ".join(parts) + "."
 
 
-def _data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
+def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
+    """What our figures on a data set are of, and whether they may stand beside the published ones."""
     trained = [row for row in block["rows"] if "updates" in row]
     seeds = sorted({row["seed"] for row in trained})
     updates = sorted({row["updates"] for row in trained})

@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.evaluation.statistics import corpus_statistics
 from hf_summ.experiments.judgements import judge_texts
-from hf_summ.experiments.outcomes import Outcome, why_not_run
+from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
 from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.relations import relation
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
@@ -79,18 +80,19 @@ def run_table(
     workplace = Workplace(table, scale, folder, files, extra, announce, data)
     announce(f"{table.paper}: {table.title}, scale {scale}, in {folder}")
     if is_text:
-        blocks = [judge_texts(table, dataset, data.get(dataset)) for dataset in datasets]
-    elif table.kind == "statistics":
-        blocks = [_statistics(workplace, dataset) for dataset in datasets]
-    else:
-        blocks = _scores(workplace, datasets)
-    report = make_report(table, scale, blocks)
-    _write(workplace, report)
+        return _written(workplace, [judge_texts(table, dataset, data.get(dataset)) for dataset in datasets])
+    if table.kind == "statistics":
+        return _written(workplace, [_statistics(workplace, dataset) for dataset in datasets])
+    report = {}
+    # after each row, so that what is known can be read while others are trained
+    for blocks in _scores(workplace, datasets):
+        report = _written(workplace, blocks)
     return report
 
 
-def _write(workplace: Workplace, report: dict[str, Any]) -> None:
+def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, Any]:
     """Write all three files, under a lock, as commands that share the work may get here at the same time."""
+    report = make_report(workplace.table, workplace.scale, blocks)
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
     with FileLock(folder / f".{stem}.lock"):
         write_atomically(folder / f"{stem}.json", json.dumps(report, indent=2, ensure_ascii=False) + "\n")
@@ -99,6 +101,7 @@ def _write(workplace: Workplace, report: dict[str, Any]) -> None:
             write_plot(report, folder / f"{stem}.png")
         except ImportError as error:
             workplace.announce(str(error))
+    return report
 
 
 def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
@@ -118,23 +121,40 @@ def _rows(table: Table, dataset: str) -> list[Row]:
     return [row for row in table.rows if not row.published or dataset in row.published]
 
 
-def _scores(workplace: Workplace, datasets: Sequence[str]) -> list[dict[str, Any]]:
+def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    """The blocks of all data sets, again after each row that was trained."""
     plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
-    outcomes = iter(run_all(workplace, [system for planned in plans for system in planned.systems]))
-    return [_block(workplace, planned, [next(outcomes) for _ in planned.systems]) for planned in plans]
+    # of each data set and row, the outcome with its scores
+    known: dict[tuple[str, str], Outcome] = {}
+    for outcomes in run_all(workplace, [system for planned in plans for system in planned.systems]):
+        rest = iter(outcomes)
+        blocks = []
+        for planned in plans:
+            of_data = [
+                known.get((planned.dataset, found.row.row), found) for found in islice(rest, len(planned.systems))
+            ]
+            block, scored = _block(workplace, planned, of_data)
+            blocks.append(block)
+            known |= {(planned.dataset, found.row.row): found for found in scored if found.measures}
+        yield blocks
 
 
-def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict[str, Any]:
-    """The rows of one data set, scored."""
+def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tuple[dict[str, Any], list[Outcome]]:
+    """The rows of one data set, and their outcomes, scored."""
     table, dataset, documents = workplace.table, planned.dataset, None
     pairs = list(zip(planned.systems, outcomes, strict=True))
-    waiting = [system for system, outcome in pairs if outcome.problem is None]
-    if waiting:
+    if any(outcome.problem is None for outcome in outcomes):
         try:
             if planned.unreachable is not None:
                 raise OSError(planned.unreachable)
-            # a trained system's settings are known to work
-            trained = next((system.training for system in waiting if system.training is not None), None)
+            # a trained system's settings are known to work, and those of one to come may
+            trainings = [
+                system.training
+                for problem in (None, WAITING)
+                for system, outcome in pairs
+                if system.training is not None and outcome.problem == problem
+            ]
+            trained = next(iter(trainings), None)
             corpus = rows_to_summarize(trained.settings if trained else dataset_settings(workplace, dataset))
         except (ValueError, OSError) as error:
             outcomes = [
@@ -153,12 +173,12 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> dict
             for outcome in outcomes
             if outcome.measures and table.against in outcome.values
         }
-    return block
+    return block, outcomes
 
 
 def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:
     """The outcome with its measures, or with the reason why it has none."""
-    if outcome.problem is not None:
+    if outcome.problem is not None or outcome.measures:
         return outcome
     table = workplace.table
     workplace.announce(f"scoring {system.name}")

@@ -1,7 +1,7 @@
 """The systems of a table's rows: how they are trained, and the summaries that they give."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
-from hf_summ.experiments.outcomes import Outcome, why_not_run
+from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
 from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import (
     base_settings,
@@ -123,13 +123,18 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
     return Plan(dataset, tuple(systems), unreachable)
 
 
-def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
+def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Outcome]]:
     """Train and decode, each run only once; runs of other processes are awaited at the end.
 
-    Returns:
-        The outcome of each system, in their order; those of systems that are not trained are still empty.
+    Yields:
+        The outcome of each system, in their order: first without any run, and then after each. Those of systems that
+        are not trained are still empty.
     """
-    outcomes = {place: Outcome(system.row, system.problem) for place, system in enumerate(systems)}
+    outcomes = {
+        place: Outcome(system.row, system.problem or (None if system.training is None else WAITING))
+        for place, system in enumerate(systems)
+    }
+    yield list(outcomes.values())
     waiting = [(place, system.training) for place, system in enumerate(systems) if system.training is not None]
     failures: dict[Path, str] = {}
     while waiting:
@@ -143,19 +148,20 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> list[Outcome]:
             except JobBusy as error:
                 busy.append((place, training))
                 lock = error.lock
+                continue
             except JobFailed as error:
                 failures[error.folder] = one_line(error)
                 outcomes[place] = Outcome(system.row, one_line(error), failed=True)
             # a training that failed for one row fails for all that share it
             if training.folder in failures:
                 outcomes[place] = Outcome(system.row, failures[training.folder], failed=True)
+            yield list(outcomes.values())
         if len(busy) == len(waiting):
             names = ", ".join(systems[place].name for place, _ in busy)
             workplace.announce(f"waiting for another process that is working on {names}")
             with FileLock(lock):
                 pass
         waiting = busy
-    return list(outcomes.values())
 
 
 def _run(row: Row, training: Job) -> Outcome:
