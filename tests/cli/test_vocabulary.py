@@ -24,6 +24,7 @@ def corpus(tmp_path, monkeypatch):
     write(tmp_path / "rows.jsonl", json_lines(ROWS))
     write(tmp_path / "rows.jsonl.gz", json_lines(ROWS))
     write_csv(tmp_path / "rows.csv", ROWS)
+    write(tmp_path / "chinese.jsonl", json_lines([{"document": "市长打开了新桥。", "summary": "新桥"}]))
     for name, text in (("a.source", documents), ("a.target", summaries), ("d.txt", documents), ("s.txt", summaries)):
         write(tmp_path / name, text)
 
@@ -135,6 +136,7 @@ def test_named_columns(run, tmp_path):
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length 0: must be at least 2"),
         (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
+        (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
         (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--washing lcsts and --tags pos exclude each other"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),

@@ -1,6 +1,7 @@
 """Vocabularies fitted to the user's own corpus."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
@@ -9,7 +10,7 @@ from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models import DrgdProcessor, GdlfProcessor
 from hf_summ.models.text_cleaning import readable
-from hf_summ.models.text_tagging import default_tag_vocabulary, tag_vocabulary_of
+from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
 from hf_summ.models.text_washing import WASHINGS, washed
 
 # their ids follow this order
@@ -20,6 +21,8 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
+# so many of the first tell whether the tagger knows their script
+_TEXTS_CHECKED = 200
 
 
 def fit_vocabulary(
@@ -110,7 +113,8 @@ def fit_processor(
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
 
     Raises:
-        ValueError: an unknown `washing`, or as `fit_vocabulary`.
+        ValueError: an unknown `washing`, a tagger for another script than that of the first texts, or as
+            `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     if washing is not None and washing not in WASHINGS:
@@ -118,6 +122,10 @@ def fit_processor(
     tag_vocabulary = None
     if washing is None and tags != "none":
         # first, to find out that the tagger is not installed before the long part
+        texts = iter(documents_and_summaries)
+        first = list(islice(texts, _TEXTS_CHECKED))
+        check_script(first, tagger, tags)
+        documents_and_summaries = chain(first, texts)
         tag_vocabulary = tag_vocabulary_of(tagger, tags)
         if tag_vocabulary == default_tag_vocabulary(tags):
             tag_vocabulary = None

