@@ -76,7 +76,7 @@ def test_best_checkpoint_has_its_own_brightness(highlights, tmp_path):
     first = next(entry for entry in state["log_history"] if "eval_loss" in entry)
     assert metrics["eval_loss"] == pytest.approx(first["eval_loss"])
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", dtype=torch.bfloat16)
-    assert loaded.config.alpha == 8 * 0.25
+    assert loaded.config.alpha == 30 * 0.25
     average_checkpoints(tmp_path / "out", tmp_path / "mean", last=2)
     assert epochs_of(tmp_path / "mean") == epochs_of(tmp_path / "out" / "checkpoint-12")
 

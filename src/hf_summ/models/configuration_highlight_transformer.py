@@ -60,7 +60,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     highlighting: str = "weighted"
     lit_heads: list[int] | None = None
     lit_layers: list[int] | None = None
-    brightness: float | int = 8.0
+    brightness: float | int = 30.0
     brightness_decay: float | int = 0.9
     epochs_trained: int = 0
     copy: bool = True
