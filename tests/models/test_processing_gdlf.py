@@ -169,6 +169,14 @@ def test_align_fits_config_and_tags_to_each_other(tiny_tokenizer):
     assert (config.pad_token_id, config.bos_token_id, config.eos_token_id) == (0, 1, 2)
 
 
+def test_tags_that_the_configuration_changes_are_told(tiny_tokenizer, caplog):
+    processor = GdlfProcessor(tiny_tokenizer, tags="none")
+    processor.align(GdlfConfig(tags="none"))
+    assert not caplog.text
+    processor.align(GdlfConfig(tags="ner"))
+    assert 'has `tags="none"`, which the model\'s configuration changes to `tags="ner"`' in caplog.text
+
+
 def test_align_takes_the_labels_of_a_tagger_of_ones_own(tiny_tokenizer, tmp_path):
     pipeline = spacy.blank("en")
     entities = pipeline.add_pipe("ner")

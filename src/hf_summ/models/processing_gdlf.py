@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from huggingface_hub.utils import tqdm
+from transformers.utils import logging
 
 from .processing_base import SummarizationProcessor
 from .text_documents import JoinedRow
@@ -19,6 +20,8 @@ from .text_tagging import (
     tag_words,
     without_leading_space,
 )
+
+logger = logging.get_logger(__name__)
 
 # number of characters after the cut that the tagger still reads: a word's tag depends on the few words after it
 _CONTEXT = 200
@@ -113,6 +116,10 @@ class GdlfProcessor(SummarizationProcessor):
         """Fit a new config to this processor, and this processor to the config's `tags`."""
         super().align(config)
         if config.tags != self.tags:
+            logger.warning(
+                f'the processor has `tags="{self.tags}"`, which the model\'s configuration changes to '
+                f'`tags="{config.tags}"`; set `tags` there to keep them'
+            )
             self.tags = config.tags
             # the user's own tagger has its own labels for the other kind of tags too
             is_known = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
