@@ -47,6 +47,25 @@ def _tokenizer(vocabulary, decoder):
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
+UNSPACED = ["市长打开了新桥", "这座桥花费1200万欧元 AI 也说", "Ana 打开 bridge", "สะพานใหม่ เปิดแล้ว"]
+
+
+@pytest.mark.parametrize(
+    ("text", "vocab_size"), [*((text, size) for text in UNSPACED[:3] for size in (261, 300, 400)), (UNSPACED[3], 400)]
+)
+def test_scripts_without_spaces_are_counted_by_characters(text, vocab_size):
+    """Whether characters are several tokens, as with few merges, or tokens several characters."""
+    tokenizer = fit_vocabulary([f"{text} {text}" for text in UNSPACED] * 3, vocab_size=vocab_size, show_progress=False)
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    table = word_table(tokenizer, len(tokenizer), torch.device("cpu"))
+    words = re.findall(r"[\u0e00-\u0eff\u4e00-\u9fff]|[A-Za-z]+|\d+", text)
+    prompt = [tokenizer.bos_token_id]
+    for least in (len(words), len(words) + 1):
+        processor = MinNewWordsLogitsProcessor(least, table, 1, [tokenizer.eos_token_id])
+        scores = processor(torch.tensor([[*prompt, *ids]]), torch.zeros(1, len(tokenizer)))
+        assert bool(scores[0, tokenizer.eos_token_id].isinf()) == (least > len(words))
+
+
 def repeats(words, size):
     last = words[-size:]
     return len(words) > size and any(words[place : place + size] == last for place in range(len(words) - size))

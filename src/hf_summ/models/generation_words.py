@@ -1,6 +1,7 @@
 """Decoding limits that count words, as the papers do, whereas transformers' own count subwords."""
 
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -13,7 +14,14 @@ from .configuration_base import PADDING_ROWS
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
-_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL = range(6)
+_LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
+# Chinese and Japanese; Thai, Lao, Burmese and Khmer
+_UNSPACED_CHARACTER = re.compile(
+    "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
+)
+# with which the first of them begin in UTF-8, whose other bytes may be tokens of their own
+_UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
 
 
 class WordTable:
@@ -21,8 +29,9 @@ class WordTable:
 
     Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
     characters meet (with WordPiece, where its tokens are marked so). In a vocabulary of words or characters, each token
-    is a word, and so is the unknown token in every vocabulary. Hashes are polynomials of the characters, so that
-    equal words have equal hashes however they are split into tokens.
+    is a word, and so is the unknown token in every vocabulary. Where a script has no spaces between words, its
+    characters count in their place: a token of them starts a word, and counts as many as it has. Hashes are
+    polynomials of the characters, so that equal words have equal hashes however they are split into tokens.
 
     Args:
         tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
@@ -39,20 +48,25 @@ class WordTable:
         # some tokenizers have one token for this and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
-        opens, kinds, texts = [], [], []
+        opens, kinds, texts, continues, counts = [], [], [], [], []
         for index, token in enumerate(tokens):
             text, marked = marks.read(token)
             kind = marks.kind(text)
             if index in special:
                 kind = _UNKNOWN if index in unknown else _SPECIAL
-            opens.append(kind in (_UNKNOWN, _SPECIAL) or (marked and kind != _SPACE))
+            opens.append(kind in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and kind != _SPACE))
             kinds.append(kind)
+            continues.append(kind == _LETTER and marks.continues(text))
+            counts.append(marks.unspaced(text) if kind in (_LETTER, _UNSPACED) else 0)
             if kind in (_UNKNOWN, _SPECIAL):
                 # not characters: a code beyond all of them keeps it distinct
                 texts.append([0x110000 + index])
             else:
                 texts.append([] if kind == _SPACE else [ord(character) for character in text])
         missing = vocab_size - len(tokens)
+        self.continues = torch.tensor(continues + [False] * missing, device=device)
+        # characters of scripts without spaces
+        self.counts = torch.tensor(counts + [0] * missing, device=device)
         self.opens = torch.tensor(opens + [True] * missing, device=device)
         self.kinds = torch.tensor(kinds + [_SPECIAL] * missing, device=device)
         self.lengths = torch.tensor([len(text) for text in texts] + [0] * missing, device=device)
@@ -66,12 +80,12 @@ class WordTable:
         kinds = self.kinds[tokens]
         opened = self.opens[tokens]
         opened[:, 0] = kinds[:, 0] != _SPACE
-        opened[:, 1:] |= self._part(kinds[:, :-1], kinds[:, 1:])
+        opened[:, 1:] |= self._part(kinds[:, :-1], kinds[:, 1:]) & ~self.continues[tokens[:, 1:]]
         return opened
 
     def opens_after(self, last_tokens: torch.Tensor) -> torch.Tensor:
         """(R,) token ids -> (R, V), true where a token would start a word after them."""
-        return self.opens[None] | self._part(self.kinds[last_tokens][:, None], self.kinds[None])
+        return self.opens[None] | self._part(self.kinds[last_tokens][:, None], self.kinds[None]) & ~self.continues[None]
 
     @staticmethod
     def _part(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
@@ -125,7 +139,10 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
 
 
 class MinNewWordsLogitsProcessor(LogitsProcessor):
-    """Forbids ending the text before it has `min_new_words` words, counting the one being written."""
+    """Forbids ending the text before it has `min_new_words` words, counting the one being written.
+
+    In scripts without spaces between words, characters are counted.
+    """
 
     def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):
         self.min_new_words = min_new_words
@@ -134,8 +151,10 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
         self.eos_token_ids = eos_token_ids
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        opened = self.table.words_opened(input_ids) & (self.table.kinds[input_ids] != _SPECIAL)
-        too_short = opened[:, self.prompt_length :].sum(-1) < self.min_new_words
+        kinds = self.table.kinds[input_ids]
+        opened = self.table.words_opened(input_ids) & (kinds != _SPECIAL) & (kinds != _UNSPACED)
+        counts = opened + self.table.counts[input_ids]
+        too_short = counts[:, self.prompt_length :].sum(-1) < self.min_new_words
         scores = scores.clone()
         scores[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
         return scores
@@ -256,15 +275,37 @@ class WordMarks:
 
     def kind(self, text: str) -> int:
         """The kind of the text's first character."""
-        if self.is_byte_level:
-            text = bytes(_BYTES.get(character, 63) for character in text).decode("utf-8", "ignore") if text else " "
-            # bytes that do not make a whole character belong to some other script
-            text = text or "a"
+        if self.is_byte_level and text:
+            content = self._bytes(text)
+            text = content.decode("utf-8", "ignore")
+            if not text:
+                # bytes that do not make a whole character belong to some other script
+                return _UNSPACED if content[0] in _UNSPACED_BYTES else _LETTER
         if not text or text.isspace():
             return _SPACE
+        if not self.is_whole and _UNSPACED_CHARACTER.match(text):
+            return _UNSPACED
         if not self.parts_kinds or text[0].isalpha():
             return _LETTER
         return _DIGIT if text[0].isnumeric() else _OTHER
+
+    def continues(self, text: str) -> bool:
+        """Whether the text goes on with a character whose first bytes are in the token before."""
+        return self.is_byte_level and bool(text) and self._bytes(text)[0] in _CONTINUATION_BYTES
+
+    def unspaced(self, text: str) -> int:
+        """How many characters of scripts without spaces between words begin in a token that is not a word itself."""
+        if self.is_whole:
+            return 0
+        if not self.is_byte_level:
+            return len(_UNSPACED_CHARACTER.findall(text))
+        content = self._bytes(text)
+        whole = len(_UNSPACED_CHARACTER.findall(content.decode("utf-8", "ignore")))
+        return max(whole, sum(byte in _UNSPACED_BYTES for byte in content))
+
+    @staticmethod
+    def _bytes(text: str) -> bytes:
+        return bytes(_BYTES.get(character, 63) for character in text)
 
 
 def _byte_alphabet() -> dict[str, int]:
