@@ -54,15 +54,69 @@ def test_file_without_rows(load, tmp_path, name, content):
         load(train_file=write(tmp_path / name, content))
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ('{"document": "a", "summary": "b", "document": "c"}', "the key 'document' stands twice in one object"),
+        ('{"document": "a", "summary": "b", "more": {"x": 1, "x": 2}}', "the key 'x' stands twice in one object"),
+        ('{"document": "a", "summary": "b", "more": ' + "[" * 10**5 + "]" * 10**5 + "}", "are nested too deeply"),
+        ('{"document": "a", "summary": "b", "id": ' + "9" * 5000 + "}", "a number has more digits than can be read"),
+    ],
+    ids=["key", "inner key", "deep", "digits"],
+)
+def test_json_that_python_would_take_in_silence_or_die_of(load, tmp_path, row, message):
+    file = write(tmp_path / "rows.jsonl", json_lines(ROWS[:1]) + row + "\n")
+    with pytest.raises(ValueError, match=rf"rows.jsonl, line 2: cannot be read as a row: .*{message}"):
+        load(train_file=file)
+    file = write(tmp_path / "rows.json", f"[{json_lines(ROWS[:1]).strip()},\n{row}]")
+    with pytest.raises(ValueError, match=rf"rows.json, line 1: the list of rows cannot be read: .*{message}"):
+        load(train_file=file)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "a.source"])
+def test_lines_that_end_with_carriage_returns_alone(load, tmp_path, name):
+    write(tmp_path / "a.target", "one\ntwo\n")
+    file = write(tmp_path / name, "one\rtwo\r")
+    with pytest.raises(ValueError, match=rf"{name}, line 1: its lines end with carriage returns alone: convert"):
+        load(train_file=file)
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "a.source"])
+def test_bytes_that_are_mostly_zero(load, tmp_path, name):
+    write(tmp_path / "a.target", "one\ntwo\n")
+    file = write(tmp_path / name, "\0".join('{"document": "one", "summary": "a"}\n'))
+    with pytest.raises(ValueError, match=rf"{name}, line 1: mostly NUL, so the file is not UTF-8 but perhaps UTF-16"):
+        load(train_file=file)
+
+
+def test_characters_that_are_zero_are_told(load, tmp_path, caplog):
+    rows = [*ROWS[:1], {"document": "the\0mayor", "summary": "opened"}, *ROWS[1:]]
+    load(train_file=write(tmp_path / "rows.jsonl", json_lines(rows)))
+    assert "rows.jsonl: NUL characters in line 2, which are no text" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])
+def test_a_line_without_an_end(load, tmp_path, monkeypatch, name):
+    monkeypatch.setattr("hf_summ.data.rows._LONGEST_LINE", 2**20)
+    file = write(tmp_path / name, json_lines(ROWS) + '{"document": "' + "a" * 2**21)
+    with pytest.raises(ValueError, match=rf"{name}, line {len(ROWS) + 1}: longer than 1 MiB"):
+        load(train_file=file)
+
+
+def test_byte_order_marks_where_files_were_joined(load, tmp_path):
+    marked = "\ufeff\ufeff" + json_lines(ROWS[:2]) + "\ufeff" + json_lines(ROWS[2:])
+    assert load(train_file=write(tmp_path / "rows.jsonl", marked))["train"]["document"] == [
+        row["document"] for row in ROWS
+    ]
+
+
 def test_cut_off_json_line(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS)[:-20])
     with pytest.raises(ValueError, match=r"rows.jsonl, line 4: not a JSON row \(.*\), perhaps truncated"):
         load(train_file=file)
 
 
-@pytest.mark.parametrize(
-    "line", ["\x00" * 20, "document: a", "{'document': 'a'}", '{"document": "a"} {"document": "b"}']
-)
+@pytest.mark.parametrize("line", ["document: a", "{'document': 'a'}", '{"document": "a"} {"document": "b"}'])
 def test_line_that_is_not_json(load, tmp_path, line):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS[:2]) + line + "\n" + json_lines(ROWS[2:]))
     with pytest.raises(ValueError, match=r"rows.jsonl, line 3: not a JSON row"):

@@ -76,6 +76,7 @@ class Survey:
         rows: number of rows.
         blank: number of rows with a blank document or summary.
         blank_places: places of the first of these.
+        nul_places: places of the rows with NUL characters in a document or summary.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Survey:
     rows: int = 0
     blank: int = 0
     blank_places: list[str] = field(default_factory=list)
+    nul_places: list[str] = field(default_factory=list)
 
     def look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
         """Count a row.
@@ -96,7 +98,7 @@ class Survey:
             ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
         """
         self.rows += 1
-        is_whole = True
+        is_whole, has_nul = True, False
         where = f"{self.name}, {place}"
         for column in (self.document, self.summary):
             value = text_or_texts(row, column, where)
@@ -109,10 +111,13 @@ class Survey:
                     f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
                 )
             is_whole = is_whole and says_something(value)
+            has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
         if not is_whole:
             self.blank += 1
             if len(self.blank_places) < _LINES_NAMED:
                 self.blank_places.append(place)
+        elif has_nul:
+            self.nul_places.append(place)
         for name, value in row.items():
             self.kinds.setdefault(name, set()).add(kind_of_value(value))
 
@@ -161,10 +166,14 @@ def _none_passes(rows: int, reading: Reading) -> str:
 
 def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Dataset:
     if surveyed.blank:
-        places = ", ".join(surveyed.blank_places) + (", ..." if surveyed.blank > _LINES_NAMED else "")
         logger.warning(
             f"{surveyed.name}: {surveyed.blank} of {surveyed.rows} rows have a blank document or summary and are left "
-            f"out ({places})"
+            f"out ({_named(surveyed.blank_places, surveyed.blank)})"
+        )
+    if surveyed.nul_places:
+        logger.warning(
+            f"{surveyed.name}: NUL characters in {_named(surveyed.nul_places, len(surveyed.nul_places))}, which are no "
+            "text: was the file written completely?"
         )
     chosen = {"document": surveyed.document, "summary": surveyed.summary}
     lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
@@ -193,6 +202,11 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
             "option": surveyed.reading.option(),
         },
     )
+
+
+def _named(places: list[str], number: int) -> str:
+    """The first of a number of places."""
+    return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
 
 
 def _rows(

@@ -5,12 +5,16 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.mappings import parse_json
 from hf_summ.common.progress import progress_bar
 
+# bytes; whole corpora are written as a list in one line, and take several times their size when they are read
+_LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv")
 KNOWN_FILES = (
     "a .json, .jsonl or .csv file, an X.source beside its X.target, or 'documents.txt,summaries.txt' "
@@ -84,14 +88,19 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
     """Number and text of each line, including its end; only line feeds end a line.
 
     Raises:
-        ValueError: the text is not UTF-8, or the compression is broken.
+        ValueError: the text is not UTF-8, has lines that are endless or end with carriage returns alone, or the
+            compression is broken.
     """
     number = 0
     size, shown = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
     with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **shown) as bar:
         try:
-            for number, line in enumerate(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw, 1):
-                yield number, line.decode("utf-8-sig")
+            # decompressed in pieces, as a small file may hold a line that fills the memory
+            source = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+            for number, line in enumerate(iter(partial(source.readline, _LONGEST_LINE + 1), b""), 1):
+                _check_line(line, number, f"{path}, line {number}")
+                # files that were joined have a byte-order mark at each seam
+                yield number, line.decode("utf-8").lstrip("\ufeff")
                 if not number % 1000:
                     bar.update(raw.tell() - bar.n)
         except UnicodeDecodeError as error:
@@ -103,6 +112,21 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
                 f"{path}: not a complete .gz file, as reading ends after line {number} ({error}): copy or compress it "
                 "again"
             ) from None
+
+
+def _check_line(line: bytes, number: int, where: str) -> None:
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(
+            f"{where}: longer than {_LONGEST_LINE >> 20} MiB, which is no document: write one row per line"
+        )
+    # single ones are strange characters, see `survey`
+    if b"\0" in line and line.count(0) * 4 > len(line):
+        raise ValueError(
+            f"{where}: mostly NUL, so the file is not UTF-8 but perhaps UTF-16, or was not written completely: convert "
+            "it, or write it again"
+        )
+    if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+        raise ValueError(f"{where}: its lines end with carriage returns alone: convert them to line feeds")
 
 
 def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -136,12 +160,14 @@ def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str,
             return
         try:
             # control characters inside strings are not strict JSON, but unambiguous
-            row = json.loads(line, strict=False)
+            row = parse_json(line, strict=False)
         except json.JSONDecodeError as error:
             raise ValueError(
                 f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps truncated: "
                 'each line must be a complete object such as {"document": "...", "summary": "..."}'
             ) from None
+        except ValueError as error:
+            raise ValueError(f"{path}, line {number}: cannot be read as a row: {error}") from None
         yield f"line {number}", _object(path, f"line {number}", row)
 
 
@@ -150,12 +176,14 @@ def _json_list(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     text = line + "".join(line for _, line in rest)
     try:
-        rows = json.loads(text, strict=False)
+        rows = parse_json(text, strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(
             f"{path}, line {number + error.lineno - 1}: the list of rows is not valid JSON ({error.msg} at character "
             f"{error.colno}), perhaps truncated: repair it, or write one row per line"
         ) from None
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: the list of rows cannot be read: {error}") from None
     for index, row in enumerate(rows, 1):
         yield f"row {index}", _object(path, f"row {index}", row)
 

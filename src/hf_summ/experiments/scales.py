@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-import yaml
-
+from hf_summ.common.mappings import parse_yaml
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.experiments.tables import configs_folder
 from hf_summ.training.parsing import settings_of
@@ -57,7 +56,7 @@ def load_scale(architecture: str, name: str) -> Scale:
     path = configs_folder() / "scales" / f"{architecture}.yaml"
     if not path.exists():
         raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
-    entry = yaml.safe_load(path.read_text(encoding="utf-8"))[name]
+    entry = parse_yaml(path.read_text(encoding="utf-8"))[name]
     known = [item.name for item in fields(Scale) if item.name != "name"]
     for key in entry:
         if key not in known:

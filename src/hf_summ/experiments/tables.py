@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from hf_summ.common.files import shipped_folder
+from hf_summ.common.mappings import parse_yaml
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.extractive.extraction import METHODS
 from hf_summ.training.arguments import flags_of
@@ -155,11 +156,11 @@ def load_table(name: str) -> Table:
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) else configs_folder() / "tables" / f"{name}.yaml"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         hint = nearest(name, table_names())
         raise ValueError(f"unknown table {name}{hint}; the tables are {', '.join(table_names())}") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise ValueError(f"{path} cannot be read as YAML: {error}") from None
     if not isinstance(content, dict):
         raise ValueError(f"{path} must contain `key: value` lines")

@@ -2,20 +2,26 @@
 
 import argparse
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
 
+from hf_summ.common.mappings import parse_json
 from hf_summ.common.messages import nearest, one_line
 
+# numbers that JSON does not write so, but everybody else does
+_SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")
 # keys of a configuration's dictionary that are not for users to set
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     """Parse `["key=JSON", ...]` into a mapping; other text is read as a string, and the last of equal keys wins.
+
+    `.5` and `5.` are numbers too.
 
     Raises:
         ValueError: an item without `=` or without a key, or incomplete JSON.
@@ -26,8 +32,8 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
         if not separator or not key.strip():
             raise ValueError(f"--config_overrides {item!r}: write key=JSON, for example d_model=512")
         try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
+            value = float(text) if _SHORT_FLOAT.fullmatch(text) else parse_json(text)
+        except ValueError as error:
             if text[:1] in ("[", "{", '"'):
                 raise ValueError(f"--config_overrides {item!r}: {text!r} is not JSON ({error})") from None
             value = text
