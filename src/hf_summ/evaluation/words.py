@@ -1,15 +1,23 @@
 """Words as units of comparison, and checks that precede every measure of pairs."""
 
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 
 from hf_summ.data.sentences import language_code
 from hf_summ.data.units import IDEOGRAPHS
+from hf_summ.models.text_marks import MARKS
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
+_LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # each ideograph counts as a word
-_WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W{IDEOGRAPHS}]+")
+_WORD = re.compile(rf"{_LETTERS}++(?:[{MARKS}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
+# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can part
+_RUN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf]+")
+# their words have some five characters, and what stands between two spaces often has thirty
+_LONG_RUN = 12
+_SOFT_HYPHEN = "\xad"
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words of English news stay below this share of the characters, German and French texts exceed it
 _FOREIGN_SHARE = 0.005
@@ -20,9 +28,11 @@ def split_words(text: str, language: str = "en") -> list[str]:
 
     Args:
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
-            script, and into characters where words are not separated by spaces.
+            script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters.
     """
-    return (_ENGLISH_WORD if is_english(language) else _WORD).findall(text.lower())
+    if is_english(language):
+        return _ENGLISH_WORD.findall(text.lower())
+    return _WORD.findall(unicodedata.normalize("NFC", text.lower()).replace(_SOFT_HYPHEN, ""))
 
 
 def is_english(language: str) -> bool:
@@ -44,13 +54,23 @@ def no_words(finding: str, language: str) -> str:
     return f"{finding} (language '{language}'){hint}"
 
 
-def warn_of_foreign_letters(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
-    """Warn (UserWarning) if texts to be read as English have more letters outside a to z than English does.
+def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
+    """Warn (UserWarning) of texts whose words cannot be told apart.
+
+    They are to be read as English but have more letters outside a to z than English does, or are in a script without
+    spaces between words that is not read by characters.
 
     Args:
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
     """
     if not is_english(language):
+        runs = [len(run) for text in references if not text.isascii() for run in _RUN.findall(text)]
+        if runs and sum(runs) > _LONG_RUN * len(runs):
+            warnings.warn(
+                f"the references have no spaces between words, but runs of {sum(runs) / len(runs):.0f} characters, "
+                f"each of which counts as one word (language '{language}'): put spaces between the words of all texts",
+                stacklevel=stacklevel,
+            )
         return
     foreign = total = 0
     for text in references:

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# words and stop words are those of scikit-learn's TfidfVectorizer
-_WORD = re.compile(r"\b\w\w+\b")
+from .text_marks import MARKS
+
+# words and stop words are those of scikit-learn's TfidfVectorizer, but for marks, at which that cuts words
+_WORD = re.compile(rf"\w[\w{MARKS}]+")
 STOP_WORDS = frozenset(
     """
     a about above across after afterwards again against all almost alone along already also although always am among
@@ -35,7 +37,9 @@ _SIZES = (2, 3)
 # what may stand between the words of a phrase
 _GAP = re.compile(r"\s+|-")
 # edges of letters that are not ideographs, which have no spaces around them
-_BEFORE, _AFTER = r"(?<![^\W\u2e80-\u9fff\uf900-\ufaff])", r"(?![^\W\u2e80-\u9fff\uf900-\ufaff])"
+_LETTER = r"[^\W\u2e80-\u9fff\uf900-\ufaff]"
+_BEFORE, _AFTER = rf"(?<!{_LETTER}|[{MARKS}])", rf"(?!{_LETTER}|[{MARKS}])"
+_ENDS_WORD = re.compile(rf"[^\W_]|[{MARKS}]")
 
 
 @dataclass(frozen=True)
@@ -148,7 +152,7 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
 def _pattern(phrase: str) -> re.Pattern[str]:
     words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word] or [re.escape(phrase.strip())]
     before = _BEFORE if phrase.strip()[0].isalnum() else ""
-    after = _AFTER if phrase.strip()[-1].isalnum() else ""
+    after = _AFTER if _ENDS_WORD.match(phrase.strip()[-1]) else ""
     return re.compile(before + r"(?:\s+|-)".join(words) + after, re.IGNORECASE)
 
 

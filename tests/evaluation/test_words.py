@@ -1,0 +1,54 @@
+"""Words in any script."""
+
+import unicodedata
+import warnings
+
+import pytest
+
+from hf_summ.evaluation import rouge
+from hf_summ.evaluation.words import split_words
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("hi", "मुंबई में आज भारी बारिश के कारण"),
+        ("bn", "বাংলাদেশের প্রধানমন্ত্রী"),
+        ("ta", "தமிழ் நாடு"),
+        ("th", "ภาษา ไทย เป็น ภาษา"),
+        ("my", "မြန်မာ ဘာသာ"),
+        ("ar", "مُحَمَّدٌ رَسُولُ"),
+        ("he", "בְּרֵאשִׁית בָּרָא"),
+        ("ko", "한국어 뉴스"),
+        # a joiner, which a Persian word has inside it
+        ("fa", "می\u200cخواهم بروم"),
+    ],
+)
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_marks_belong_to_their_letters(language, words, form):
+    expected = [unicodedata.normalize("NFC", word) for word in words.split()]
+    assert split_words(f"«{unicodedata.normalize(form, words)}» – !", language) == expected
+
+
+def test_accents_may_be_composed_or_not():
+    text = "Müller kam übermäßig spät"
+    assert rouge([unicodedata.normalize("NFD", text)], [text], language="de")["rouge2"] == 100
+
+
+def test_a_mark_without_a_letter_is_no_word():
+    assert split_words("葛\U000e0100城 ☀\ufe0f \u0301 é\u0301", "zh") == ["葛", "城", "é\u0301"]
+
+
+def test_soft_hyphens_and_underscores_are_in_no_word():
+    assert split_words("Brücken\xadbau ____ a_b", "de") == ["brückenbau", "a", "b"]
+
+
+@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
+def test_words_that_cannot_be_told_apart_are_warned_of(mode):
+    text = "นายกรัฐมนตรีเปิดสะพานใหม่ในกรุงเทพมหานคร เมื่อวันจันทร์"
+    with pytest.warns(UserWarning, match=r"no spaces between words, but runs of \d\d characters, .* \(language 'th'\)"):
+        rouge([text], [text], language="th", rouge_mode=mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rouge([text], ["นายก รัฐมนตรี เปิด สะพาน ใหม่ ใน กรุงเทพมหานคร"], language="th", rouge_mode=mode)
+        rouge(["你好世界"], ["你好世界"], language="zh", rouge_mode=mode)
