@@ -41,10 +41,11 @@ def perl_data(folder: Path) -> Path:
     data.mkdir()
     shutil.copy(release() / "data" / "smart_common_words.txt", data)
     lists = release() / "data" / "WordNet-2.0-Exceptions"
-    # the builder reads files in the order of their folder, which decides on six words: one file, then, in a known order
+    # the builder reads files in the order of their folder, which decides on six words: one file, then, in the order of
+    # the script's own database
     (folder / "lists").mkdir()
     shutil.copy(lists / "buildExeptionDB.pl", folder / "lists")
-    text = "".join((lists / f"{name}.exc").read_text("latin-1") for name in ("noun", "adv", "verb", "adj"))
+    text = "".join((lists / f"{name}.exc").read_text("latin-1") for name in ("noun", "verb", "adj", "adv"))
     (folder / "lists" / "all.exc").write_text(text, "latin-1")
     command = ["perl", "buildExeptionDB.pl", ".", "exc", str(data / "WordNet-2.0.exc.db")]
     subprocess.run(command, cwd=folder / "lists", check=True, capture_output=True)

@@ -166,9 +166,14 @@ def test_stems_by_hand(word, expected):
 def test_irregular_forms_are_looked_up_before_the_stemmer():
     release()
     assert wordnet_exceptions()["children"] == "child"
-    # conflicting entries: the adjective's is read last
-    assert wordnet_exceptions()["better"] == "good"
     assert rouge(["the children"], ["the child"], rouge_mode="rouge155")["rouge1"] == 100
+
+
+def test_of_conflicting_irregular_forms_the_adverb_counts(tmp_path):
+    predictions, references = ["best", "better", "best", "better"], [["well"], ["well"], ["good"], ["good"]]
+    expected, _ = perl_rouge(tmp_path, predictions, references, ["-m", "-r", "1"])
+    scores = rouge155_scores(predictions, references, rouge_types=["rouge1"])["rouge1"]
+    assert list(scores.fmeasure) == list(expected["rouge1"][2]) == [100, 100, 0, 0]
 
 
 def test_missing_exception_lists_are_named(monkeypatch):

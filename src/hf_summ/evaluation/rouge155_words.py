@@ -13,8 +13,8 @@ from pathlib import Path
 _READ = bytes(code if chr(code).isascii() and chr(code).isalnum() else 32 for code in range(256)).lower()
 # shorter words are never stemmed
 _LONG = 4
-# later files take precedence: six words are in two of them
-_EXCEPTION_FILES = ("noun.exc", "adv.exc", "verb.exc", "adj.exc")
+# the order of the script's own database, whose later lists take precedence: "best" and "better" are forms of "well"
+_EXCEPTION_FILES = ("noun.exc", "verb.exc", "adj.exc", "adv.exc")
 
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
 _CONSONANTS, _VOWELS = f"{_CONSONANT}[^aeiouy]*", f"{_VOWEL}[aeiou]*"
