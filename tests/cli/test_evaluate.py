@@ -71,6 +71,7 @@ def test_rows_bring_their_references(run, workplace, references):
         (("--byte_limit", "9"), Settings(byte_limit=9)),
         (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
+        (("--splitter", "spacy"), Settings(splitter="spacy")),
         (("--language", "de"), Settings(language="de")),
         (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
         (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
@@ -105,6 +106,21 @@ def test_other_alphabets_in_english_mode_are_told(run, workplace, mode, text, le
         (workplace / name).write_text(f"{text}\n", encoding="utf-8")
     _, said = run("evaluate", *PAIR, "--rouge_mode", mode)
     assert f"hf-summ: the references have {letters} letters outside a to z, at which ROUGE splits words" in said
+
+
+@pytest.mark.parametrize(("tag", "options"), [("<q>", ()), ("</s> <s>", ()), ("|||", ("--separator", " ||| "))])
+def test_tags_end_sentences(run, workplace, tag, options):
+    # in one line or without the tags, only the order of the words within a sentence would count
+    texts = {"p.txt": f"a cat sat {tag} a dog ran {tag}\n", "r.txt": f"a dog ran {tag} a cat sat\n"}
+    for name, text in texts.items():
+        (workplace / name).write_text(text, encoding="utf-8")
+    whole = re.compile(r"^\| ROUGE-L +\| 100.00 \| 100.00 \| 100.00 ", re.MULTILINE)
+    output, said = run("evaluate", *PAIR, *options)
+    assert whole.search(output)
+    assert f"hf-summ: p.txt: 1 of 1 rows contain {tag.split()[0]}, read as a sentence's end\n" in said
+    output, said = run("evaluate", *PAIR, "--separator", "none")
+    assert not whole.search(output)
+    assert "sentence's end" not in said
 
 
 def test_one_pair_has_no_interval(run, workplace):
@@ -143,6 +159,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--word_limit", "0"), "`word_limit` is 0, but must be at least 1"),
         ((*PAIR, "--language", "English"), "`language` is 'English', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
+        ((*PAIR, "--separator", " "), "`separator` is ' ', but must be a tag or a mark between sentences"),
         ((*PAIR, "--seed", "-1"), "--seed -1: must be at least 0"),
         (
             (*PAIR, "--output", "nowhere/report.json"),

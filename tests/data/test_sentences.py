@@ -41,6 +41,29 @@ def test_what_opens_a_quotation_belongs_to_it(sentences):
     assert split_sentences(" ".join(sentences), splitter="spacy") == sentences
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["`` I ran , '' he said .", "`` We fell . ''", "Mr. Smith , 42 , left the U.S. ."],
+        # only their number tells whether these marks open or close a quotation, which may have several sentences
+        ['" I ran .', 'I fell , " he said .', '" No . "', "They left for St. Ives .", '" Yes . "'],
+        ['" i ran .', 'i fell , " he said .', '" no . "', "they left ."],
+        # what goes on in lower case, where there are capitals
+        ["He asked : `` Why ? '' and left .", '" No ! " she said .', "It went . . . on .", "Then . . .", "Yes . '"],
+        ["sales rose ! !", "( they fell . )", "why ?"],
+    ],
+)
+def test_a_stop_by_itself_ends_a_sentence_of_tokenized_text(sentences):
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize(
+    "text", [". " * 100_000, " " * 100_000 + ".", ' . " ' * 50_000 + "a", " .  '' " * 50_000 + "!"]
+)
+def test_stops_without_sentences_take_no_longer(text):
+    assert "".join(split_sentences(text)).count(".") == text.count(".")
+
+
 @pytest.mark.parametrize("text", ["", " \n\t\n "])
 @pytest.mark.parametrize("splitter", SPLITTERS)
 def test_blank_text_has_no_sentences(text, splitter):

@@ -127,7 +127,8 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(use_stemmer=False), "stemming: none"),
         (Settings(language="de"), "stemming: none; language de"),
         (Settings(sentences="lines"), "one sentence per line"),
-        (Settings(byte_limit=75), "lines split into sentences; cut after 75 bytes; 1000 resamples, seed 0"),
+        (Settings(splitter="spacy"), "sentences by spacy"),
+        (Settings(byte_limit=75), "sentences by sentencex; cut after 75 bytes; 1000 resamples, seed 0"),
         (Settings(word_limit=9, seed=4), "cut after 9 words; 1000 resamples, seed 4"),
     ],
 )

@@ -158,6 +158,7 @@ def test_other_alphabets_in_english_mode_are_warned_of():
             "ROUGE type is 'rougeSU4', but must be one of rouge1, rouge2, rougeL, rougeLsum",
         ),
         ({"sentences": "words"}, "`sentences` is 'words'"),
+        ({"splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
         ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
         ({"byte_limit": 75}, "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'"),
         ({"word_limit": 10}, "`rouge_mode` is 'rouge_score', which has no word_limit"),

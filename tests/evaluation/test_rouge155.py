@@ -236,6 +236,12 @@ def test_lines_may_hold_several_sentences():
     assert rouge155_scores(*pair, rouge_types=["rougeL"], sentences="lines")["rougeL"].fmeasure[0] == 50
 
 
+def test_quotations_of_tokenized_texts_do_not_hide_sentences():
+    pair = ['" a cat sat . a dog ran . " he said .'], ["he said .\na dog ran .\na cat sat ."]
+    for splitter in ("sentencex", "spacy"):
+        assert rouge155_scores(*pair, rouge_types=["rougeL"], splitter=splitter)["rougeL"].fmeasure[0] == 100
+
+
 @pytest.mark.parametrize(
     ("language", "prediction", "reference", "points"),
     [("zh", "你好世界。", "你好地球。", 50), ("de", "Müller kam.", "Möller kam.", 50)],
@@ -273,6 +279,7 @@ def test_what_cannot_be_scored_is_an_error(arguments, message):
         ({"rouge_types": ["rouge9"]}, "ROUGE type is 'rouge9', but must be one of rouge1"),
         ({"rouge_types": []}, "`rouge_types` is empty: choose from rouge1"),
         ({"sentences": "words"}, "`sentences` is 'words'"),
+        ({"splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
         ({"byte_limit": 75, "word_limit": 10}, "`byte_limit` and `word_limit` exclude each other"),
         ({"byte_limit": 0}, "`byte_limit` is 0"),
         ({"word_limit": -1}, "`word_limit` is -1"),

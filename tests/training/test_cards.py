@@ -25,6 +25,7 @@ from tests.training import tiny
 ROOT = Path(__file__).parents[2]
 POINTS = r"\d+\.\d\d"
 INTERVAL = rf"{POINTS} to {POINTS}"
+READING = r"stemming: Porter \(NLTK's\); sentences by sentencex"
 ROUGE_ROW = rf" +\| +{POINTS} \| +{INTERVAL} \| +{POINTS} \| +{INTERVAL} \|"
 # the whole card of the run of the first test; `@` stands for its folder
 CARD = rf"""---
@@ -122,7 +123,7 @@ The documents were in files, which are not part of this repository\.
 \| ROUGE-Lsum{ROUGE_ROW}
 \| Perplexity +\| +{POINTS} \| +- \| +- \| +- \|
 
-ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; stemming: Porter \(NLTK's\)\)\.
+ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; {READING}\)\.
 Intervals are of the mean over documents, by 1,000 bootstrap resamples\.
 LEAD-1 is the first sentence of each document\.
 Perplexity is per token of the references, so it depends on the vocabulary\.

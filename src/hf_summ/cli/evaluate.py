@@ -6,7 +6,18 @@ import sys
 from pathlib import Path
 
 _FILES = ("predictions", "references", "sources", "against")
-_SETTINGS = ("rouge_mode", "language", "sentences", "byte_limit", "word_limit", "resamples", "seed", "average", "count")
+_SETTINGS = (
+    "rouge_mode",
+    "language",
+    "sentences",
+    "splitter",
+    "byte_limit",
+    "word_limit",
+    "resamples",
+    "seed",
+    "average",
+    "count",
+)
 
 
 def add_parser(commands) -> None:
@@ -56,6 +67,19 @@ def add_parser(commands) -> None:
         help="Whether to split lines into sentences or to treat each line as one (default: split)",
     )
     parser.add_argument(
+        "--splitter",
+        choices=("sentencex", "spacy"),
+        default="sentencex",
+        help="What splits lines into sentences: sentencex, or spaCy's sentencizer, which is for English and needs the "
+        "extra `extractive` (default: sentencex)",
+    )
+    parser.add_argument(
+        "--separator",
+        metavar="TAG",
+        help="What stands between sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, "
+        "[X_SEP] and <S_SEP>, which a note reports)",
+    )
+    parser.add_argument(
         "--average",
         choices=("macro", "micro"),
         default="macro",
@@ -88,7 +112,13 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check(arguments)
     from hf_summ.evaluation.report import Settings, as_text, build_report
-    from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
+    from hf_summ.evaluation.text_files import (
+        check_aligned,
+        part_sentences,
+        read_predictions,
+        read_references,
+        read_sources,
+    )
 
     predictions = read_predictions(arguments.predictions)
     references = read_references(arguments.references or arguments.predictions)
@@ -101,6 +131,15 @@ def run(arguments: argparse.Namespace) -> None:
     for other in (references, sources, against):
         if other is not None:
             check_aligned(predictions, other)
+    tags: list[str] = []
+
+    def parted(file):
+        file, found = part_sentences(file, arguments.separator)
+        tags.extend(found)
+        return file
+
+    predictions, references = parted(predictions), parted(references)
+    sources, against = (None if file is None else parted(file) for file in (sources, against))
     settings = Settings(
         use_stemmer=not arguments.no_stemmer,
         rouge_types=None if arguments.rouge_types is None else tuple(arguments.rouge_types),
@@ -114,6 +153,7 @@ def run(arguments: argparse.Namespace) -> None:
         None if against is None else against.texts(),
         settings,
     )
+    report["notes"] = [*tags, *report["notes"]]
     tables = as_text(report)
     if arguments.output is not None:
         _write(Path(arguments.output), {"files": files, **report}, tables)

@@ -17,6 +17,13 @@ _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
 # neither splitter accepts lone surrogates, and sentencex fails at a wide space between a capital and a full stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
+# in tokenized text a stop stands by itself, unlike that of an abbreviation, and marks that close follow it
+_LONE_STOP = re.compile(
+    r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+)"""
+    r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
+)
+_LONE_STOPS = (" .", " !", " ?")
+_LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 _LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
 
 
@@ -38,7 +45,8 @@ def language_code(language: str) -> str:
 def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
     """The sentences of `text` without the space around them; a line end ends a sentence too.
 
-    They are parts of `text`, in its order, and together contain all of it but space.
+    They are parts of `text`, in its order, and together contain all of it but space. Of tokenized text, a stop by
+    itself ends a sentence.
 
     Args:
         language: ISO 639 code; languages that `sentencex` does not know are split by general rules.
@@ -56,7 +64,7 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
         raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
     segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(code, line)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
-    parts = (part for line in readable.splitlines() for part in segment(line))
+    parts = (part for line in readable.splitlines() for piece in _split_tokenized(line) for part in segment(piece))
     sentences = [sentence for part in parts if (sentence := part.strip())]
     return sentences if readable == text else _same_places(text, readable, sentences)
 
@@ -91,6 +99,25 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
             pieces.append(" " * (start > end) + sentence)
         end = start + len(sentence)
     return one_line("".join(pieces))
+
+
+def _split_tokenized(line: str) -> list[str]:
+    """The line cut where tokenized text ends a sentence; neither splitter does that within its quotation marks."""
+    if not any(stop in line for stop in _LONE_STOPS):
+        return [line]
+    starts = [0]
+    has_case = line != line.lower()
+    counted = quotes = 0
+    for match in _LONE_STOP.finditer(line):
+        following = match["next"] or ""
+        # an ellipsis, or a question or a quotation that the sentence goes on after
+        if has_case and following.islower() and (match["stops"] != "." or match["closing"]):
+            continue
+        quotes += len(_LONE_QUOTE.findall(line, counted, match.start()))
+        counted = match.start()
+        opening = match["closing"].find('"') if quotes % 2 == 0 else -1
+        starts.append(match.end("closing") if opening < 0 else match.start("closing") + opening)
+    return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
 def _segment_english(line: str) -> list[str]:

@@ -38,6 +38,7 @@ class Settings:
     use_stemmer: bool = True
     language: str = "en"
     sentences: str = "split"
+    splitter: str = "sentencex"
     byte_limit: int | None = None
     word_limit: int | None = None
     rouge_types: tuple[str, ...] | None = None
@@ -113,6 +114,7 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
         settings.use_stemmer,
         settings.language,
         sentences=settings.sentences,
+        splitter=settings.splitter,
         byte_limit=settings.byte_limit,
         word_limit=settings.word_limit,
         **options,
@@ -216,7 +218,7 @@ def _settings_line(report: dict[str, Any]) -> str:
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}",
-        "lines split into sentences" if settings["sentences"] == "split" else "one sentence per line",
+        f"sentences by {settings['splitter']}" if settings["sentences"] == "split" else "one sentence per line",
     ]
     parts += [
         f"cut after {settings[name]} {unit}"

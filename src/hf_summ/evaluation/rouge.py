@@ -14,6 +14,7 @@ from hf_summ.evaluation.rouge_counts import (
     Measure,
     Reader,
     Scores,
+    Splitter,
     Text,
     check_options,
     check_rows,
@@ -21,6 +22,7 @@ from hf_summ.evaluation.rouge_counts import (
     ngrams,
     other_reader,
     score_rows,
+    sentence_splitter,
     sequence_lcs,
     summary_lcs,
 )
@@ -55,7 +57,7 @@ def rouge(
             one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
             call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
             rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: `rouge_types` and `sentences`, and for "rouge155" also `byte_limit` and `word_limit`.
+        options: `rouge_types`, `sentences` and `splitter`, and for "rouge155" also `byte_limit` and `word_limit`.
 
     See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
 
@@ -95,6 +97,7 @@ def rouge_scores(
     language: str = "en",
     rouge_types: Sequence[str] = ROUGE_TYPES,
     sentences: str = "split",
+    splitter: str = "sentencex",
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
@@ -107,28 +110,30 @@ def rouge_scores(
             split into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
+        splitter: what splits lines, as for `split_sentences`.
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, or an unknown ROUGE type or value of `sentences`.
+            without words, or an unknown ROUGE type, splitter or value of `sentences`.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
             spaces between words and are not read by characters.
     """
     rows = check_rows(predictions, references)
-    check_options(rouge_types, ROUGE_TYPES, sentences)
+    check_options(rouge_types, ROUGE_TYPES, sentences, splitter)
     warn_of_script((text for row in rows for text in row), language)
-    read = _reader(use_stemmer, sentences, language) if is_english(language) else other_reader(language, sentences)
+    split = sentence_splitter(language, sentences, splitter)
+    read = _reader(use_stemmer, split) if is_english(language) else other_reader(language, split)
     measures = {rouge_type: _of_best(_MEASURES[rouge_type]) for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE", language)
 
 
-def _reader(use_stemmer: bool, sentences: str, language: str) -> Reader:
+def _reader(use_stemmer: bool, split: Splitter) -> Reader:
     """The function that reads English like rouge-score's own tokenizer."""
     ids = Ids(_stem if use_stemmer else None)
     # lowercased before encoding, since a few letters outside ASCII become ASCII letters; surrogates are not letters
-    return line_reader(lambda line: ids.read(readable(line.lower()).encode()), language, sentences)
+    return line_reader(lambda line: ids.read(readable(line.lower()).encode()), split)
 
 
 @lru_cache(maxsize=1 << 18)

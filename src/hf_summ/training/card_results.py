@@ -86,7 +86,7 @@ class Results:
             settings = Settings(rouge_mode=self.rouge_mode, language=self.language)
             sentences.append(
                 f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
-                f"stemming: {settings.stemming})."
+                f"stemming: {settings.stemming}; sentences by {settings.splitter})."
             )
         if self.has_intervals:
             sentences.append("Intervals are of the mean over documents, by 1,000 bootstrap resamples.")

@@ -1,6 +1,7 @@
 """The scores of a run's summaries: the metrics named by `--metrics`, computed through the library `evaluate`."""
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
 from hf_summ.evaluation.novelty import NGRAMS
 from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
+from hf_summ.evaluation.sentence_tags import tag_pattern, without_tags
 from hf_summ.evaluation.significance import bootstrap_interval
 from hf_summ.evaluation.words import split_words
 
@@ -39,7 +41,8 @@ class Scorer:
         cache_dir: where `evaluate` creates its folders; by default Hugging Face's cache.
 
     Attributes:
-        clean: what is scored of a text, such as its washed form if that is what the processor reads.
+        clean: what is scored of a text, such as its washed form if that is what the processor reads. Tags between
+            sentences are read as their ends.
 
     Raises:
         ImportError: `metrics` has BLEU, but sacrebleu or its tokenizer for the language is not installed.
@@ -106,7 +109,12 @@ class Scorer:
         return ends
 
     def _cleaned(self, texts: Sequence[str]) -> list[str]:
-        return [self.clean(text) for text in texts]
+        tag = tag_pattern()
+        cleaned = [self.clean(text) for text in texts]
+        parted = [without_tags(text, tag) for text in cleaned]
+        if parted != cleaned:
+            warnings.warn("texts to score contain tags such as <q>, read as the ends of sentences", stacklevel=3)
+        return parted
 
     def _with_words(self, predictions: Sequence[str], documents: Sequence[str]) -> dict[str, Sequence[str]]:
         places = [place for place, document in enumerate(documents) if split_words(document, self.language)]
