@@ -29,6 +29,7 @@ PUBLIC_NAMES = {
         "novelty_scores",
         "paired_bootstrap",
         "paired_bootstrap_of_sums",
+        "paired_randomization",
         "perplexity",
         "phrase_recall",
         "phrase_recall_scores",

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from hf_summ.evaluation.report import Settings, as_text, build_report
+from hf_summ.evaluation.report import Evaluation, Settings
+from hf_summ.evaluation.report_tables import as_text
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
@@ -32,6 +33,10 @@ def workplace(tmp_path, monkeypatch):
     return tmp_path
 
 
+def build_report(*texts, **options):
+    return Evaluation(*texts, **options).report()
+
+
 @pytest.fixture
 def references() -> list[list[str]]:
     return [[reference] for reference in REFERENCES]
@@ -40,19 +45,34 @@ def references() -> list[list[str]]:
 def test_tables_and_reports(run, workplace, references):
     argv = (*PAIR, "--sources", "s.txt", "--against", "o.txt", "--output", "report.json")
     output, said = run("evaluate", *argv, "--resamples", "50", "--seed", "3")
-    expected = build_report(PREDICTIONS, references, SOURCES, OTHERS, Settings(resamples=50, seed=3))
+    expected = build_report(PREDICTIONS, references, SOURCES, {"o.txt": OTHERS}, Settings(resamples=50, seed=3))
     assert output == as_text(expected)
     assert said.splitlines() == [f"hf-summ: {note}" for note in expected["notes"]]
     report = json.loads((workplace / "report.json").read_text(encoding="utf-8"))
-    files = {"predictions": "p.txt", "references": "r.txt", "sources": "s.txt", "against": "o.txt"}
+    files = {"predictions": "p.txt", "references": "r.txt", "sources": "s.txt", "against": ["o.txt"]}
     assert report == {"files": files, **json.loads(json.dumps(expected))}
     markdown = (workplace / "report.md").read_text(encoding="utf-8")
     assert output.strip() in markdown
     for name, file in files.items():
-        assert f"- {name}: {file}\n" in markdown
+        assert f"- {name}: {file if isinstance(file, str) else file[0]}\n" in markdown
     for note in expected["notes"]:
         assert f"- {note}\n" in markdown
     assert not list(workplace.glob(".*"))
+
+
+def test_scores_of_each_document(run, workplace, references):
+    run("evaluate", *PAIR, "--sources", "s.txt", "--against", "o.txt", "r.txt", "--scores", "scores.jsonl")
+    rows = [json.loads(line) for line in (workplace / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    systems = {"o.txt": OTHERS, "r.txt": REFERENCES}
+    places = [f"s.txt, line {number}" for number in (1, 2, 3)]
+    assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, places=places).rows())
+
+
+def test_a_blank_source_costs_its_row(run, workplace):
+    (workplace / "s.txt").write_text(f"{SOURCES[0]}\n\n{SOURCES[2]}\n", encoding="utf-8")
+    output, said = run("evaluate", *PAIR, "--sources", "s.txt")
+    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty: s.txt, line 2\n" in said
+    assert "| Novel 1-grams, %" in output
 
 
 def test_rows_bring_their_references(run, workplace, references):
@@ -114,7 +134,7 @@ def test_tags_end_sentences(run, workplace, tag, options):
     texts = {"p.txt": f"a cat sat {tag} a dog ran {tag}\n", "r.txt": f"a dog ran {tag} a cat sat\n"}
     for name, text in texts.items():
         (workplace / name).write_text(text, encoding="utf-8")
-    whole = re.compile(r"^\| ROUGE-L +\| 100.00 \| 100.00 \| 100.00 ", re.MULTILINE)
+    whole = re.compile(r"^\| ROUGE-L +(\| 100.00 \| +none ){3}", re.MULTILINE)
     output, said = run("evaluate", *PAIR, *options)
     assert whole.search(output)
     assert f"hf-summ: p.txt: 1 of 1 rows contain {tag.split()[0]}, read as a sentence's end\n" in said
@@ -127,7 +147,7 @@ def test_one_pair_has_no_interval(run, workplace):
     for name in ("p.txt", "r.txt"):
         (workplace / name).write_text("a bridge\n", encoding="utf-8")
     output, said = run("evaluate", *PAIR)
-    assert re.search(r"^\| ROUGE-1 +\| 100.00 \| 100.00 \| 100.00 \| +none \|$", output, flags=re.MULTILINE)
+    assert re.search(r"^\| ROUGE-1 +(\| 100.00 \| +none ){3}\|$", output, flags=re.MULTILINE)
     assert "hf-summ: there is only one pair, so there is no interval\n" in said
 
 
@@ -141,7 +161,10 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must contain the references"),
         ((*PAIR[:3], "blank.txt"), "all 3 rows of blank.txt are blank: it must contain the references"),
         ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
-        ((*PAIR, "--sources", "gap.txt"), r"nothing to compare with: source 1 \(counted from 0\) has no words"),
+        ((*PAIR, "--sources", "zh.txt"), "nothing to compare with: no source has any words"),
+        ((*PAIR, "--against", "o.txt", "o.txt"), "--against o.txt: named twice"),
+        ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
+        (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
         (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: NUL at character 2, so the file is not UTF-8 text"),
         (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         (("--predictions", ".", *PAIR[2:]), ". is a folder: name the file of the predictions in it"),
@@ -180,7 +203,6 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
         "short.txt": "a\nb\n",
         "empty.txt": "",
         "blank.txt": "\n \n\n",
-        "gap.txt": "a\n\nb\n",
         "zh.txt": "你\n好\n吗\n",
         "nul.txt": "a\nb\0\nc\n",
         "cut.jsonl": '{"prediction": "a", "summary": "b"}\n{"pred',

@@ -151,14 +151,25 @@ def test_nothing_to_measure_is_an_error():
 @pytest.mark.parametrize(
     ("source", "language", "message"),
     [
-        ("", "en", "source 1 .* has no words .*name the language"),
-        ("你好", "en-GB", "source 1 .* has no words .*name the language"),
-        (" .", "de", r"source 1 .* has no words \(language 'de'\)$"),
+        ("", "en", r"1 of \d sources have no words and are left out: rows 1, counted from 0 .*name the language"),
+        ("你好", "en-GB", "rows 1, counted from 0 .*name the language"),
+        (" .", "de", r"rows 1, counted from 0 \(language 'de'\)$"),
     ],
 )
-def test_a_source_without_words_is_an_error(source, language, message):
-    with pytest.raises(ValueError, match=message):
-        novelty(["a", "b"], ["a", source], language=language)
+def test_a_source_without_words_costs_its_row(source, language, message):
+    with pytest.warns(UserWarning, match=message):
+        found = novelty(["a", "b", "a c"], ["a", source, "a"], language=language)
+    assert found == pytest.approx(novelty(["a", "a c"], ["a", "a"], language=language), nan_ok=True)
+    with pytest.warns(UserWarning, match=message):
+        scores = novelty_scores(["a", "b"], ["a", source], language=language)
+    assert all(np.isnan(values[1]) for values in scores.values())
+    with pytest.raises(ValueError, match="nothing to compare with: no source has any words"):
+        novelty(["a", "b"], [source, source], language=language)
+
+
+def test_only_some_rows_without_words_are_named():
+    with pytest.warns(UserWarning, match="rows 1, 2, 3, 4, 5 and 7 more, counted from 0"):
+        novelty(["a"] * 13, ["a", *[""] * 12])
 
 
 @pytest.mark.parametrize(

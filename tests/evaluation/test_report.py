@@ -4,8 +4,17 @@ import json
 
 import pytest
 
-from hf_summ.evaluation import bootstrap_interval, novelty, paired_bootstrap, rouge155_scores, rouge_scores
-from hf_summ.evaluation.report import Settings, as_text, build_report
+from hf_summ.evaluation import (
+    bootstrap_interval,
+    novelty,
+    novelty_scores,
+    paired_bootstrap,
+    paired_randomization,
+    rouge155_scores,
+    rouge_scores,
+)
+from hf_summ.evaluation.report import Evaluation, Settings
+from hf_summ.evaluation.report_tables import as_text
 from hf_summ.evaluation.rouge155_words import wordnet_exceptions
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
@@ -16,6 +25,10 @@ SOURCES = [f"{text} The mayor spoke." for (text,) in REFERENCES]
 NO_STEMS = {"use_stemmer": False}
 
 
+def build_report(*texts, **options):
+    return Evaluation(*texts, **options).report()
+
+
 def cells(line: str) -> list[str]:
     """The cells of a table's line."""
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -24,31 +37,34 @@ def cells(line: str) -> list[str]:
 @pytest.mark.parametrize(("mode", "scores"), [("rouge155", rouge155_scores), ("rouge_score", rouge_scores)])
 def test_figures_are_those_of_the_functions(mode, scores):
     settings = Settings(rouge_mode=mode, **NO_STEMS, resamples=50, seed=3)
-    report = build_report(PREDICTIONS, REFERENCES, against=OTHERS, settings=settings)
+    report = build_report(PREDICTIONS, REFERENCES, against={"o.txt": OTHERS}, settings=settings)
     ours, theirs = scores(PREDICTIONS, REFERENCES, False), scores(OTHERS, REFERENCES, False)
     assert list(report["rouge"]) == list(ours)
     for metric, figures in report["rouge"].items():
-        assert [figures[name] for name in ours[metric]._fields] == [column.mean() for column in ours[metric]]
-        interval = bootstrap_interval(ours[metric].fmeasure, 50)
-        assert figures["interval"] == [interval.low, interval.high]
-        assert figures["against"]["fmeasure"] == theirs[metric].fmeasure.mean()
-        compared = paired_bootstrap(ours[metric].fmeasure, theirs[metric].fmeasure, 50, seed=3)
-        assert figures["difference"] == {
-            "fmeasure": compared.mean,
-            "interval": [compared.low, compared.high],
-            "p_value": compared.p_value,
-            "significant": compared.significant,
-        }
+        other = figures["against"]["o.txt"]
+        for part, column in ours[metric]._asdict().items():
+            of_theirs = getattr(theirs[metric], part)
+            interval = bootstrap_interval(column, 50)
+            assert (figures[part], figures["intervals"][part]) == (column.mean(), [interval.low, interval.high])
+            compared = paired_bootstrap(column, of_theirs, 50, seed=3)
+            assert other[part] == of_theirs.mean()
+            assert other["differences"][part] == {
+                "mean": compared.mean,
+                "interval": [compared.low, compared.high],
+                "p_value": compared.p_value,
+                "p_randomization": paired_randomization(column, of_theirs, 50, seed=3),
+                "significant": compared.significant,
+            }
     assert report["pairs"] == 4
     assert json.loads(json.dumps(report))["settings"]["seed"] == 3
 
 
 def test_novelty_is_that_of_each_column_of_texts():
     settings = Settings(**NO_STEMS, average="micro", count="tokens")
-    texts = build_report(PREDICTIONS, REFERENCES, SOURCES, OTHERS, settings)["texts"]
+    texts = build_report(PREDICTIONS, REFERENCES, SOURCES, {"o.txt": OTHERS}, settings)["texts"]
     for name, rows in {
         "predictions": PREDICTIONS,
-        "against": OTHERS,
+        "o.txt": OTHERS,
         "references": [row[0] for row in REFERENCES],
     }.items():
         assert texts[name] == novelty(rows, SOURCES, average="micro", count="tokens"), name
@@ -65,49 +81,96 @@ def test_lengths_are_counted_without_sources():
     assert report["texts"] == {"predictions": {"length": 16 / 4}, "references": {"length": 14 / 4}}
 
 
-def test_table_by_hand():
+def test_tables_by_hand():
     # two pairs, one equal and one without a word in common
     settings = Settings(rouge_mode="rouge_score", rouge_types=("rouge1", "rougeLsum"), resamples=20_000)
-    report = build_report(["a b", "c"], [["a b"], ["d"]], against=["a b", "d"], settings=settings)
-    heading, rule, *rows = as_text(report).splitlines()[:4]
-    assert cells(heading) == [
-        *["Metric", "P", "R", "F", "95% interval"],
-        *["Other's F", "Difference", "95% interval", "p", "Significant"],
-    ]
-    assert cells(rule)[:2] == ["----------", "----:"]
+    others = {"good": ["a b", "d"], "same": ["a b", "c"]}
+    report = build_report(["a b", "c"], [["a b"], ["d"]], against=others, settings=settings)
+    scores, *compared, _, _ = (table.splitlines() for table in as_text(report).split("\n\n"))
+    assert cells(scores[0]) == ["Metric", "F", "95% interval", "P", "95% interval", "R", "95% interval"]
+    figures = ["50.00", "[0.00, 100.00]"] * 3
+    assert [cells(row) for row in scores[2:]] == [["ROUGE-1", *figures], ["ROUGE-Lsum", *figures]]
+    good, same = compared
+    columns = ["Theirs", "Difference", "95% interval", "p, bootstrap", "p, randomization", "Significant"]
+    assert cells(good[0]) == ["Against good", *columns]
+    titles = [f"{metric} {part}" for metric in ("ROUGE-1", "ROUGE-Lsum") for part in "FPR"]
     # a quarter of the resamples has no difference, which twice is about 0.5
-    p_value = f"{report['rouge']['rouge1']['difference']['p_value']:.3f}"
-    figures = ["50.00", "50.00", "50.00", "[0.00, 100.00]", "100.00", "-50.00", "[-100.00, +0.00]", p_value, "no"]
-    assert float(p_value) == pytest.approx(0.5, abs=0.02)
-    assert [cells(row) for row in rows] == [["ROUGE-1", *figures], ["ROUGE-Lsum", *figures]]
-    assert len({len(line) for line in (heading, rule, *rows)}) == 1
+    p_value = report["rouge"]["rouge1"]["against"]["good"]["differences"]["fmeasure"]["p_value"]
+    assert p_value == pytest.approx(0.5, abs=0.02)
+    figures = ["100.00", "-50.00", "[-100.00, +0.00]", f"{p_value:.3f}", "1.000", "no"]
+    assert [cells(row) for row in good[2:]] == [[title, *figures] for title in titles]
+    figures = ["50.00", "+0.00", "[+0.00, +0.00]", "1.000", "1.000", "no"]
+    assert [cells(row) for row in same[2:]] == [[title, *figures] for title in titles]
 
 
-def test_a_sure_difference_has_no_p_value_of_zero():
-    report = build_report(
-        ["a b", "c d"], [["a b"], ["c d"]], against=["x", "y"], settings=Settings(**NO_STEMS, resamples=200)
+@pytest.mark.parametrize(("resamples", "shown"), [(200, "0.010"), (9999, "0.0002")])
+def test_a_sure_difference_has_no_p_value_of_zero(resamples, shown):
+    settings = Settings(**NO_STEMS, resamples=resamples, rouge_types=("rouge1",))
+    report = build_report(["a b"] * 30, [["a b"]] * 30, against={"x": ["y"] * 30}, settings=settings)
+    differences = report["rouge"]["rouge1"]["against"]["x"]["differences"]
+    assert differences["fmeasure"]["p_value"] == 2 / (resamples + 1)
+    assert f" {shown} | " in as_text(report)
+    assert any(
+        note.startswith("there are only 30 pairs, for which the bootstrap is too sure") for note in report["notes"]
     )
-    assert report["rouge"]["rouge1"]["difference"]["p_value"] == 0
-    assert "| <0.01 |         yes |" in as_text(report)
+
+
+def test_scores_of_each_row():
+    evaluation = Evaluation(
+        PREDICTIONS[:2], REFERENCES[:2], SOURCES[:2], {"o.txt": OTHERS[:2]}, Settings(**NO_STEMS), ["line 1", "line 3"]
+    )
+    rows = list(evaluation.rows())
+    assert [(row["system"], row["row"]) for row in rows] == [
+        *[("predictions", "line 1"), ("predictions", "line 3")],
+        *[("o.txt", "line 1"), ("o.txt", "line 3")],
+    ]
+    scores = rouge155_scores(OTHERS[:2], REFERENCES[:2], False)["rouge2"]
+    assert [row["rouge2_recall"] for row in rows[2:]] == list(scores.recall)
+    # two words have no trigram
+    assert novelty_scores(OTHERS[:1], SOURCES[:1])["novel2"][0] == rows[2]["novel2"]
+    assert rows[2]["novel3"] is None
+
+
+def test_a_source_without_words_costs_its_row_and_is_named():
+    places = [f"s.txt, line {number}" for number in (1, 2, 3, 4)]
+    sources = [SOURCES[0], " ", *SOURCES[2:]]
+    evaluation = Evaluation(PREDICTIONS, REFERENCES, sources, settings=Settings(**NO_STEMS), places=places)
+    report = evaluation.report()
+    assert report["notes"] == ["1 of 4 sources have no words and are left out of novelty: s.txt, line 2"]
+    kept = [0, 2, 3]
+    expected = novelty([PREDICTIONS[row] for row in kept], [SOURCES[row] for row in kept])
+    assert report["texts"]["predictions"] == expected
+    assert [row["novel1"] is None for row in evaluation.rows()] == [False, True, False, False]
 
 
 def test_one_pair_has_no_interval():
-    report = build_report(["a b"], [["a c"]], against=["c"], settings=Settings(**NO_STEMS))
+    report = build_report(["a b"], [["a c"]], against={"o": ["c"]}, settings=Settings(**NO_STEMS))
     figures = report["rouge"]["rouge1"]
-    assert figures["interval"] is None
-    assert [figures["difference"][name] for name in ("interval", "p_value", "significant")] == [None, None, False]
+    assert set(map(str, figures["intervals"].values())) == {"None"}
+    found = figures["against"]["o"]["differences"]["fmeasure"]
+    assert [found[name] for name in ("interval", "p_value", "p_randomization", "significant")] == [*[None] * 3, False]
     assert "there is only one pair, so there is no interval" in report["notes"]
-    assert cells(as_text(report).splitlines()[2])[4:] == ["none", "66.67", "-16.67", "none", "none", "no"]
+    assert "| ROUGE-1 F   |  66.67 |     -16.67 |         none |         none |             none |          no |" in (
+        as_text(report)
+    )
+
+
+@pytest.mark.parametrize("name", ["predictions", "references"])
+def test_names_of_other_systems_are_their_own(name):
+    with pytest.raises(ValueError, match=f"`against` has a system named '{name}'"):
+        Evaluation(["a"], [["a"]], against={name: ["a"]})
 
 
 def test_blank_texts_are_counted():
     report = build_report(
-        ["a", " ", ""], [["a"], ["b"], ["", " "]], against=["", "b", "c"], settings=Settings(**NO_STEMS)
+        ["a", " ", ""], [["a"], ["b"], ["", " "]], against={"o.txt": ["", "b", "c"]}, settings=Settings(**NO_STEMS)
     )
     assert report["notes"] == [
         "2 of 3 predictions are blank and score 0",
-        "1 of 3 texts compared with are blank and score 0",
+        "1 of 3 texts of o.txt are blank and score 0",
         "1 of 3 references are blank: their pairs score 0",
+        "there are only 3 pairs, for which the bootstrap is too sure (with 20, it calls 8% of chance differences "
+        "significant at 5%): go by p of the randomization",
         "1 of 3 pairs have several references: lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["fmeasure"] == pytest.approx(100 / 3)
@@ -116,7 +179,7 @@ def test_blank_texts_are_counted():
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
 def test_other_alphabets_in_english_mode_are_noted_once(mode):
     settings = Settings(rouge_mode=mode, **NO_STEMS)
-    report = build_report(["Müller kam"], [["Müller kam spät"]], against=["er kam"], settings=settings)
+    report = build_report(["Müller kam"], [["Müller kam spät"]], against={"o": ["er kam"]}, settings=settings)
     assert sum("have 2 letters outside a to z" in note for note in report["notes"]) == 1
 
 

@@ -1,5 +1,6 @@
 """Bootstrap intervals against resamples drawn one by one."""
 
+import itertools
 import shutil
 import subprocess
 
@@ -13,6 +14,7 @@ from hf_summ.evaluation import (
     corpus_bleu,
     paired_bootstrap,
     paired_bootstrap_of_sums,
+    paired_randomization,
     perplexity,
 )
 from hf_summ.evaluation.significance import _bounds, _perl_draws
@@ -102,7 +104,8 @@ def test_paired_interval_is_of_the_differences():
     # far more certain than each system's own interval: the same examples are hard for both
     assert comparison.high - comparison.low < (bootstrap_interval(a).high - bootstrap_interval(a).low) / 10
     assert comparison.significant
-    assert comparison.p_value == 0
+    # never 0: the examples themselves count as a resample
+    assert comparison.p_value == 2 / 1001
     reverse = paired_bootstrap(b, a)
     assert reverse.mean == pytest.approx(-comparison.mean)
 
@@ -117,6 +120,30 @@ def test_p_value_is_twice_the_share_of_the_other_sign():
     # two examples of differences 3 and -1: both drawn as -1 in a quarter of the resamples, each once: mean 1
     comparison = paired_bootstrap([3.0, 0.0], [0.0, 1.0], resamples=20_000)
     assert comparison.p_value == pytest.approx(0.5, abs=0.02)
+
+
+def test_randomization_is_the_share_of_all_exchanges():
+    a, b = [5.0, 3.0, 9.0, 4.0], [1.0, 4.0, 2.0, 2.0]
+    differences = np.subtract(a, b)
+    exchanged = [abs(np.dot(signs, differences)) for signs in itertools.product((1, -1), repeat=4)]
+    expected = np.mean([total >= differences.sum() for total in exchanged])
+    assert paired_randomization(a, b, trials=40_000) == pytest.approx(expected, abs=0.01)
+    assert (
+        paired_randomization(a, b, seed=1) == paired_randomization(a, b, seed=1) == paired_randomization(b, a, seed=1)
+    )
+    assert paired_randomization(a, a) == 1
+    assert paired_randomization(range(300), range(1, 301), trials=99) == 0.01
+
+
+def test_randomization_has_no_more_false_alarms_than_it_should_for_few_examples():
+    generator = np.random.default_rng(0)
+    pairs = [generator.beta(2, 5, (2, 20)) for _ in range(1000)]
+    alarms = [np.mean([test(a, b) < 0.05 for a, b in pairs]) for test in (paired_randomization, _bootstrap_p)]
+    assert alarms[0] < 0.065 < alarms[1]
+
+
+def _bootstrap_p(a, b):
+    return paired_bootstrap(a, b).p_value
 
 
 def test_one_pair_says_so():
@@ -180,8 +207,8 @@ def test_comparison_of_sums_agrees_with_resamples_drawn_one_by_one():
     values.sort()
     assert comparison.mean == pytest.approx(perplexity(a.sum(0)) - perplexity(b.sum(0)))
     assert (comparison.low, comparison.high) == pytest.approx((values[10], values[189]))
-    below = sum(value <= 0 for value in values) / 200
-    assert comparison.p_value == pytest.approx(min(1, 2 * below, 2 * (1 - below)))
+    opposite = min(sum(value <= 0 for value in values), sum(value >= 0 for value in values))
+    assert comparison.p_value == pytest.approx(min(1, 2 * (opposite + 1) / 201))
 
 
 def test_a_mean_is_a_measure_of_sums():

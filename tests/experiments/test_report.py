@@ -93,7 +93,7 @@ def test_rows_carry_what_was_trained(report):
     rows = report["datasets"][0]["rows"]
     assert {name: rows[0][name] for name in FACTS} == FACTS
     assert "run" not in rows[2]
-    assert rows[1]["measures"]["rouge1"]["difference"] == {"value": 1.5, "low": 1.5, "high": 1.5, "p_value": 0}
+    assert rows[1]["measures"]["rouge1"]["difference"] == {"value": 1.5, "low": 1.5, "high": 1.5, "p_value": 2 / 1001}
 
 
 def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):

@@ -1,9 +1,10 @@
-"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with another system's, and their novelty."""
+"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', and their novelty."""
 
 import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 _FILES = ("predictions", "references", "sources", "against")
 _SETTINGS = (
@@ -25,7 +26,7 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="Score predictions against references",
-        description="Print ROUGE with 95% bootstrap intervals, the difference from another system, novelty and "
+        description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty and "
         "lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with predictions in the column "
         "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
         ".gz.",
@@ -38,7 +39,11 @@ def add_parser(commands) -> None:
         "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
     )
     parser.add_argument(
-        "--against", metavar="FILE", help="Predictions of another system, for a paired bootstrap (default: none)"
+        "--against",
+        nargs="+",
+        metavar="FILE",
+        help="Predictions of other systems, each compared by paired bootstrap and approximate randomization (default: "
+        "none)",
     )
     parser.add_argument(
         "--rouge_mode",
@@ -94,11 +99,14 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="Random seed of the paired bootstrap (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="Random seed of the comparisons (default: 0)")
     parser.add_argument(
         "--output",
         metavar="REPORT.json",
         help="File for all figures, with the tables in REPORT.md beside it (default: none)",
+    )
+    parser.add_argument(
+        "--scores", metavar="SCORES.jsonl", help="File for the scores of each document by each system (default: none)"
     )
     parser.set_defaults(run=run)
 
@@ -108,10 +116,44 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises:
         ValueError: files that cannot be read or do not belong together; fewer than one resample; an output that is not
-            a .json file, is in a folder that does not exist, or would replace an input; or as `build_report`.
+            of its kind, is in a folder that does not exist, or would replace an input; or as `Evaluation`.
     """
     _check(arguments)
-    from hf_summ.evaluation.report import Settings, as_text, build_report
+    from hf_summ.common.files import write_atomically
+    from hf_summ.evaluation.report import Evaluation, Settings
+    from hf_summ.evaluation.report_tables import as_text
+
+    files, tags = _read(arguments)
+    predictions, references, sources = files["predictions"], files["references"], files.get("sources")
+    settings = Settings(
+        use_stemmer=not arguments.no_stemmer,
+        rouge_types=None if arguments.rouge_types is None else tuple(arguments.rouge_types),
+        **{name: getattr(arguments, name) for name in _SETTINGS},
+    )
+    evaluation = Evaluation(
+        predictions.texts(),
+        references.rows,
+        None if sources is None else sources.texts(),
+        {name: files[name].texts() for name in arguments.against or ()},
+        settings,
+        [f"{(sources or predictions).name}, {place}" for place in (sources or predictions).places],
+    )
+    report = evaluation.report()
+    report["notes"] = [*tags, *report["notes"]]
+    tables = as_text(report)
+    if arguments.scores is not None:
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in evaluation.rows())
+        write_atomically(arguments.scores, "".join(lines))
+    if arguments.output is not None:
+        read = {name: getattr(arguments, name) for name in _FILES}
+        _write(Path(arguments.output), {"files": read, **report}, tables)
+    for note in report["notes"]:
+        print(f"hf-summ: {note}", file=sys.stderr)
+    print(tables, end="")
+
+
+def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """The texts of all files, other systems' by their paths, and notes of the tags found in them."""
     from hf_summ.evaluation.text_files import (
         check_aligned,
         part_sentences,
@@ -120,46 +162,22 @@ def run(arguments: argparse.Namespace) -> None:
         read_sources,
     )
 
-    predictions = read_predictions(arguments.predictions)
-    references = read_references(arguments.references or arguments.predictions)
-    if arguments.references is None and references.column == predictions.column:
+    files = {"predictions": read_predictions(arguments.predictions)}
+    files["references"] = read_references(arguments.references or arguments.predictions)
+    predictions = files["predictions"]
+    if arguments.references is None and files["references"].column == predictions.column:
         raise ValueError(
             f"{predictions.name} has no references beside its predictions: name their file with --references"
         )
-    sources = None if arguments.sources is None else read_sources(arguments.sources)
-    against = None if arguments.against is None else read_predictions(arguments.against)
-    for other in (references, sources, against):
-        if other is not None:
-            check_aligned(predictions, other)
-    tags: list[str] = []
-
-    def parted(file):
-        file, found = part_sentences(file, arguments.separator)
-        tags.extend(found)
-        return file
-
-    predictions, references = parted(predictions), parted(references)
-    sources, against = (None if file is None else parted(file) for file in (sources, against))
-    settings = Settings(
-        use_stemmer=not arguments.no_stemmer,
-        rouge_types=None if arguments.rouge_types is None else tuple(arguments.rouge_types),
-        **{name: getattr(arguments, name) for name in _SETTINGS},
-    )
-    files = {name: getattr(arguments, name) for name in _FILES}
-    report = build_report(
-        predictions.texts(),
-        references.rows,
-        None if sources is None else sources.texts(),
-        None if against is None else against.texts(),
-        settings,
-    )
-    report["notes"] = [*tags, *report["notes"]]
-    tables = as_text(report)
-    if arguments.output is not None:
-        _write(Path(arguments.output), {"files": files, **report}, tables)
-    for note in report["notes"]:
-        print(f"hf-summ: {note}", file=sys.stderr)
-    print(tables, end="")
+    if arguments.sources is not None:
+        files["sources"] = read_sources(arguments.sources)
+    files |= {name: read_predictions(name) for name in arguments.against or ()}
+    notes = []
+    for name, file in files.items():
+        check_aligned(predictions, file)
+        files[name], found = part_sentences(file, arguments.separator)
+        notes += found
+    return files, notes
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -167,21 +185,31 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
     if arguments.seed < 0:
         raise ValueError(f"--seed {arguments.seed}: must be at least 0")
-    if arguments.output is None:
+    others = arguments.against or []
+    if twice := next((name for name in others if others.count(name) > 1), None):
+        raise ValueError(f"--against {twice}: named twice")
+    _check_output(arguments, "output", ".json")
+    _check_output(arguments, "scores", ".jsonl")
+
+
+def _check_output(arguments: argparse.Namespace, flag: str, suffix: str) -> None:
+    if getattr(arguments, flag) is None:
         return
-    output = Path(arguments.output)
-    if output.suffix != ".json" or output.is_dir() or not output.parent.is_dir():
-        raise ValueError(f"--output {output}: must be a .json file in an existing folder")
-    read = [Path(file).resolve() for name in _FILES if (file := getattr(arguments, name)) is not None]
-    for written in (output, output.with_suffix(".md")):
+    output = Path(getattr(arguments, flag))
+    if output.suffix != suffix or output.is_dir() or not output.parent.is_dir():
+        raise ValueError(f"--{flag} {output}: must be a {suffix} file in an existing folder")
+    named = [getattr(arguments, name) for name in _FILES if name != "against"]
+    read = [Path(file).resolve() for file in (*named, *(arguments.against or ())) if file is not None]
+    for written in (output, output.with_suffix(".md")) if flag == "output" else (output,):
         if written.resolve() in read:
-            raise ValueError(f"--output {output}: would replace the input {written}; give the report another name")
+            raise ValueError(f"--{flag} {output}: would replace the input {written}; give the report another name")
 
 
 def _write(output: Path, report: dict, tables: str) -> None:
     from hf_summ.common.files import write_atomically
 
-    files = [f"- {name}: {file}" for name, file in report["files"].items() if file is not None]
+    named = {name: [file] if isinstance(file, str) else file or [] for name, file in report["files"].items()}
+    files = [f"- {name}: {', '.join(paths)}" for name, paths in named.items() if paths]
     notes = [f"- {note}" for note in report["notes"]]
     parts = ["# Evaluation", "\n".join(files), tables.rstrip(), *(["\n".join(notes)] if notes else [])]
     write_atomically(output, json.dumps(report, indent=2, ensure_ascii=False) + "\n")

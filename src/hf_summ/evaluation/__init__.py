@@ -12,6 +12,7 @@ from hf_summ.evaluation.significance import (
     bootstrap_interval_of_sums,
     paired_bootstrap,
     paired_bootstrap_of_sums,
+    paired_randomization,
 )
 from hf_summ.evaluation.statistics import corpus_statistics
 
@@ -28,6 +29,7 @@ __all__ = [
     "novelty_scores",
     "paired_bootstrap",
     "paired_bootstrap_of_sums",
+    "paired_randomization",
     "perplexity",
     "phrase_recall",
     "phrase_recall_scores",

@@ -1,6 +1,8 @@
 """How abstractive a summary is: novelty, copying, compression, repetition, length."""
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import compress
 from typing import Literal, get_args
 
@@ -9,7 +11,7 @@ import numpy as np
 from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
 from hf_summ.evaluation.fragments import Alignment, align
-from hf_summ.evaluation.words import no_words
+from hf_summ.evaluation.words import first_of, no_words
 
 NGRAMS = (1, 2, 3, 4)
 # measures that are not shares and hence not in points
@@ -46,21 +48,15 @@ def novelty(
     """
     if average not in get_args(Average):
         raise ValueError(unknown_choice("`average`", average, get_args(Average)))
-    parts, wholes = _parts_and_wholes(predictions, sources, language, count)
-    if average == "micro":
-        # an empty summary has no compression, so its source is left out as well
-        parts = np.where(wholes > 0, parts, 0)
-        parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
-    values = _divide(parts, wholes)
-    given = ~np.isnan(values)
-    means = _divide(np.where(given, values, 0).sum(axis=0), given.sum(axis=0), scale=1)
-    return {measure: round(float(mean), 4) for measure, mean in zip(MEASURES, means, strict=True)}
+    return novelty_fractions(predictions, sources, language, count).means(average)
 
 
 def novelty_scores(
     predictions: Sequence[str], sources: Sequence[str], language: str = "en", count: Count = "types"
 ) -> dict[str, list[float]]:
     """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
+
+    A row whose source has no words has none of them, with a warning.
 
     - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
       shorter than n has none. N-grams run across sentences on both sides.
@@ -82,11 +78,37 @@ def novelty_scores(
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
 
     Raises:
-        ValueError: different numbers of predictions and sources, none at all, a source without words, or an unknown
+        ValueError: different numbers of predictions and sources, none at all, no source with words, or an unknown
             `count`.
+
+    Warns:
+        UserWarning: some sources have no words.
     """
-    parts, wholes = _parts_and_wholes(predictions, sources, language, count)
-    return dict(zip(MEASURES, _divide(parts, wholes).T.tolist(), strict=True))
+    return novelty_fractions(predictions, sources, language, count).scores()
+
+
+@dataclass(frozen=True)
+class Fractions:
+    """Every measure of every summary as a fraction: numerators and denominators, (rows, measures) each."""
+
+    parts: np.ndarray
+    wholes: np.ndarray
+
+    def scores(self) -> dict[str, list[float]]:
+        """What `novelty_scores` gives."""
+        return dict(zip(MEASURES, _divide(self.parts, self.wholes).T.tolist(), strict=True))
+
+    def means(self, average: Average) -> dict[str, float]:
+        """What `novelty` gives."""
+        parts, wholes = self.parts, self.wholes
+        if average == "micro":
+            # an empty summary has no compression, so its source is left out as well
+            parts = np.where(wholes > 0, parts, 0)
+            parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
+        values = _divide(parts, wholes)
+        given = ~np.isnan(values)
+        means = _divide(np.where(given, values, 0).sum(axis=0), given.sum(axis=0), scale=1)
+        return {measure: round(float(mean), 4) for measure, mean in zip(MEASURES, means, strict=True)}
 
 
 def copy_positions(
@@ -123,28 +145,35 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     if not len(sources):
         raise ValueError("nothing to measure: there are no predictions and no sources")
     pairs = zip(predictions, sources, strict=True)
+    wordless = []
     for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
         row = align(prediction, source, language)
         if not row.source_words:
-            raise ValueError(
-                no_words(f"nothing to compare with: source {number} (counted from 0) has no words", language)
-            )
+            wordless.append(number)
         yield row
+    if len(wordless) == len(sources):
+        raise ValueError(no_words("nothing to compare with: no source has any words", language))
+    if wordless:
+        finding = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
+        warnings.warn(
+            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language),
+            stacklevel=4,
+        )
 
 
-def _parts_and_wholes(
-    predictions: Sequence[str], sources: Sequence[str], language: str, count: Count
-) -> tuple[np.ndarray, np.ndarray]:
-    """Every measure as a fraction: numerators and denominators, (rows, measures) each."""
+def novelty_fractions(predictions: Sequence[str], sources: Sequence[str], language: str, count: Count) -> Fractions:
+    """The fractions behind `novelty` and `novelty_scores`, which name the arguments and errors."""
     if count not in get_args(Count):
         raise ValueError(unknown_choice("`count`", count, get_args(Count)))
     rows = [_fractions(row, count) for row in _alignments(predictions, sources, language)]
     table = np.array(rows, dtype=np.float64)
-    return table[..., 0], table[..., 1]
+    return Fractions(table[..., 0], table[..., 1])
 
 
 def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
-    """Numerator and denominator of each of `MEASURES` for one summary."""
+    """Numerator and denominator of each of `MEASURES` for one summary; denominators are 0 without a source."""
+    if not row.source_words:
+        return [(0, 0)] * len(MEASURES)
     words = row.words
     length = len(words)
     novel, repeated = [], []

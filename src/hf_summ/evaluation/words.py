@@ -48,6 +48,12 @@ def check_pairs(predictions: Sequence, references: Sequence) -> None:
         raise ValueError("nothing to score: there are no predictions and no references")
 
 
+def first_of(rows: Sequence[object], largest: int = 5) -> str:
+    """The first `largest` rows, by number or place, and how many more there are."""
+    more = f" and {len(rows) - largest} more" if len(rows) > largest else ""
+    return ", ".join(map(str, rows[:largest])) + more
+
+
 def no_words(finding: str, language: str) -> str:
     """The message for a `finding` such as `source 3 has no words`, with a possible reason."""
     hint = "; English is read as a-z and 0-9, so name the language of other scripts" if is_english(language) else ""

@@ -1,5 +1,6 @@
 """Extractive summaries by any method."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
-from hf_summ.evaluation.words import no_words, split_words
+from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 
@@ -64,8 +65,11 @@ def extract_sentences(
 
     Raises:
         ValueError: an unknown method, measure or splitter; fewer than 1 sentence; a number of sentence counts or
-            references that is not that of the documents; "oracle" without references; a document without words.
+            references that is not that of the documents; "oracle" without references; no document with words.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
+
+    Warns:
+        UserWarning: some documents have no words and hence no sentences chosen.
     """
     return [indices for _, indices in _choose(documents, method, sentences, references, measure, language, splitter)]
 
@@ -82,12 +86,14 @@ def _choose(
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
     numbers = _check(documents, method, sentences, references, measure)
     pairs = zip(documents, numbers, strict=True)
+    wordless = []
     for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
         texts = split_sentences(document, language, splitter)
         parts = [split_words(sentence, language) for sentence in texts]
         if not any(parts):
-            raise ValueError(no_words(f"nothing to extract: document {row} (counted from 0) has no words", language))
-        if method == "oracle":
+            wordless.append(row)
+            yield texts, []
+        elif method == "oracle":
             assert references is not None
             yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
@@ -97,6 +103,14 @@ def _choose(
         else:
             indices = list(range(len(parts)))
             yield texts, indices[:number] if method == "lead" else indices[-number:]
+    if wordless and len(wordless) == len(documents):
+        raise ValueError(no_words("nothing to extract: no document has any words", language))
+    if wordless:
+        finding = f"{len(wordless)} of {len(documents)} documents have no words and get no summary"
+        warnings.warn(
+            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language),
+            stacklevel=4,
+        )
 
 
 def _check(

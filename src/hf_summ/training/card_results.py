@@ -8,7 +8,8 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from hf_summ.common.markdown import markdown_table
-from hf_summ.evaluation.report import Settings, measure_title
+from hf_summ.evaluation.report import Settings
+from hf_summ.evaluation.report_tables import measure_title
 
 # the scores that are metrics of the Hub; the others describe summaries
 _HUB_METRICS = ("rouge", "bleu", "perplexity")

@@ -14,7 +14,6 @@ from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.evaluation.sentence_tags import tag_pattern, without_tags
 from hf_summ.evaluation.significance import bootstrap_interval
-from hf_summ.evaluation.words import split_words
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +81,7 @@ class Scorer:
         scores: dict[str, float] = {}
         for name, metric in self.metrics.items():
             if name == "novelty":
-                computed = metric.compute(**self._with_words(predictions, self._cleaned(documents or ())))
+                computed = metric.compute(predictions=predictions, sources=self._cleaned(documents or ()))
             else:
                 computed = metric.compute(predictions=predictions, references=references)
             for score, value in computed.items():
@@ -115,10 +114,3 @@ class Scorer:
         if parted != cleaned:
             warnings.warn("texts to score contain tags such as <q>, read as the ends of sentences", stacklevel=3)
         return parted
-
-    def _with_words(self, predictions: Sequence[str], documents: Sequence[str]) -> dict[str, Sequence[str]]:
-        places = [place for place, document in enumerate(documents) if split_words(document, self.language)]
-        # if none has words, novelty's error suggests a reason
-        if places and len(places) < len(documents):
-            predictions, documents = [[texts[place] for place in places] for texts in (predictions, documents)]
-        return {"predictions": predictions, "sources": documents}
