@@ -12,6 +12,8 @@ import numpy as np
 _THRESHOLD = 0.1
 # share of the random walk that follows links: TextRank's d, one minus LexRank's
 _DAMPING = 0.85
+# PageRank ends when a step changes the ranks of all sentences by this much on average
+_TOLERANCE = 1e-9
 
 
 def tfidf_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -49,10 +51,11 @@ def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     0 for a sentence without words, or only with words that occur in every sentence.
     """
     counts = _counts(sentences)
-    vectors = counts * _idf(counts)
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors = np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
-    return vectors @ vectors.T
+    vectors = counts.multiply(_idf(counts)).tocsr()
+    norms = np.sqrt(vectors.multiply(vectors).sum(axis=1))
+    scales = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)
+    vectors = vectors.multiply(scales[:, None]).tocsr()
+    return (vectors @ vectors.T).toarray()
 
 
 def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -62,32 +65,42 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     is undefined.
     """
     present = (_counts(sentences) > 0).astype(float)
+    similarities = (present @ present.T).toarray()
     logs = np.log([max(len(words), 1) for words in sentences])
     scales = logs[:, None] + logs[None, :]
-    similarities = np.divide(present @ present.T, scales, out=np.zeros_like(scales), where=scales > 0)
+    # without a logarithm above 0, the quotient is not defined
+    similarities[scales == 0] = 0
+    np.divide(similarities, scales, out=similarities, where=scales > 0)
     np.fill_diagonal(similarities, 0)
     return similarities
 
 
-def _counts(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """How often each word is in each sentence: (sentences, words)."""
-    text = _library("sklearn.feature_extraction.text")
+def _counts(sentences: Sequence[Sequence[str]]):
+    """How often each word is in each sentence: a sparse array (sentences, words)."""
+    text, sparse = _library("sklearn.feature_extraction.text"), _library("scipy.sparse")
     # the sentences are already split into words
-    return text.CountVectorizer(analyzer=lambda words: words).fit_transform(sentences).toarray().astype(float)
+    return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))
 
 
-def _idf(counts: np.ndarray) -> np.ndarray:
+def _idf(counts) -> np.ndarray:
     """log(N / n) of each word, which occurs in n of the N sentences."""
-    return np.log(len(counts) / (counts > 0).sum(axis=0))
+    return np.log(counts.shape[0] / (counts > 0).sum(axis=0))
 
 
 def _pagerank(weights: np.ndarray) -> np.ndarray:
     """The stationary distribution of the random walk along weighted links: (sentences,), with sum 1."""
-    networkx = _library("networkx")
-    graph = networkx.from_numpy_array(weights)
-    # 0.85 ** 200 is far below the tolerance, so this always converges
-    ranks = networkx.pagerank(graph, alpha=_DAMPING, max_iter=200, tol=1e-9)
-    return np.array([ranks[node] for node in range(len(weights))])
+    number = len(weights)
+    sums = weights.sum(axis=1)
+    ranks = np.full(number, 1 / number)
+    change = np.inf
+    # each step shrinks the change to 0.85 of it at most, so this always ends
+    while change > number * _TOLERANCE:
+        # who has no links goes anywhere
+        shares = np.divide(ranks, sums, out=np.zeros(number), where=sums > 0)
+        following = _DAMPING * (shares @ weights + ranks[sums == 0].sum() / number) + (1 - _DAMPING) / number
+        change = np.abs(following - ranks).sum()
+        ranks = following
+    return ranks
 
 
 def _library(name: str):
@@ -96,6 +109,5 @@ def _library(name: str):
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            "tfidf, lexrank and textrank need scikit-learn and networkx: pip install scikit-learn networkx; lead, tail "
-            "and oracle do not"
+            "tfidf, lexrank and textrank need scikit-learn: pip install scikit-learn; lead, tail and oracle do not"
         ) from error
