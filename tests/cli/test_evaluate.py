@@ -93,6 +93,7 @@ def test_rows_bring_their_references(run, workplace, references):
         (("--sentences", "lines"), Settings(sentences="lines")),
         (("--splitter", "spacy"), Settings(splitter="spacy")),
         (("--language", "de"), Settings(language="de")),
+        (("--language", "zh", "--units", "characters"), Settings(language="zh", units="characters")),
         (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),
         (("--average", "micro", "--count", "tokens"), Settings(average="micro", count="tokens")),
     ],

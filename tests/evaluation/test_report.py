@@ -188,7 +188,10 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
     [
         (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's)"),
         (Settings(use_stemmer=False), "stemming: none"),
-        (Settings(language="de"), "stemming: none; language de"),
+        (Settings(language="de"), "stemming: none; language de; sentences"),
+        (Settings(language="zh", units="characters"), "language zh, by characters of everything"),
+        (Settings(language="zh", units="lcsts"), "language zh, by characters without punctuation and digits"),
+        (Settings(language="zh", units="spaced"), "language zh, by what stands between spaces"),
         (Settings(sentences="lines"), "one sentence per line"),
         (Settings(splitter="spacy"), "sentences by spacy"),
         (Settings(byte_limit=75), "sentences by sentencex; cut after 75 bytes; 1000 resamples, seed 0"),

@@ -39,6 +39,37 @@ def test_a_mark_without_a_letter_is_no_word():
     assert split_words("葛\U000e0100城 ☀\ufe0f \u0301 é\u0301", "zh") == ["葛", "城", "é\u0301"]
 
 
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        ("words", ["你", "好", "world", "2025", "年"]),
+        ("characters", ["你", "好", "，", *"world", *"2025", "年", "！"]),
+        ("lcsts", ["你", "好", *"world", "年"]),
+        ("spaced", ["你好，world", "2025年！"]),
+    ],
+)
+def test_chinese_has_several_conventions(units, expected):
+    assert split_words("你好，World 2025年！", "zh", units) == expected
+    for mode in ("rouge155", "rouge_score"):
+        score = rouge(["你好"], ["你好，World 2025年！"], language="zh", units=units, rouge_mode=mode)["rouge1"]
+        hits = 2 if expected[0] == "你" else 0
+        own = 2 if hits else 1
+        assert score == pytest.approx(100 * 2 * hits / (own + len(expected)), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("units", "language", "message"),
+    [
+        ("jieba", "zh", "`units` is 'jieba', but must be one of words, characters, lcsts, spaced"),
+        ("characters", "en", "`units` is 'characters', but English is read as words .*: name another `language`"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
+def test_units_that_cannot_be_are_an_error(units, language, message, mode):
+    with pytest.raises(ValueError, match=message):
+        rouge(["你好"], ["你好"], language=language, units=units, rouge_mode=mode)
+
+
 def test_soft_hyphens_and_underscores_are_in_no_word():
     assert split_words("Brücken\xadbau ____ a_b", "de") == ["brückenbau", "a", "b"]
 

@@ -12,6 +12,7 @@ _SETTINGS = (
     "language",
     "sentences",
     "splitter",
+    "units",
     "byte_limit",
     "word_limit",
     "resamples",
@@ -77,6 +78,14 @@ def add_parser(commands) -> None:
         default="sentencex",
         help="What splits lines into sentences: sentencex, or spaCy's sentencizer, which is for English and needs the "
         "extra `extractive` (default: sentencex)",
+    )
+    parser.add_argument(
+        "--units",
+        choices=("words", "characters", "lcsts", "spaced"),
+        default="words",
+        help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
+        "characters of everything; those that DRGD's program compares, without punctuation and digits; or what stands "
+        "between spaces (default: words)",
     )
     parser.add_argument(
         "--separator",

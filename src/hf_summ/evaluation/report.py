@@ -35,6 +35,7 @@ class Settings:
     language: str = "en"
     sentences: str = "split"
     splitter: str = "sentencex"
+    units: str = "words"
     byte_limit: int | None = None
     word_limit: int | None = None
     rouge_types: tuple[str, ...] | None = None
@@ -183,6 +184,7 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
         settings.language,
         sentences=settings.sentences,
         splitter=settings.splitter,
+        units=settings.units,
         byte_limit=settings.byte_limit,
         word_limit=settings.word_limit,
         **options,

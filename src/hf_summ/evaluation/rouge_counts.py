@@ -157,10 +157,12 @@ def joined(sentences: list[list[int]]) -> Text:
     return Text(sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences)), sentences)
 
 
-def other_reader(language: str, split: Splitter) -> Reader:
-    """The function that reads texts in languages other than English: words of any script, or characters."""
+def other_reader(language: str, units: str, split: Splitter) -> Reader:
+    """The function that reads texts in languages other than English, see `split_words`."""
     ids: dict[str, int] = {}
-    return line_reader(lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language)], split)
+    return line_reader(
+        lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language, units)], split
+    )
 
 
 def counted(grams: Callable[[list[int]], Iterable]) -> Measure:

@@ -5,9 +5,11 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 
+from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.data.units import IDEOGRAPHS
 from hf_summ.models.text_marks import MARKS
+from hf_summ.models.text_washing import washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
@@ -17,22 +19,46 @@ _WORD = re.compile(rf"{_LETTERS}++(?:[{MARKS}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 _RUN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf]+")
 # their words have some five characters, and what stands between two spaces often has thirty
 _LONG_RUN = 12
+# how languages other than English are read; the names are papers' conventions for Chinese
+UNITS = ("words", "characters", "lcsts", "spaced")
+_CHARACTER = re.compile(rf"\S[{MARKS}]*")
 _SOFT_HYPHEN = "\xad"
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words of English news stay below this share of the characters, German and French texts exceed it
 _FOREIGN_SHARE = 0.005
 
 
-def split_words(text: str, language: str = "en") -> list[str]:
+def split_words(text: str, language: str = "en", units: str = "words") -> list[str]:
     """The words of `text` that ROUGE compares: lowercased, without punctuation, not stemmed.
 
     Args:
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters.
+        units: of other languages than English. "words" are as above; "characters" are all but space, so that
+            punctuation, digits and letters count one by one; "lcsts" are those that DRGD's program compares, without
+            digits and punctuation; "spaced" is what stands between spaces, for texts that were split into words before.
+
+    See `check_units` for errors.
     """
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
-    return _WORD.findall(unicodedata.normalize("NFC", text.lower()).replace(_SOFT_HYPHEN, ""))
+    text = unicodedata.normalize("NFC", text.lower()).replace(_SOFT_HYPHEN, "")
+    match units:
+        case "spaced":
+            return text.split()
+        case "lcsts":
+            return _CHARACTER.findall(washed(text, "lcsts"))
+        case "characters":
+            return _CHARACTER.findall(text)
+    return _WORD.findall(text)
+
+
+def check_units(units: str, language: str) -> None:
+    """Raise a ValueError for an unknown value of `units`, or one that English does not have."""
+    if units not in UNITS:
+        raise ValueError(unknown_choice("`units`", units, UNITS))
+    if units != "words" and is_english(language):
+        raise ValueError(f"`units` is '{units}', but English is read as words of a-z and 0-9: name another `language`")
 
 
 def is_english(language: str) -> bool:
