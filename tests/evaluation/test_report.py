@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from hf_summ.evaluation import (
@@ -68,6 +69,29 @@ def test_novelty_is_that_of_each_column_of_texts():
         "references": [row[0] for row in REFERENCES],
     }.items():
         assert texts[name] == novelty(rows, SOURCES, average="micro", count="tokens"), name
+
+
+def test_copying_is_in_the_first_table():
+    settings = Settings(**NO_STEMS, rouge_types=("rouge1",))
+    evaluation = Evaluation(["a b x", "", "b"], [["a"], ["a"], ["b"]], ["a b c", "a", "a b"], settings=settings)
+    report = evaluation.report()
+    rows = novelty_scores(["a b x", "b"], ["a b c", "a b"])
+    for measure, found in report["copying"].items():
+        interval = bootstrap_interval(rows[measure])
+        assert found["mean"] == pytest.approx(np.mean(rows[measure]), abs=1e-4)
+        assert found["interval"] == [interval.low, interval.high]
+    table = as_text(report).split("\n\n")[0].splitlines()
+    assert cells(table[0])[:3] == ["Metric", "F or mean", "95% interval"]
+    # two of three words in a fragment of two, and one of one
+    assert [cells(row)[:2] for row in table[3:]] == [["Copy density, words", "1.17"], ["Copied words, %", "83.33"]]
+    assert set(cells(table[-1])[3:]) == {"-"}
+
+
+def test_intervals_of_copying_are_of_means_over_rows():
+    micro = build_report(["a b"], [["a"]], ["a"], settings=Settings(**NO_STEMS, average="micro"))
+    assert micro["copying"]["copy_rate"] == {"mean": 50, "interval": None}
+    nothing = build_report([""], [["a"]], ["a"], settings=Settings(**NO_STEMS))
+    assert nothing["copying"]["copy_density"] == {"mean": None, "interval": None}
 
 
 def test_measures_that_no_row_has_are_null():

@@ -16,6 +16,8 @@ from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
+# how extractive summaries are, in the first table: with people's judgments of faithfulness, density agrees best
+COPYING = ("copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
 # fewer pairs than this, and the bootstrap is too sure of differences
@@ -111,6 +113,8 @@ class Evaluation:
           null for a single pair; `against`: name -> the other system's figures, and the `differences` of each
           (predictions - other): `mean`, `interval`, `p_value` and `significant` from the paired bootstrap, and
           `p_randomization`.
+        - `copying`: with sources, the `mean` of `copy_density` and `copy_rate` over the predictions, and its 95%
+          `interval`; null where no row has a value.
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources,
           `novelty`'s measures. Of several references the first is used; a measure that no row has is null.
         - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
@@ -120,6 +124,7 @@ class Evaluation:
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "pairs": len(self.references),
             "rouge": {metric: self._figures(metric) for metric in self.rouge["predictions"]},
+            "copying": self._copying(),
             "texts": {name: self._measures(name) for name in self._firsts},
             "notes": [*self._said, *self._notes()],
         }
@@ -149,6 +154,20 @@ class Evaluation:
                 "differences": {part: _difference(ours[part], theirs[part], self.settings) for part in ours}
             }
         return figures
+
+    def _copying(self) -> dict[str, dict[str, Any]]:
+        if not self.novelty:
+            return {}
+        rows, means = self.novelty["predictions"].scores(), self._measures("predictions")
+        copying = {}
+        for measure in COPYING:
+            values = np.array(rows[measure])
+            values = values[~np.isnan(values)]
+            # the interval is one of a mean over rows
+            with_interval = self.settings.average == "macro" and len(values)
+            interval = _interval(values, self.settings) if with_interval else None
+            copying[measure] = {"mean": means[measure], "interval": interval}
+        return copying
 
     def _measures(self, name: str) -> dict[str, float | None]:
         if not self.novelty:

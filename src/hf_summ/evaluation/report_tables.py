@@ -30,8 +30,9 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _rouge_table(report: dict[str, Any]) -> str:
-    columns = ["Metric"]
-    for title in _PARTS.values():
+    copying = report["copying"]
+    columns = ["Metric", "F or mean" if copying else "F", "95% interval"]
+    for title in list(_PARTS.values())[1:]:
         columns += [title, "95% interval"]
     rows = []
     for metric, figures in report["rouge"].items():
@@ -39,6 +40,9 @@ def _rouge_table(report: dict[str, Any]) -> str:
         for part in _PARTS:
             row += [f"{figures[part]:.2f}", _interval(figures["intervals"][part], ".2f")]
         rows.append(row)
+    for measure, found in copying.items():
+        mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
+        rows.append([measure_title(measure), mean, _interval(found["interval"], ".2f"), *["-"] * 4])
     return markdown_table(columns, rows)
 
 
