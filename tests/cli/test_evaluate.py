@@ -92,6 +92,7 @@ def test_rows_bring_their_references(run, workplace, references):
         (("--word_limit", "3"), Settings(word_limit=3)),
         (("--sentences", "lines"), Settings(sentences="lines")),
         (("--splitter", "spacy"), Settings(splitter="spacy")),
+        (("--several", "mean"), Settings(several="mean")),
         (("--language", "de"), Settings(language="de")),
         (("--language", "zh", "--units", "characters"), Settings(language="zh", units="characters")),
         (("--rouge_types", "rouge1", "rougeSU*"), Settings(rouge_types=("rouge1", "rougeSU*"))),

@@ -195,9 +195,23 @@ def test_blank_texts_are_counted():
         "1 of 3 references are blank: their pairs score 0",
         "there are only 3 pairs, for which the bootstrap is too sure (with 20, it calls 8% of chance differences "
         "significant at 5%): go by p of the randomization",
-        "1 of 3 pairs have several references: lengths are those of the first",
+        "1 of 3 pairs have several references: scores are of matches with all; lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["fmeasure"] == pytest.approx(100 / 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (Settings(rouge_mode="rouge_score"), "the best counts for each score"),
+        (Settings(several="best"), "the best counts for each score"),
+        (Settings(several="mean"), "scores are means over them"),
+    ],
+)
+def test_what_counts_of_several_references_is_noted(settings, said):
+    assert f"1 of 1 pairs have several references: {said}; " in "".join(
+        build_report(["a"], [["a", "b"]], settings=settings)["notes"]
+    )
 
 
 @pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
 from hf_summ.evaluation import rouge, rouge_scores
-from hf_summ.evaluation.rouge import ROUGE_TYPES
+from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from tests.shared_data import SHARED_DATA, reads_shared_data
 
 PREDICTIONS = ["The mayor opened a bridge. It cost 12 million.", "Nothing in common"]
@@ -77,6 +77,26 @@ def test_of_several_references_the_best_counts_for_each_metric():
     long = "a b" + " x" * 18
     best = rouge_scores(["a b"], [[long, "a y"]], rouge_types=["rouge1"])["rouge1"]
     assert [float(column[0]) for column in best] == [50, 50, 50]
+
+
+@pytest.mark.parametrize(
+    ("several", "points"),
+    [
+        # two words against two of two, and one of four: F of 100 and of 1/3, which the second row has alone
+        ("best", [100, 100 / 3]),
+        ("mean", [(100 + 100 / 3) / 2, 100 / 3]),
+        # three matches, of four words of both predictions and six of both references
+        ("pooled", [60, 100 / 3]),
+    ],
+)
+@pytest.mark.parametrize("mode", ["rouge_score", "rouge155"])
+def test_what_counts_of_several_references_is_a_setting(mode, several, points):
+    texts = ["a b", "a b"], [["b a", "a x y z"], ["a x y z"]]
+    scores = rouge_scores_in_mode(mode, *texts, rouge_types=["rouge1"], several=several)["rouge1"]
+    assert scores.fmeasure.tolist() == pytest.approx(points)
+    default = rouge_scores_in_mode(mode, *texts, rouge_types=["rouge1"])["rouge1"]
+    usual = {"rouge_score": "best", "rouge155": "pooled"}[mode]
+    assert (default.fmeasure.tolist() == scores.fmeasure.tolist()) == (several == usual)
 
 
 def test_rouge_is_the_rounded_mean_of_examples():
@@ -159,6 +179,7 @@ def test_other_alphabets_in_english_mode_are_warned_of():
         ),
         ({"sentences": "words"}, "`sentences` is 'words'"),
         ({"splitter": "nltk"}, "`splitter` is 'nltk', but must be one of sentencex, spacy"),
+        ({"several": "jackknife"}, "`several` is 'jackknife', but must be one of best, mean, pooled"),
         ({"rouge_mode": "perl"}, "`rouge_mode` is 'perl', but must be one of rouge_score, rouge155"),
         ({"byte_limit": 75}, "`rouge_mode` is 'rouge_score', which has no byte_limit: set it to 'rouge155'"),
         ({"word_limit": 10}, "`rouge_mode` is 'rouge_score', which has no word_limit"),

@@ -13,6 +13,7 @@ _SETTINGS = (
     "sentences",
     "splitter",
     "units",
+    "several",
     "byte_limit",
     "word_limit",
     "resamples",
@@ -86,6 +87,12 @@ def add_parser(commands) -> None:
         help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
         "characters of everything; those that DRGD's program compares, without punctuation and digits; or what stands "
         "between spaces (default: words)",
+    )
+    parser.add_argument(
+        "--several",
+        choices=("best", "mean", "pooled"),
+        help="What counts of several references: the best for each score, the mean over them, or the matches with all, "
+        "summed before dividing (default: best with rouge_score, pooled with rouge155)",
     )
     parser.add_argument(
         "--separator",

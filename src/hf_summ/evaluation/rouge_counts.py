@@ -33,6 +33,8 @@ class Text(NamedTuple):
     sentences: list[list[int]]
 
 
+# what counts of several references
+SEVERAL = ("best", "mean", "pooled")
 Reader = Callable[[str], Text]
 Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its references
@@ -61,8 +63,10 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     return rows
 
 
-def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: str, splitter: str) -> None:
-    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of `sentences` or `splitter`."""
+def check_options(
+    rouge_types: Sequence[str], known: Iterable[str], sentences: str, splitter: str, several: str | None
+) -> None:
+    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of another option."""
     if not rouge_types:
         raise ValueError(f"`rouge_types` is empty: choose from {', '.join(known)}")
     for rouge_type in rouge_types:
@@ -75,6 +79,8 @@ def check_options(rouge_types: Sequence[str], known: Iterable[str], sentences: s
         )
     if splitter not in SPLITTERS:
         raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
+    if several is not None and several not in SEVERAL:
+        raise ValueError(unknown_choice("`several`", several, SEVERAL))
 
 
 def score_rows(
@@ -84,12 +90,27 @@ def score_rows(
     measures: dict[str, Measure],
     title: str,
     language: str,
+    several: str,
 ) -> dict[str, Scores]:
     """Compute every measure of every row, with a progress bar titled `title`.
+
+    Args:
+        several: one of `SEVERAL`.
 
     Raises:
         ValueError: no reference has any words.
     """
+    sizes = np.array([len(row) for row in rows])
+    if several == "mean" and sizes.max() > 1:
+        pairs = [(prediction, [text]) for prediction, row in zip(predictions, rows, strict=True) for text in row]
+        scores = score_rows(*map(list, zip(*pairs, strict=True)), read, measures, title, language, "pooled")
+        starts = np.cumsum(sizes) - sizes
+        return {
+            metric: Scores(*(np.add.reduceat(column, starts) / sizes for column in columns))
+            for metric, columns in scores.items()
+        }
+    if several == "best":
+        measures = {metric: _of_best(measure) for metric, measure in measures.items()}
     counts = np.zeros((len(measures), 3, len(rows)))
     any_words = False
     pairs = zip(predictions, rows, strict=True)
@@ -102,6 +123,24 @@ def score_rows(
     if not any_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
     return {metric: _scores(*counts[place]) for place, metric in enumerate(measures)}
+
+
+def _of_best(measure: Measure) -> Measure:
+    """The measure against the reference with the highest F, the first one in case of ties."""
+
+    def best(peer: Text, models: list[Text]) -> Counts:
+        if len(models) == 1:
+            return measure(peer, models)
+        return max((measure(peer, [model]) for model in models), key=_fmeasure)
+
+    return best
+
+
+def _fmeasure(counts: Counts) -> float:
+    """F as rouge-score rounds it, which decides ties between references."""
+    hits, in_peer, in_model = counts
+    precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
+    return 2 * precision * recall / (precision + recall) if hits else 0.0
 
 
 def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Scores:
