@@ -1,8 +1,14 @@
 """The scores of a run's summaries."""
 
+import json
+
 import pytest
 
+from hf_summ.data import lead
+from hf_summ.evaluation import bleu, rouge
+from hf_summ.training.run import main
 from hf_summ.training.scores import Scorer
+from tests.training import tiny
 
 
 def test_tags_between_sentences_are_their_ends(tmp_path):
@@ -11,3 +17,40 @@ def test_tags_between_sentences_are_their_ends(tmp_path):
     with pytest.warns(UserWarning, match="tags such as <q>, read as the ends of sentences"):
         scores = scorer(*texts)
     assert (scores["rouge1"], scores["rougeL"]) == (100, 100)
+
+
+@pytest.mark.parametrize("several", ["best", "mean", None])
+def test_several_references_are_scored_as_asked(tmp_path, several):
+    scorer = Scorer(["rouge", "bleu"], "rouge_score", "en", str(tmp_path), several)
+    predictions, references = ["a b", "c"], [["a x", "b a"], ["c"]]
+    scores = scorer(predictions, references)
+    expected = rouge(predictions, references, several=several)
+    assert {name: scores[name] for name in expected} == expected
+    assert scores["bleu"] == bleu(predictions, references)["bleu"]
+    assert scores["references"] == 1.5
+    intervals = scorer.intervals(predictions, references)
+    assert intervals["rouge1_low"] <= expected["rouge1"] <= intervals["rouge1_high"]
+    assert "references" not in scorer(predictions, ["a", "b"])
+
+
+def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
+    references = []
+    for split, number, seed in (("validation", 5, 1), ("test", 7, 2)):
+        rows = tiny.rows(number, seed)
+        # a row may have none, and blank ones are not scored
+        texts = [[row["summary"], "They closed it.", " "] for row in rows[1:]]
+        lines = [json.dumps(row | {"references": several}) for row, several in zip(rows, [[], *texts], strict=True)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        references = [[rows[0]["summary"]], *([first, second] for first, second, _ in texts)]
+    path = settings(do_eval=True, do_predict=True, lead_sentences=1, several_references="mean", max_steps=1)
+    metrics = main([path])
+    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["references"] for row in rows] == references
+    expected = rouge([row["prediction"] for row in rows], references, several="mean")
+    assert {name: metrics[f"predict_{name}"] for name in expected} == pytest.approx(expected)
+    baseline = rouge([lead(row["document"], 1) for row in tiny.rows(7, 2)], references, several="mean")
+    assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
+    assert (metrics["eval_references"], metrics["predict_references"]) == (1.8, 1.86)
+    assert "test: summaries are scored against all texts in the column 'references'" in caplog.text
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "Documents have 1.86 references on average; scores are means over them." in card

@@ -53,6 +53,24 @@ def source_column(columns: Collection[str]) -> str:
     return several if several in columns else "document"
 
 
+def has_references(columns: datasets.Features) -> bool:
+    """Whether the rows of a loaded corpus have a column of lists of references."""
+    feature = columns.get(LIST_COLUMNS["summary"])
+    return getattr(getattr(feature, "feature", None), "dtype", None) in ("string", "large_string")
+
+
+def reference_texts(rows: datasets.Dataset) -> list[str] | list[list[str]]:
+    """What the summaries of a loaded corpus are scored against: lists of several references, or the summaries.
+
+    In a row without references, its summary is the only one.
+    """
+    summaries = list(rows["summary"])
+    if not has_references(rows.features):
+        return summaries
+    several = ([text for text in texts or () if says_something(text)] for texts in rows[LIST_COLUMNS["summary"]])
+    return [texts or [summary] for texts, summary in zip(several, summaries, strict=True)]
+
+
 def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:
     """The value of a chosen column in a row: one text or a list of texts.
 

@@ -8,6 +8,7 @@ import datasets
 import numpy as np
 
 from hf_summ.data import split_sentences
+from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
 from hf_summ.evaluation.novelty import novelty_scores
 from hf_summ.evaluation.perplexity import perplexity
@@ -63,10 +64,7 @@ def score(
         ValueError: different numbers of predictions and documents, or texts that cannot be scored.
         ImportError: a library that a measure needs is not installed.
     """
-    references: list[str | list[str]] = list(corpus["summary"])
-    if "references" in corpus.column_names:
-        # some rows of a corpus may have no references but their summary
-        references = [several or single for several, single in zip(corpus["references"], references, strict=True)]
+    references = reference_texts(corpus)
     scored: dict[str, Scored] = {}
     wanted = [measure for measure in table.measures if measure in ROUGE_MEASURES]
     if wanted:

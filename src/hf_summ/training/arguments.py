@@ -199,6 +199,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "Whether ROUGE is that of Google's rouge-score or of the Perl script ROUGE-1.5.5",
         default="rouge_score",
     )
+    several_references: typing.Literal["best", "mean", "pooled"] | None = flag(
+        "training",
+        "What counts of several references in ROUGE: the best for each score, the mean over them, or matches with all",
+        unset="best with rouge_score, pooled with rouge155",
+    )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
         "training",
         "Optimizer: adam, which adds weight decay to the gradient; adamw, which decouples it, like fairseq's adam; or "

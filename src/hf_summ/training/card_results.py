@@ -8,7 +8,7 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from hf_summ.common.markdown import markdown_table
-from hf_summ.evaluation.report import Settings
+from hf_summ.evaluation.report import OF_SEVERAL, Settings
 from hf_summ.evaluation.report_tables import measure_title
 
 # the scores that are metrics of the Hub; the others describe summaries
@@ -25,7 +25,7 @@ class Results:
         scores: by name, see `hf_summ.training.scores`; the ends of an interval are in `X_low` and `X_high`, and LEAD's
             scores begin with `lead<n>_`.
         columns: names of the scores of summaries that are shown, if they are there.
-        rouge_mode, language: as for `hf_summ.evaluation.rouge`.
+        rouge_mode, language, several: as for `hf_summ.evaluation.rouge_scores`.
         lead_sentences: LEAD's number of sentences, None without LEAD.
         is_whole: whether all documents of the split were scored.
     """
@@ -38,6 +38,7 @@ class Results:
     language: str
     lead_sentences: int | None = None
     is_whole: bool = True
+    several: str | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -84,11 +85,14 @@ class Results:
         sentences = []
         if any(name.startswith("rouge") for name in self.shown):
             program = {"rouge_score": "Google's rouge-score", "rouge155": "the Perl script ROUGE-1.5.5"}
-            settings = Settings(rouge_mode=self.rouge_mode, language=self.language)
+            settings = Settings(rouge_mode=self.rouge_mode, language=self.language, several=self.several)
             sentences.append(
                 f"ROUGE is F in points, computed like {program[self.rouge_mode]} (`--rouge_mode {self.rouge_mode}`; "
                 f"stemming: {settings.stemming}; sentences by {settings.splitter})."
             )
+            if self.scores.get("references", 1) > 1:
+                which = OF_SEVERAL[settings.of_several]
+                sentences.append(f"Documents have {self.scores['references']:g} references on average; {which}.")
         if self.has_intervals:
             sentences.append("Intervals are of the mean over documents, by 1,000 bootstrap resamples.")
         if self.lead_sentences is not None:

@@ -285,7 +285,8 @@ def _results(
         if scores:
             lead = training.lead_sentences if split == "test" else None
             settings = training.rouge_mode, arguments.data.language, lead, not _is_cut(arguments, split)
-            found.append(Results(split, documents[split], scores, score_names, *settings))
+            several = training.several_references
+            found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
     return found
 
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
-from hf_summ.data.columns import source_column
+from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.batches import BatchOrder
@@ -26,7 +26,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     It generates with the model's own generation settings, leaves them unchanged, and passes the tokenizer on for
     settings that count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics`
-    gets them, with the column `summary` as label_ids and `documents` or `document` as inputs if the data set has them.
+    gets them, with `references` or `summary` as label_ids and `documents` or `document` as inputs if the data set has
+    these columns.
 
     Attributes:
         row_values: `nll` and `tokens` of each row from the last evaluation, see `perplexity`, unless the model computes
@@ -70,9 +71,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
         metrics = _loss_metrics(records)
         predictions = [record["prediction"] for record in records] if generates else None
         columns = getattr(dataset, "column_names", ())
-        references, documents = (
-            list(dataset[name]) if name in columns else None for name in ("summary", source_column(columns))
-        )
+        references = reference_texts(dataset) if "summary" in columns else None
+        documents = list(dataset[source_column(columns)]) if source_column(columns) in columns else None
         if generates and references is not None and self.compute_metrics is not None:
             metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=documents))
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}

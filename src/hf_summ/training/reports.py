@@ -9,6 +9,7 @@ import datasets
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import lead
+from hf_summ.data.columns import has_references, reference_texts
 from hf_summ.training.scores import Scorer
 
 
@@ -20,7 +21,8 @@ def write_results(folder: str, split: str, metrics: dict[str, float]) -> None:
 def write_predictions(
     folder: str, dataset: datasets.Dataset, predictions: Sequence[str], losses: Sequence[Mapping[str, float]] = ()
 ) -> None:
-    """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction.
+    """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction,
+    and `references` if the rows have several.
 
     Args:
         losses: values of each summary, which are written beside it, such as `nll` and `tokens`; by default none.
@@ -28,9 +30,11 @@ def write_predictions(
     losses = losses or [{}] * len(predictions)
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
     lines = map(one_line, predictions)
+    several = [{"references": row} for row in reference_texts(dataset)] if has_references(dataset.features) else None
+    columns = ids, dataset["summary"], several or [{}] * len(dataset), predictions, losses
     rows = (
-        json.dumps({"id": key, "summary": summary, "prediction": prediction, **loss}, ensure_ascii=False)
-        for key, summary, prediction, loss in zip(ids, dataset["summary"], predictions, losses, strict=True)
+        json.dumps({"id": key, "summary": summary, **references, "prediction": prediction, **loss}, ensure_ascii=False)
+        for key, summary, references, prediction, loss in zip(*columns, strict=True)
     )
     write_atomically(Path(folder) / "generated_predictions.txt", "".join(f"{line}\n" for line in lines))
     write_atomically(Path(folder) / "predictions.jsonl", "".join(f"{row}\n" for row in rows))
@@ -38,7 +42,7 @@ def write_predictions(
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
     """The scores of each document's first sentences and their intervals, as `lead<n>_rouge1` and so on."""
-    documents, references = list(dataset["document"]), list(dataset["summary"])
+    documents, references = list(dataset["document"]), reference_texts(dataset)
     baseline = [lead(document, sentences, language=scorer.language) for document in documents]
     scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references)
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}

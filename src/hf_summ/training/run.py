@@ -16,7 +16,7 @@ from transformers import EvalPrediction, PreTrainedModel, set_seed
 
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
-from hf_summ.data.columns import source_column
+from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training import reports
@@ -227,9 +227,15 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
         lengths, description = (parts.lengths.source, target), f"preparing {split}"
         with arguments.training.main_process_first(desc=description):
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
-        if split != "train" and _needs_documents(parts):
+        if split == "train" or parts.scorer is None:
+            continue
+        scored_with = [source_column(rows.column_names)] if _needs_documents(parts) else []
+        if has_references(rows.features):
+            logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
+            scored_with.append("references")
+        if scored_with:
             # beside the prepared rows, not in them, so that the cache does not depend on the metrics
-            columns = [prepared[split], rows.select_columns(source_column(rows.column_names))]
+            columns = [prepared[split], rows.select_columns(scored_with)]
             prepared[split] = datasets.concatenate_datasets(columns, axis=1)
     return prepared
 
@@ -247,7 +253,13 @@ def _scorer(arguments: RunArguments) -> Scorer | None:
     training = arguments.training
     if not (training.do_eval or training.do_predict):
         return None
-    return Scorer(training.metrics, training.rouge_mode, arguments.data.language, arguments.model.cache_dir)
+    return Scorer(
+        training.metrics,
+        training.rouge_mode,
+        arguments.data.language,
+        arguments.model.cache_dir,
+        training.several_references,
+    )
 
 
 def _trainer(arguments: RunArguments, prepared: dict[str, datasets.Dataset], parts: Parts) -> SummarizationTrainer:
@@ -317,7 +329,7 @@ def _predict(
     if output.predictions is not None:
         examples = list(rows[source_column(rows.column_names)])
         predictions = decode(parts.processor, output.predictions, examples, arguments.data.source_prefix)
-        intervals = scorer.intervals(predictions, list(rows["summary"]))
+        intervals = scorer.intervals(predictions, reference_texts(rows))
         metrics |= {f"predict_{name}": value for name, value in intervals.items()}
     if predictions is not None and trainer.is_world_process_zero():
         reports.write_predictions(training.output_dir, rows, predictions, trainer.row_values)

@@ -38,6 +38,7 @@ class Scorer:
         rouge_mode: as for `hf_summ.evaluation.rouge`.
         language: language of the summaries, which decides how each metric splits texts into words.
         cache_dir: where `evaluate` creates its folders; by default Hugging Face's cache.
+        several: what counts of several references in ROUGE, as for `rouge_scores`.
 
     Attributes:
         clean: what is scored of a text, such as its washed form if that is what the processor reads. Tags between
@@ -48,7 +49,14 @@ class Scorer:
         ValueError: `language` is not an ISO 639 code.
     """
 
-    def __init__(self, metrics: Sequence[str], rouge_mode: str, language: str, cache_dir: str | None = None):
+    def __init__(
+        self,
+        metrics: Sequence[str],
+        rouge_mode: str,
+        language: str,
+        cache_dir: str | None = None,
+        several: str | None = None,
+    ):
         from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge
 
         # an unknown language is reported here, not after the first epoch
@@ -56,11 +64,11 @@ class Scorer:
         # all texts are already gathered in each process, so `evaluate` has nothing to exchange through files
         settings: dict[str, Any] = {"keep_in_memory": True, "cache_dir": cache_dir}
         makers = {
-            "rouge": lambda: Rouge(rouge_mode=rouge_mode, language=language, **settings),
+            "rouge": lambda: Rouge(rouge_mode=rouge_mode, language=language, several=several, **settings),
             "bleu": lambda: Bleu(tokenize=tokenizer_for(language), **settings),
             "novelty": lambda: Novelty(language=language, **settings),
         }
-        self.language, self.rouge_mode = language, rouge_mode
+        self.language, self.rouge_mode, self.several = language, rouge_mode, several
         self.clean: Callable[[str], str] = str
         self.metrics = {metric: makers[metric]() for metric in dict.fromkeys(metrics)}
         self.needs_documents = "novelty" in self.metrics
@@ -71,14 +79,22 @@ class Scorer:
             self.metrics["bleu"].compute(predictions=["a"], references=["a"])
 
     def __call__(
-        self, predictions: Sequence[str], references: Sequence[str], documents: Sequence[str] | None = None
+        self,
+        predictions: Sequence[str],
+        references: Sequence[str | list[str]],
+        documents: Sequence[str] | None = None,
     ) -> dict[str, float]:
         """Every score of the metrics, see `score_names`; novelty needs `documents`.
 
+        With several references a row, their mean number is among the scores, as `references`.
+
         Documents without words are left out of novelty. Text, such as BLEU's signature, is logged instead.
         """
-        predictions, references = self._cleaned(predictions), self._cleaned(references)
+        predictions, references = self._cleaned(predictions), self._cleaned_rows(references)
         scores: dict[str, float] = {}
+        several = [len(row) for row in references if not isinstance(row, str)]
+        if several:
+            scores["references"] = round(sum(several) / len(several), 2)
         for name, metric in self.metrics.items():
             if name == "novelty":
                 computed = metric.compute(predictions=predictions, sources=self._cleaned(documents or ()))
@@ -91,21 +107,24 @@ class Scorer:
                     scores[score] = value
         return scores
 
-    def intervals(self, predictions: Sequence[str], references: Sequence[str]) -> dict[str, float]:
+    def intervals(self, predictions: Sequence[str], references: Sequence[str | list[str]]) -> dict[str, float]:
         """The ends of the 95% bootstrap interval of each ROUGE score, as `rouge1_low`, `rouge1_high` and so on.
 
         Empty for a single pair, and if ROUGE is not among the metrics.
         """
         if "rouge" not in self.metrics or len(predictions) < 2:
             return {}
-        predictions, references = self._cleaned(predictions), self._cleaned(references)
+        predictions, references = self._cleaned(predictions), self._cleaned_rows(references)
         ends = {}
         for name, scores in rouge_scores_in_mode(
-            self.rouge_mode, predictions, references, language=self.language
+            self.rouge_mode, predictions, references, language=self.language, several=self.several
         ).items():
             interval = bootstrap_interval(scores.fmeasure)
             ends |= {f"{name}_low": round(interval.low, 4), f"{name}_high": round(interval.high, 4)}
         return ends
+
+    def _cleaned_rows(self, references: Sequence[str | list[str]]) -> list[str | list[str]]:
+        return [self._cleaned([row])[0] if isinstance(row, str) else self._cleaned(row) for row in references]
 
     def _cleaned(self, texts: Sequence[str]) -> list[str]:
         tag = tag_pattern()
