@@ -107,7 +107,7 @@ def test_its_own_summary_is_that_of_the_pipeline(built):
     for document in (DOCUMENT, SENTENCES[:3]):
         texts = document if isinstance(document, str) else [document]
         (record,) = summarizer(texts, max_new_tokens=12)
-        explanation = explain(model, processor, document, max_new_tokens=12)
+        explanation = explain(model, processor, document, **summarizer.generation_settings(max_new_tokens=12))
         # without what cannot be read as text
         assert explanation.summary.strip() == record["summary_text"]
         assert {word.document for word in explanation.source_words} == set(range(len(explanation.documents)))

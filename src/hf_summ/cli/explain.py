@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> None:
             documents[0] if len(documents) == 1 else documents,
             summary,
             phrases,
-            **decoding_settings(arguments),
+            # as `summarize` decodes
+            **summarizer.generation_settings(**decoding_settings(arguments)),
         )
     except ValueError as error:
         raise ValueError(f"{arguments.model}: {error}") from error

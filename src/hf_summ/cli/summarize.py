@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
     summarizer = _load(arguments)
-    settings = decoding_settings(arguments)
+    # a checkpoint may ask for several
+    settings = {**decoding_settings(arguments), "num_return_sequences": 1}
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
         effect = "it is left out" if arguments.together else "its summary is empty"

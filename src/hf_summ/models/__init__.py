@@ -118,5 +118,10 @@ for _config, _model, _head, _processor in _ARCHITECTURES:
 # transformers looks for removed tasks before it looks for registered ones
 transformers.pipelines.REMOVED_TASKS.pop("summarization", None)
 transformers.pipelines.PIPELINE_REGISTRY.register_pipeline(
-    "summarization", pipeline_class=SummarizationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+    "summarization",
+    pipeline_class=SummarizationPipeline,
+    pt_model=AutoModelForSeq2SeqLM,
+    # that of transformers 4
+    default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
+    type="text",
 )

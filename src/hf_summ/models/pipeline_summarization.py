@@ -1,10 +1,16 @@
 """`pipeline("summarization")`, which transformers 5 no longer has, for every sequence-to-sequence model."""
 
 import inspect
-import types
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from numbers import Integral
+from typing import Any
 
+import torch
 from huggingface_hub.utils import tqdm
-from transformers import BatchEncoding, Pipeline
+from torch.utils.data import Dataset, IterableDataset
+from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipeline
+from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
 from .text_cleaning import readable
@@ -12,37 +18,71 @@ from .text_documents import DOCUMENT_SEPARATOR, with_prefix
 
 logger = logging.get_logger(__name__)
 
+# settings of `generate()` with which it fails deep inside, or in silence, and the least that each may be
+_LEAST = {"num_beams": 1, "num_return_sequences": 1, "max_length": 1, "max_new_tokens": 1}
+# two names of one limit, of which `generate()` lets the second win, whoever set it
+_LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
+
 
 class SummarizationPipeline(Pipeline):
-    """Summarizes texts.
+    """Summarizes texts, as the pipeline of transformers 4 did; docs/decoding.md has a table of what differs.
 
-    Call it with a text, a list of texts, or a generator of texts, which is read lazily. A list in such a list is one
-    example of several documents, with one summary.
+    Call it with a text, or with a list, column, series or array of texts. Iterators and PyTorch data sets are read
+    lazily. A list in a list is one example of several documents, with one summary.
 
     - `phrases`: for models that read key phrases, those of the text, or of each text of the list: see
       `HighlightTransformerProcessor`. By default they are found.
     - `truncation` (True): whether to cut a text that is too long for the model, with a warning, or to refuse it.
     - `batch_size` (1): number of texts per call of `generate`.
-    - `show_progress` (False): whether to show a progress bar over a list or generator.
-    - `return_tensors`, `return_text`: whether to return token ids, texts (the default) or both.
-    - All other arguments go to `generate`.
+    - `show_progress` (False): whether to show a progress bar over many texts.
+    - `return_tensors` (False): whether to return token ids, in place of texts unless `return_text` is set too.
+    - `stop_sequence`: a text at which summaries end.
+    - All other arguments go to `generate`. In what the call leaves open, those of the constructor count, then the
+      config's `task_specific_params`, the generation config, and 4 beams and 256 tokens.
 
     Returns:
-        A list of `{"summary_text"}`, one per text and returned sequence; for a generator, an iterator over them.
+        A list of `{"summary_text"}`, one per returned sequence of a text, and one per text of a list; with several
+        sequences a list of such lists. Of an iterator or data set, an iterator over the lists of its texts. A blank
+        text has a blank summary.
     """
 
-    # a checkpoint without a processor has its tokenizer instead
+    # either comes with a checkpoint, or is given
     _load_processor = None
-    _load_tokenizer = True
+    _load_tokenizer = None
     _load_image_processor = False
     _load_feature_extractor = False
     _load_video_processor = False
     _pipeline_calls_generate = True
+    _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
+
+    def __init__(self, model, tokenizer=None, processor=None, **kwargs):
+        if hasattr(tokenizer, "tokenizer"):
+            processor, tokenizer = tokenizer, None
+        if tokenizer is None and processor is not None:
+            tokenizer = processor.tokenizer
+        if tokenizer is None and not model.name_or_path:
+            raise ValueError("the pipeline needs a tokenizer: give the model's own as `processor` or `tokenizer`")
+        if tokenizer is None:
+            # transformers has tried, and kept the reason of its failure to itself
+            tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
+        super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
+        self._generate_kwargs = {**_alone(self._task_settings()), **_alone(self._generate_kwargs)}
 
     def _sanitize_parameters(
-        self, truncation=None, return_tensors=None, return_text=None, clean_up_tokenization_spaces=None, **generate
+        self,
+        truncation=None,
+        return_tensors=None,
+        return_text=None,
+        clean_up_tokenization_spaces=None,
+        stop_sequence=None,
+        framework=None,
+        **generate,
     ):
-        preprocess = {} if truncation is None else {"truncation": truncation}
+        if framework not in (None, "pt"):
+            raise ValueError(f"`framework` is {framework!r}, but must be 'pt': transformers 5 has PyTorch alone")
+        preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
+        if stop_sequence is not None:
+            generate["stop_strings"] = stop_sequence
         postprocess = {
             name: value
             for name, value in (
@@ -56,30 +96,36 @@ class SummarizationPipeline(Pipeline):
 
     def __call__(self, documents, *args, show_progress: bool = False, phrases=None, **kwargs):
         """Summarize `documents`; see the class."""
-        if isinstance(documents, str):
+        columns = getattr(documents, "column_names", getattr(documents, "columns", None))
+        if columns is not None:
+            raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
+        if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, (Iterable, Dataset)):
             example = documents if phrases is None else (documents, phrases)
-            return self._flat([super().__call__(example, *args, **kwargs)])
-        if isinstance(documents, (list, tuple)):
-            if phrases is not None and len(phrases) != len(documents):
-                raise ValueError(f"{len(phrases)} `phrases` but {len(documents)} documents: give each its own")
-            texts = (document for document in (documents if phrases is None else zip(documents, phrases, strict=True)))
-            results = super().__call__(texts, *args, **kwargs) if documents else ()
-            return self._flat(tqdm(results, total=len(documents), desc="summarizing", disable=not show_progress))
-        if isinstance(documents, types.GeneratorType):
-            results = super().__call__(documents, *args, **kwargs)
-            bar = tqdm(results, desc="summarizing", disable=not show_progress)
-            return (result for results in bar for result in results)
-        return super().__call__(documents, *args, **kwargs)
+            return next(_told(iter([super().__call__(example, *args, **kwargs)])))
+        is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
+        documents = list(documents) if is_list else documents
+        if phrases is not None and not isinstance(documents, Sized):
+            raise ValueError("`phrases` need documents whose number is known: make them a list")
+        length = len(documents) if isinstance(documents, Sized) else None
+        if phrases is not None and len(phrases) != length:
+            raise ValueError(f"{len(phrases)} `phrases` but {length} documents: give each its own")
+        if length is not None:
+            documents = _Examples(documents, phrases)
+        elif not isinstance(documents, IterableDataset):
+            documents = (document for document in documents)
+        results = super().__call__(documents, *args, **kwargs)
+        bar = tqdm(results, total=length, desc="summarizing", disable=not show_progress)
+        summaries = _told(iter(bar))
+        if not is_list:
+            return summaries if length is None else _SizedIterator(summaries, length)
+        summaries = list(summaries)
+        return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
 
     def save_pretrained(self, save_directory, **kwargs):
         """transformers' `save_pretrained`, which leaves out the processor and so its settings."""
         super().save_pretrained(save_directory, **kwargs)
         if self.processor is not None:
             self.processor.save_pretrained(save_directory, **kwargs)
-
-    @staticmethod
-    def _flat(results) -> list[dict]:
-        return [summary for summaries in results for summary in summaries]
 
     @property
     def _reader(self):
@@ -95,19 +141,38 @@ class SummarizationPipeline(Pipeline):
             raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
         limit = self._source_limit()
         inputs, length, told = self._read(with_prefix(document, self._prefix()), limit, source)
+        self._check_ids(inputs["input_ids"])
+        note: dict[str, Any] = {"blank": _is_blank(document)}
         if limit is not None and length > limit:
             who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
             message = f"{who} {length} tokens, but the model reads at most {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            logger.warning(f"{message}: {told or f'the last {length - limit} ({1 - limit / length:.0%}) were cut'}")
+            note["cut"] = f"{message}: {told or f'the last {length - limit} ({1 - limit / length:.0%}) were cut'}"
+            note |= {"length": length, "limit": limit}
+        inputs["note"] = note
         return inputs
+
+    def _check_ids(self, token_ids: torch.Tensor) -> None:
+        known = self.model.get_input_embeddings().num_embeddings
+        largest = int(token_ids.max()) if token_ids.numel() else 0
+        if largest >= known:
+            raise ValueError(
+                f"the tokenizer gives the id {largest} ({self.tokenizer.convert_ids_to_tokens(largest)!r}), but the "
+                f"model knows {known} tokens: give the model's own tokenizer"
+            )
+
+    def _task_settings(self) -> dict[str, Any]:
+        """What the config's `task_specific_params`, which transformers 4 read, say about `generate()`."""
+        known = {*vars(GenerationConfig()), *getattr(self.model, "generation_keys", ())}
+        return {name: value for name, value in self._task_parameters().items() if name in known}
+
+    def _task_parameters(self) -> dict[str, Any]:
+        return (getattr(self.model.config, "task_specific_params", None) or {}).get("summarization") or {}
 
     def _prefix(self) -> str:
         """The prefix before each text that the config of a model such as T5 specifies."""
-        prefix = getattr(self.model.config, "prefix", None)
-        settings = getattr(self.model.config, "task_specific_params", None) or {}
-        return prefix or settings.get("summarization", {}).get("prefix") or ""
+        return self._task_parameters().get("prefix", getattr(self.model.config, "prefix", None)) or ""
 
     def _read(self, document: str | list[str], limit: int | None, source: dict):
         """The model's inputs, cut to `limit` tokens, their number before cutting, and what several documents kept."""
@@ -150,25 +215,149 @@ class SummarizationPipeline(Pipeline):
         # an adapter's forward accepts any argument, and passes it on to a model that may not
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         accepted = inspect.signature(model.forward).parameters
-        document = inputs.get("document")
+        beside = {name: inputs[name] for name in ("document", "note") if name in inputs}
         inputs = {name: value for name, value in inputs.items() if name in accepted}
         documents = inputs["input_ids"].shape[0]
-        generate_kwargs = self._prepare_generate_kwargs(generate_kwargs)
-        generate_kwargs.setdefault("tokenizer", self.tokenizer)
-        output_ids = self.model.generate(**inputs, **generate_kwargs)
-        outputs = {"output_ids": output_ids.view(documents, -1, output_ids.shape[-1])}
-        return outputs if document is None else {**outputs, "document": document}
+        notes = [beside["note"]] if isinstance(beside["note"], dict) else beside["note"]
+        written = [row for row, note in enumerate(notes) if not note["blank"]]
+        settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
+        if not written:
+            config = settings.get("generation_config") or self.model.generation_config
+            sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
+            return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **beside}
+        if len(written) < documents:
+            inputs = {name: value[written] for name, value in inputs.items()}
+        try:
+            output_ids = self.model.generate(**inputs, **settings)
+        except OverflowError as error:
+            raise ValueError(
+                f"`length_penalty` is {settings.get('length_penalty')}, by which a summary's length cannot be raised "
+                f"({error}): lower it"
+            ) from error
+        output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
+        if len(written) < documents:
+            filled = output_ids.new_zeros(documents, *output_ids.shape[1:])
+            filled[written] = output_ids
+            output_ids = filled
+        return {"output_ids": output_ids, **beside}
 
-    def postprocess(self, outputs, return_tensors=False, return_text=True, clean_up_tokenization_spaces=None):
+    def generation_settings(self, **given: Any) -> dict[str, Any]:
+        """The settings with which the pipeline calls `generate()`.
+
+        Args:
+            given: those of the call.
+
+        Raises:
+            ValueError: a number that is too small, or not finite.
+        """
+        settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
+        config = settings.get("generation_config")
+        for name, least in _LEAST.items():
+            value = settings.get(name, getattr(config, name, None))
+            if value is not None and not (isinstance(value, Integral) and value >= least):
+                raise ValueError(f"`{name}` is {value!r}, but must be an integer of at least {least}")
+        penalty = settings.get("length_penalty")
+        if penalty is not None and not math.isfinite(penalty):
+            raise ValueError(f"`length_penalty` is {penalty}, but must be a finite number")
+        return settings
+
+    def postprocess(self, outputs, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None):
         sequences = outputs["output_ids"][0]
-        source = {"documents": [outputs["document"]]} if "document" in outputs else {}
-        texts = self._reader.batch_decode(
-            sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
-        )
-        records = []
-        for token_ids, text in zip(sequences, texts, strict=True):
-            record = {"summary_token_ids": token_ids} if return_tensors else {}
-            if return_text:
+        if outputs["note"]["blank"]:
+            sequences = sequences[:, :0]
+        records: list[dict[str, Any]] = [{} for _ in sequences]
+        if return_tensors:
+            records = [{"summary_token_ids": token_ids} for token_ids in sequences]
+        if return_text or not return_tensors:
+            source = {"documents": [outputs["document"]]} if "document" in outputs else {}
+            texts = self._reader.batch_decode(
+                sequences,
+                skip_special_tokens=True,
+                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
+                **source,
+            )
+            for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
-            records.append(record)
-        return records
+        return records, outputs["note"]
+
+
+class _Examples(Dataset):
+    """Texts, each with its phrases where they are given."""
+
+    def __init__(self, documents, phrases=None):
+        self.documents = documents
+        self.phrases = phrases
+
+    def __len__(self):
+        return len(self.documents)
+
+    def __getitem__(self, index):
+        document = self.documents[index]
+        return document if self.phrases is None else (document, self.phrases[index])
+
+
+class _SizedIterator:
+    """An iterator whose length is known."""
+
+    def __init__(self, items: Iterator, length: int):
+        self._items = items
+        self._length = length
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._items)
+
+    def __len__(self):
+        return self._length
+
+
+def _told(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
+    """The summaries of each document; at the end, one warning says how many documents were cut, and one how many blank.
+
+    Args:
+        results: what `postprocess` returns, of each document.
+    """
+    read, blank, cut = 0, 0, []
+    try:
+        for records, note in results:
+            read += 1
+            blank += note["blank"]
+            if "cut" in note:
+                cut.append(note)
+            yield records
+    finally:
+        if blank:
+            who = f"{blank} of {read} documents are blank: so are their summaries"
+            logger.warning(who if read > 1 else "the document is blank: so is its summary")
+        if cut and read == 1:
+            logger.warning(cut[0]["cut"])
+        elif cut:
+            lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
+            logger.warning(
+                f"{len(cut)} of {read} documents have more tokens than the {cut[0]['limit']} that the model reads: "
+                f"{lost:.0%} of theirs were cut"
+            )
+
+
+def _alone(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings, and None in place of the checkpoint's for the other limit of each that they set."""
+    others = {
+        other: None
+        for pair in _LIMITS
+        for one, other in (pair, pair[::-1])
+        if settings.get(one) is not None and other not in settings
+    }
+    return {**others, **settings}
+
+
+def _truncates(truncation) -> bool:
+    """Whether to cut, from what transformers' tokenizers take for `truncation`."""
+    if isinstance(truncation, str):
+        return TruncationStrategy(truncation) is not TruncationStrategy.DO_NOT_TRUNCATE
+    return bool(truncation)
+
+
+def _is_blank(document: str | list[str]) -> bool:
+    return not any(text.strip() for text in ([document] if isinstance(document, str) else document))

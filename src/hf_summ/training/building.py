@@ -185,6 +185,8 @@ def generation_config(
     if "max_new_tokens" in settings:
         config.max_length = None
     if (config.num_beams or 1) == 1:
+        # said, as the pipeline has beams where a checkpoint says nothing
+        config.num_beams = 1
         for name in _BEAM_KEYS:
             if name in settings:
                 logger.info(f"--{name} {settings[name]}: ignored, as it needs --num_beams of at least 2")
