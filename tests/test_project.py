@@ -13,7 +13,7 @@ PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "SagCopy"
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {
-    "hf_summ": ARCHITECTURES,
+    "hf_summ": [*ARCHITECTURES, "SummarizationCollator"],
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "split_sentences"],
     "hf_summ.evaluation": [

@@ -3,6 +3,7 @@
 Importing the package registers the architectures with the Auto classes and restores `pipeline("summarization")`.
 """
 
+from .data import SummarizationCollator
 from .models import (
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
@@ -52,5 +53,6 @@ __all__ = [
     "SagCopyForConditionalGeneration",
     "SagCopyModel",
     "SagCopyProcessor",
+    "SummarizationCollator",
     "SummarizationPipeline",
 ]

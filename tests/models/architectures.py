@@ -49,9 +49,7 @@ class Architecture:
     # heads and width of the words, by which the tests find them
     attention_heads: int = 4
     word_width: int = 16
-    # why torch.compile breaks the graph, torch.export fails or no checkpointing is needed; empty where they work
-    graph_breaks: str = ""
-    not_exported: str = ""
+    # why no checkpointing is needed; empty where it works
     not_checkpointed: str = ""
 
     @property
@@ -202,8 +200,6 @@ COPY_TRANSFORMER_BERT = Architecture(
     },
     lora_modules=("q_proj", "v_proj"),
     variant="bert",
-    graph_breaks="the number of BERT's windows depends on the documents",
-    not_exported="the number of BERT's windows depends on the documents",
 )
 
 DRGD = Architecture(
@@ -214,7 +210,6 @@ DRGD = Architecture(
     lora_modules=("key_projection", "projection"),
     attention_heads=1,
     word_width=6,
-    graph_breaks="torch.compile has no GRU",
     not_checkpointed="the decoder's own backward computes again what is large",
 )
 

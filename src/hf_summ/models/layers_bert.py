@@ -82,6 +82,8 @@ class BertWindows(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> torch.Tensor:
         """Token ids and mask, both (B, S) and padded on the right -> (B, S, 4 * BERT's width), zero at padding."""
+        if torch.compiler.is_compiling():
+            return self._windows_of_width(input_ids, attention_mask)
         documents, width = input_ids.shape
         lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
         # where no document has a token, BERT reads one position of padding, and nothing of it is kept
@@ -131,6 +133,35 @@ class BertWindows(nn.Module):
         if total is None:
             total = states.new_zeros(input_ids.numel(), states.shape[-1])
         return total.index_add_(0, places.flatten()[real].to(device), states[real.to(device)])
+
+    def _windows_of_width(self, input_ids, attention_mask):
+        """As `_averaged_windows`, by operations whose sizes depend on the width alone, as those of a graph must.
+
+        Documents have as many windows as the longest possible one, of which those past their ends count nothing.
+        """
+        documents, width = input_ids.shape
+        if attention_mask is None:
+            attention_mask = torch.ones_like(input_ids)
+        lengths = (attention_mask != 0).sum(dim=1)[:, None]
+        last = (lengths - self.window_size).clamp(min=0)
+        number = len(window_starts(width, self.window_size, self.stride))
+        steps = self.stride * torch.arange(number, device=input_ids.device)
+        offsets = torch.arange(min(width, self.window_size), device=input_ids.device)
+        places = steps.minimum(last)[..., None] + offsets
+        real = places < lengths[..., None]
+        windows = input_ids.gather(1, places.flatten(1)).view(-1, len(offsets))
+        # BERT reads one position of an empty document, and nothing of it is kept
+        mask = (real | (offsets == 0)).flatten(0, 1).long()
+        states = torch.cat(
+            [self._hidden_states(*part) for part in zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)]
+        ).flatten(0, 1)
+        counted = (real & (steps < last + self.stride)[..., None]).flatten()
+        rows = width * torch.arange(documents, device=input_ids.device)
+        flat = (places + rows[:, None, None]).flatten()
+        states = torch.where(counted[:, None], states, 0.0)
+        total = states.new_zeros(documents * width, states.shape[-1]).index_add(0, flat, states)
+        counts = states.new_zeros(documents * width).index_add(0, flat, counted.to(states.dtype))
+        return (total / counts.clamp(min=1)[:, None]).unflatten(0, input_ids.shape)
 
     def _hidden_states(self, input_ids, attention_mask=None):
         """(N, W) -> (N, W, 4 * BERT's width)"""

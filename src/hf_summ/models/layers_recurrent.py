@@ -129,7 +129,9 @@ class AttentiveGrus(nn.Module):
             inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
         settings = _Settings(source_mask, self.shares_state, torch.is_grad_enabled())
         with torch.autocast(words.device.type, enabled=False):
-            outputs = _run(*inputs, settings)
+            # torch.compile fails on what writes into parts of its results
+            run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
+            outputs = run(*inputs, settings)
         first, second, contexts, attention = (output.transpose(0, 1) for output in outputs)
         return AttentiveStates(*(states.to(words.dtype) for states in (first, second, contexts)), attention)
 
@@ -141,10 +143,35 @@ class _Settings(NamedTuple):
     grad_enabled: bool
 
 
-@torch.compiler.disable
-def _run(*inputs):
-    # torch.compile fails on what writes into parts of its results
-    return _AttentiveGrus.apply(*inputs)
+def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
+    """What `_AttentiveGrus` computes, as one graph, whose gradients and memory are those of autograd."""
+    *tensors, settings = inputs
+    of = _Inputs(*tensors)
+    first, second, outputs = of.first, of.second, []
+    padding = None if settings.source_mask is None else ~settings.source_mask[:, None]
+    for position, words in enumerate(of.first_words):
+        before = second if settings.shares_state else first
+        first = _next_state(words, linear(before, of.first_recurrent, of.first_recurrent_bias), before)
+        queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
+        scores = (of.keys[:, None] + queries[:, :, None]).tanh() @ of.score_weight[0]
+        if padding is not None:
+            scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        contexts = (weights.to(of.source.dtype) @ of.source).flatten(0, 1)
+        words = linear(contexts, of.context_weight, of.context_bias)
+        if of.second_words is not None:
+            words = words + of.second_words[position]
+        before = first if settings.shares_state else second
+        second = _next_state(words, linear(before, of.second_recurrent, of.second_recurrent_bias), before)
+        outputs.append((first, second, contexts, weights.flatten(0, 1)))
+    return tuple(torch.stack(states) for states in zip(*outputs, strict=True))
+
+
+def _next_state(words: torch.Tensor, recurrent: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+    """A step of a GRU, as in `_step`."""
+    (reset, update, candidate), (of_reset, of_update, projection) = words.chunk(3, -1), recurrent.chunk(3, -1)
+    candidate = (candidate + (reset + of_reset).sigmoid() * projection).tanh()
+    return torch.lerp(candidate, state, (update + of_update).sigmoid())
 
 
 class _AttentiveGrus(torch.autograd.Function):

@@ -11,12 +11,15 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
-    """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if there is no padding.
+    """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if there is seen to be no padding.
 
     The mask is broadcast over heads and queries, so memory stays linear in the length.
     """
-    # a graph cannot depend on whether there is padding
-    if attention_mask is None or (not torch.compiler.is_compiling() and bool(attention_mask.all())):
+    if attention_mask is None:
+        return None
+    # a graph cannot depend on whether there is padding, and looking would wait for an accelerator at each step
+    looks = attention_mask.device.type == "cpu" and not torch.compiler.is_compiling()
+    if looks and bool(attention_mask.all()):
         return None
     return attention_mask[:, None, None, :].bool()
 

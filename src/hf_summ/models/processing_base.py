@@ -65,6 +65,11 @@ class SummarizationProcessor(ProcessorMixin):
         return self.tokenizer.eos_token_id
 
     @property
+    def padding_side(self) -> str:
+        """Where `pad` pads, which `DataCollatorForSeq2Seq` asks for."""
+        return "right"
+
+    @property
     def separator_token_id(self) -> int:
         """The id between the documents of an example."""
         token = self.document_separator or self.tokenizer.sep_token or self.tokenizer.eos_token
