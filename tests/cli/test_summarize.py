@@ -225,7 +225,10 @@ def change(path: Path, **settings) -> None:
             lambda folder: change(folder / "config.json", encoder_layers=5),
             "`encoder_kernel_sizes` has 3 kernel sizes .*, but `encoder_layers` is 5",
         ),
-        (lambda folder: change(folder / "config.json", ffn_dim=64), "--model model: cannot be loaded: .*mismatched"),
+        (
+            lambda folder: change(folder / "config.json", ffn_dim=64),
+            "--model model: cannot be loaded: .*feed_forward.* with the shape",
+        ),
         (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger gave the tag '"),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
     ],

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -12,6 +13,7 @@ from transformers import (
     GenerationConfig,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
+    pipeline,
 )
 
 from hf_summ import SummarizationCollator
@@ -81,6 +83,43 @@ def test_words_have_one_embedding_object(architecture, tmp_path):
         own = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.weight.shape == size]
         assert own == [model.get_input_embeddings()]
         assert model.model.encoder.embed_tokens is model.get_input_embeddings()
+
+
+def test_forward_passes_call_the_module_of_the_input_embeddings(architecture):
+    # NEFTune and other hooks are put there
+    model, called = architecture.model(), []
+    model.get_input_embeddings().register_forward_hook(lambda *_: called.append(True))
+    model(**architecture.inputs(), labels=architecture.labels())
+    assert called
+
+
+@pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
+def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
+    model, processor = build_with_processor(architecture, tiny_tokenizer)
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights = load_file(file)
+    name = max(name for name in weights if name != "model.shared.weight")
+    if damage == "missing":
+        del weights[name]
+        message = f"^{tmp_path} has no weights for {name} \\(1 are missing\\): copy it again"
+    elif damage == "unused":
+        weights["model.other.weight"] = torch.zeros(2)
+        message = f"^{tmp_path} has unused weights for model.other.weight \\(1 are unused\\)"
+    elif damage == "shape":
+        weights[name] = torch.zeros([size + 1 for size in weights[name].shape])
+        message = f"{tmp_path} has {name} with the shape .*, but its config.json with .* \\(1 differ\\)"
+    else:
+        weights[name].flatten()[0] = float(damage)
+        message = f"^{tmp_path} has weights that are not finite in {name} \\(1 have such\\)"
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=message):
+        pipeline("summarization", model=str(tmp_path))
+    if damage in ("missing", "unused"):
+        # what training makes of it is another model
+        trained = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).train().eval()
+        assert pipeline("summarization", model=trained, processor=processor)(SENTENCES[0])
 
 
 def test_keys_set_on_a_fresh_model_survive_saving(architecture, tmp_path):

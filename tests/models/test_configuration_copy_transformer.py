@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from transformers import AutoConfig, BertConfig
+from transformers import AutoConfig, BartConfig, BertConfig, GPT2Config
 
 from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
@@ -76,6 +76,16 @@ def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
         config = CopyTransformerConfig(**settings, **{key: name})
         with pytest.raises(ValueError, match=f"`{key}` is '{name}', which cannot be read .* give the folder"):
             config.read_pretrained_parts()
+
+
+@pytest.mark.parametrize(
+    ("other", "model_type"), [(GPT2Config(), "gpt2"), (BartConfig(), "bart"), (BertConfig(is_decoder=True), "bert")]
+)
+def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, other, model_type):
+    other.save_pretrained(tmp_path)
+    config = COPY_TRANSFORMER.config(encoder_type="bert", bert_name=str(tmp_path), convolutional_attention="none")
+    with pytest.raises(ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder"):
+        config.read_pretrained_parts()
 
 
 def test_model_before_its_bert_was_read_says_what_to_call():

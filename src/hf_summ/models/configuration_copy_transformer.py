@@ -11,7 +11,7 @@ from .layers_bert import HIDDEN_STATES
 from .layers_copying import COPY_ATTENTIONS
 from .layers_language_model import LM_SPACES
 from .layers_transformer import NORMS
-from .pretrained_parts import read_config
+from .pretrained_parts import check_encoder, read_config
 
 logger = logging.get_logger(__name__)
 
@@ -200,6 +200,7 @@ class CopyTransformerConfig(SummarizationConfig):
             if name is None or not is_used or not (is_fresh or getattr(self, config_key) is None):
                 continue
             nested = read_config(name_key, name, **hub_settings)
+            check_encoder(name_key, name, nested)
             setattr(self, config_key, nested)
             if is_fresh:
                 self.vocab_size = nested.vocab_size

@@ -47,13 +47,47 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
     hub_settings: Mapping[str, Any] = {}
+    # what `from_pretrained` did not find in the checkpoint, or had no place for
+    _loading_problem: str | None = None
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path, *args, **kwargs):
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+    def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
+        """transformers' `from_pretrained`.
+
+        Raises:
+            ValueError: weights have other shapes than the config's, and `ignore_mismatched_sizes` is not set.
+        """
+        name, load = pretrained_model_name_or_path, super().from_pretrained
+        try:
+            model, loaded = load(name, *args, output_loading_info=True, **kwargs)
+        except RuntimeError as error:
+            # transformers logs which they are, and does not say so in its error
+            _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
+            if not loaded["mismatched_keys"]:
+                raise
+            raise ValueError(
+                f"{name} {_loading_problem(loaded)}: change its config.json, or copy both again"
+            ) from error
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
-        return loaded
+        model._loading_problem = _loading_problem(loaded)
+        return (model, loaded) if output_loading_info else model
+
+    def train(self, mode: bool = True):
+        if mode:
+            # what was missing is trained from here on
+            self._loading_problem = None
+        return super().train(mode)
+
+    def weights_problem(self) -> str | None:
+        """Why the model should not be used as it was loaded: missing, unused or infinite weights and NaN; or None."""
+        if self._loading_problem is not None:
+            return self._loading_problem
+        broken = [
+            name
+            for name, weight in self.named_parameters()
+            if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all())
+        ]
+        return f"has weights that are not finite in {broken[0]} ({len(broken)} have such)" if broken else None
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
         """transformers' `save_pretrained`, also for a model that FSDP2 has sharded.
@@ -218,6 +252,19 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
             return {"logits": logits}
         loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
+
+
+def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
+    """What a checkpoint's weights lack or have too much of, from transformers' loading info, or None."""
+    others = sorted(loaded["mismatched_keys"])
+    if others:
+        name, saved, own = others[0]
+        return f"has {name} with the shape {tuple(saved)}, but its config.json with {tuple(own)} ({len(others)} differ)"
+    for told, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
+        if names:
+            which = "missing" if told == "no" else "unused"
+            return f"has {told} weights for {min(names)} ({len(names)} are {which})"
+    return None
 
 
 def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelOutput:

@@ -56,6 +56,10 @@ class SummarizationPipeline(Pipeline):
     _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
     def __init__(self, model, tokenizer=None, processor=None, **kwargs):
+        # of our architectures
+        problem = model.weights_problem() if hasattr(model, "weights_problem") else None
+        if problem is not None:
+            raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
         if hasattr(tokenizer, "tokenizer"):
             processor, tokenizer = tokenizer, None
         if tokenizer is None and processor is not None:

@@ -1,6 +1,6 @@
 """Reading the pre-trained models on which a new model is built."""
 
-from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
 
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
@@ -17,6 +17,17 @@ def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
     # the precision is that of the model it becomes part of
     config.dtype = None
     return config
+
+
+def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
+    """Raise a ValueError if the checkpoint `name`, the value of `key`, is no encoder that reads in both directions."""
+    # all of these, and BART, have a masked language model
+    is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
+    if config.is_encoder_decoder or getattr(config, "is_decoder", False) or not is_masked:
+        raise ValueError(
+            f"`{key}` is {name!r}, a {config.model_type}, but must be an encoder that reads in both directions, such "
+            "as a BERT"
+        )
 
 
 def read_model(
