@@ -73,3 +73,12 @@ def test_bad_input_is_refused_and_the_page_kept(refusal):
     assert refusal("explain", "a.txt", *MODEL, "--num_beams", "0") == "--num_beams 0: must be at least 1"
     assert refusal("explain", "a.txt", *MODEL, "--phrase", "bridge=much").startswith("--phrase 'bridge=much'")
     assert Path("page.html").read_text(encoding="utf-8") == "before"
+
+
+def test_prefix_of_the_checkpoint_is_read_as_summarize_reads_it(run):
+    config = json.loads(Path("copying/config.json").read_text(encoding="utf-8"))
+    Path("copying/config.json").write_text(json.dumps({**config, "prefix": "In short: "}), encoding="utf-8")
+    summary, _ = run("summarize", "a.txt", "--model", "copying", "--max_new_tokens", "6")
+    assert run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6")[0].strip() == summary.strip()
+    told = json.loads(Path("page.json").read_text(encoding="utf-8"))
+    assert told["documents"] == [f"In short: {SENTENCES[0]}"]

@@ -14,7 +14,7 @@ from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
 from .text_cleaning import readable
-from .text_documents import DOCUMENT_SEPARATOR, with_prefix
+from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, with_prefix
 
 logger = logging.get_logger(__name__)
 
@@ -144,7 +144,7 @@ class SummarizationPipeline(Pipeline):
         if not isinstance(document, (str, list)):
             raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
         limit = self._source_limit()
-        inputs, length, told = self._read(with_prefix(document, self._prefix()), limit, source)
+        inputs, length, told = self._read(with_prefix(document, source_prefix(self.model.config)), limit, source)
         self._check_ids(inputs["input_ids"])
         note: dict[str, Any] = {"blank": _is_blank(document)}
         if limit is not None and length > limit:
@@ -169,14 +169,7 @@ class SummarizationPipeline(Pipeline):
     def _task_settings(self) -> dict[str, Any]:
         """What the config's `task_specific_params`, which transformers 4 read, say about `generate()`."""
         known = {*vars(GenerationConfig()), *getattr(self.model, "generation_keys", ())}
-        return {name: value for name, value in self._task_parameters().items() if name in known}
-
-    def _task_parameters(self) -> dict[str, Any]:
-        return (getattr(self.model.config, "task_specific_params", None) or {}).get("summarization") or {}
-
-    def _prefix(self) -> str:
-        """The prefix before each text that the config of a model such as T5 specifies."""
-        return self._task_parameters().get("prefix", getattr(self.model.config, "prefix", None)) or ""
+        return {name: value for name, value in task_parameters(self.model.config).items() if name in known}
 
     def _read(self, document: str | list[str], limit: int | None, source: dict):
         """The model's inputs, cut to `limit` tokens, their number before cutting, and what several documents kept."""

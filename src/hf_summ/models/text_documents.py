@@ -25,6 +25,16 @@ class JoinedRow:
     length: int
 
 
+def task_parameters(config) -> dict:
+    """What a model's config says about summarization in its `task_specific_params`, as T5's and BART's do."""
+    return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
+
+
+def source_prefix(config) -> str:
+    """The text that a model's config wants before each document."""
+    return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
+
+
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
     """A text, or the documents of an example, with a prefix before it or before the first of them."""
     if isinstance(example, str):

@@ -80,7 +80,10 @@ class DataArguments:
     max_eval_samples: int | None = flag("training", "Validate only on the first n documents", unset="all")
     max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")
     source_prefix: str = flag(
-        "training decoding", "Text to put before each document, as for T5", default="", unset="none"
+        "training decoding",
+        "Text to put before each document, as for T5; it goes into the checkpoint, by which the pipeline does the same",
+        default="",
+        unset="none",
     )
     ignore_pad_token_for_loss: bool = flag("training decoding", "Exclude padding from the loss", default=True)
     pad_to_max_length: bool = flag("training decoding", "Pad all batches to the maximum lengths", default=False)

@@ -23,6 +23,7 @@ import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.messages import nearest
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
+from hf_summ.models.text_documents import source_prefix
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.overrides import apply_overrides, refusal
@@ -80,10 +81,25 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     # a checkpoint has its own length, which ours replaces only if it was given
     length_is_told = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
+    _state_prefix(model.config, arguments.data.source_prefix)
     if hasattr(model, "check_generation_keys"):
         # here rather than when the first summary is generated
         model.check_generation_keys(model.generation_config)
     return model, processor, lengths
+
+
+def _state_prefix(config: PreTrainedConfig, prefix: str) -> None:
+    """Let the config say what comes before each document, as the pipeline and the next training read it."""
+    before = source_prefix(config)
+    if before not in ("", prefix):
+        what = f"{prefix!r} replaces" if prefix else "nothing was given, in place of"
+        logger.warning(f"--source_prefix: {what} {before!r}, which the checkpoint has before each document")
+    if prefix or before:
+        config.prefix = prefix
+    tasks = getattr(config, "task_specific_params", None) or {}
+    if "summarization" in tasks:
+        # how summaries are decoded is in the generation config from here on
+        config.task_specific_params = {**tasks, "summarization": {"prefix": prefix}}
 
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
