@@ -1,9 +1,11 @@
 """The tests that every architecture passes: saving, decoding, training and adapting as transformers' users expect."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoConfig,
@@ -83,6 +85,33 @@ def test_words_have_one_embedding_object(architecture, tmp_path):
         own = [part for part in model.modules() if isinstance(part, torch.nn.Embedding) and part.weight.shape == size]
         assert own == [model.get_input_embeddings()]
         assert model.model.encoder.embed_tokens is model.get_input_embeddings()
+
+
+@pytest.mark.parametrize("key", ["vocab_size", "ffn_dim", "fusion_dim", "tag_vocab_size"])
+def test_sizes_below_one_are_refused(architecture, key):
+    if key in architecture.config().to_dict():
+        for size in (0, -1):
+            with pytest.raises(StrictDataclassError, match=f"`{key}` is {size}, but must be at least 1"):
+                architecture.config(**{key: size})
+
+
+def test_config_is_written_by_several_threads(architecture):
+    config = architecture.config()
+    with ThreadPoolExecutor(8) as threads:
+        texts = set(threads.map(lambda _: config.to_json_string(), range(400)))
+    assert len(texts) == 1
+    assert "custom_pipelines" in json.loads(texts.pop())
+    assert not hasattr(config, "custom_pipelines")
+
+
+@pytest.mark.parametrize("length", [0, -3, 1])
+def test_lengths_without_room_for_a_subword_are_refused(architecture, tiny_tokenizer, length):
+    processor = architecture.processor(tiny_tokenizer)
+    for name in ("max_length", "max_target_length"):
+        with pytest.raises(ValueError, match=f"`{name}` is {length}, but must be at least 2"):
+            processor(SENTENCES, text_target=SENTENCES, **{name: length})
+    with pytest.raises(ValueError, match="`pad_to_multiple_of` is 0, but must be at least 1"):
+        processor(SENTENCES, padding=True, pad_to_multiple_of=0)
 
 
 def test_forward_passes_call_the_module_of_the_input_embeddings(architecture):

@@ -99,3 +99,16 @@ def keeps_limits(ids, tokenizer):
     bigrams = list(itertools.pairwise(words))
     long_enough = len(words) >= 12 or tokenizer.eos_token_id not in ids
     return long_enough and len(bigrams) == len(set(bigrams))
+
+
+@pytest.mark.parametrize(
+    ("penalty", "message"),
+    [
+        (1e6, "`gnmt_length_penalty` is 1000000.0, which is too large for a summary of . tokens: lower it"),
+        (float("inf"), "`gnmt_length_penalty` is inf, but must be at least 0 and finite"),
+        (float("nan"), "`gnmt_length_penalty` is nan, but must be at least 0 and finite"),
+    ],
+)
+def test_penalty_that_overflows_is_named(penalty, message):
+    with pytest.raises(ValueError, match=message):
+        GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=6, gnmt_length_penalty=penalty)

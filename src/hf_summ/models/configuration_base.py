@@ -1,5 +1,6 @@
 """The base of all architectures' configurations."""
 
+import json
 from collections.abc import Iterable, Mapping
 
 from huggingface_hub.errors import StrictDataclassError
@@ -13,6 +14,9 @@ _PIPELINES = {
     }
 }
 
+
+# those that no architecture checks by itself
+_SIZES = ("vocab_size", "ffn_dim", "fusion_dim", "tag_vocab_size")
 
 # the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
 PADDING_ROWS = 127
@@ -35,14 +39,11 @@ class SummarizationConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def to_json_string(self, use_diff: bool = True) -> str:
-        shown = hasattr(self, "custom_pipelines")
-        if self._auto_class is None or shown:
-            return super().to_json_string(use_diff)
-        self.custom_pipelines = _PIPELINES
-        try:
-            return super().to_json_string(use_diff)
-        finally:
-            del self.custom_pipelines
+        text = super().to_json_string(use_diff)
+        if self._auto_class is None or hasattr(self, "custom_pipelines"):
+            return text
+        # added to the text, as another thread may be reading the config
+        return json.dumps({**json.loads(text), "custom_pipelines": _PIPELINES}, indent=2, sort_keys=True) + "\n"
 
     def check(self) -> None:
         """Raise a ValueError, as a new config would, if values set since its creation are inconsistent."""
@@ -50,6 +51,13 @@ class SummarizationConfig(PreTrainedConfig):
             self.validate()
         except StrictDataclassError as error:
             raise ValueError(str(error.__cause__ or error)) from error
+
+    def validate_sizes_of_tables(self):
+        """Require at least one row or column of what has a size."""
+        for key in _SIZES:
+            size = getattr(self, key, None)
+            if size is not None and size < 1:
+                raise ValueError(f"`{key}` is {size}, but must be at least 1")
 
     def _check_heads(self) -> None:
         """Require the heads to divide the width evenly."""

@@ -1,5 +1,6 @@
 """The architectures' additions to transformers' `generate()`."""
 
+import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +54,12 @@ class GnmtLengthPenalty(float):
         return penalty
 
     def __rpow__(self, length):
-        return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
+        try:
+            return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
+        except OverflowError as error:
+            raise ValueError(
+                f"`gnmt_length_penalty` is {float(self)}, which is too large for a summary of {length} tokens: lower it"
+            ) from error
 
 
 class SummarizationGenerationMixin(GenerationMixin):
@@ -127,8 +133,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
         for key in self.generation_keys:
             value = getattr(generation_config, key, None)
-            if value is not None and value < 0:
-                raise ValueError(f"`{key}` is {value}, but must be at least 0")
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"`{key}` is {value}, but must be at least 0 and finite")
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(

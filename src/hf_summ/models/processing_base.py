@@ -37,9 +37,7 @@ class SummarizationProcessor(ProcessorMixin):
         document_separator=None,
         chat_template=None,
     ):
-        for name, value in (("max_source_length", max_source_length), ("max_target_length", max_target_length)):
-            if value < 2:
-                raise ValueError(f"`{name}` is {value}, but must be at least 2, for a subword and the end token")
+        _check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
         for name in ("pad_token", "eos_token"):
             if getattr(tokenizer, name) is None:
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
@@ -119,8 +117,9 @@ class SummarizationProcessor(ProcessorMixin):
 
         Raises:
             TypeError: a text is not a string, or some examples are lists of documents and others are not.
-            ValueError: neither text nor text_target is given, or a list of them is empty.
+            ValueError: neither text nor text_target is given, a list of them is empty, or a length is below 2.
         """
+        _check_lengths(max_length=max_length, max_target_length=max_target_length)
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
@@ -302,6 +301,12 @@ class SummarizationProcessor(ProcessorMixin):
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]
+
+
+def _check_lengths(**lengths: int | None) -> None:
+    for name, value in lengths.items():
+        if value is not None and value < 2:
+            raise ValueError(f"`{name}` is {value}, but must be at least 2, for a subword and the end token")
 
 
 def align_config(config, tokenizer) -> None:

@@ -31,11 +31,14 @@ def pad_features(
             row, and at least one, as a row of nothing has no type.
 
     Raises:
-        ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, or a longer row.
+        ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, a multiple below 1, or
+            a longer row.
     """
     if padding not in (True, False, "longest", "max_length", "do_not_pad"):
         known = "True, 'longest', 'max_length', False, 'do_not_pad'"
         raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
+    if pad_to_multiple_of is not None and pad_to_multiple_of < 1:
+        raise ValueError(f"`pad_to_multiple_of` is {pad_to_multiple_of}, but must be at least 1")
     if not features:
         raise ValueError("no features to pad")
     padding = False if padding == "do_not_pad" else padding
