@@ -324,7 +324,16 @@ NO_FILES = dict.fromkeys(("train_file", "validation_file", "test_file"))
 def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tmp_path, local_hub):
     started = {"model_name_or_path": "org/base", "model_type": None, "config_overrides": None}
     path = settings(**NO_FILES, **started, dataset_name="org/news", do_predict=True, lead_sentences=1)
-    whole = [path, "--push_to_hub", "--hub_model_id", "tester/bridges", "--license", "cc-by-4.0"]
+    whole = [
+        path,
+        "--output_dir",
+        str(tmp_path / "whole"),
+        "--push_to_hub",
+        "--hub_model_id",
+        "tester/bridges",
+        "--license",
+        "cc-by-4.0",
+    ]
     part = [path, "--max_predict_samples", "3", "--output_dir", str(tmp_path / "part")]
     local_hub.publish("org/news", dataset_folder, kind="dataset")
     local_hub.publish("org/base", trained)

@@ -454,7 +454,7 @@ def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
     main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
     path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
     with pytest.raises(ValueError, match=r"checkpoint-1 is from another model: .* or another --output_dir"):
-        main([path])
+        main([path, "--accept_changes"])
     assert main([path, "--resume_from_checkpoint", "no"])["train_loss"] > 0
 
 

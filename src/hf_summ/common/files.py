@@ -1,5 +1,7 @@
 """Files and folders that are written completely or not at all."""
 
+import functools
+import hashlib
 import os
 import secrets
 import shutil
@@ -86,3 +88,15 @@ def _flush_to_disk(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def content_hash(path: str | os.PathLike) -> str:
+    """A name for a file's content: 16 hexadecimal digits of its SHA-256. An unchanged file is read only once."""
+    state = os.stat(path)
+    return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns)
+
+
+@functools.cache
+def _hash_of_file(path: str, size: int, changed: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]

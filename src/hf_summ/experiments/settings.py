@@ -1,6 +1,5 @@
 """The settings of a row's training and decoding, and hashes that identify equal ones."""
 
-import functools
 import hashlib
 import json
 import re
@@ -11,6 +10,7 @@ from typing import Any
 from transformers import CONFIG_MAPPING, AutoConfig
 
 import hf_summ.models  # noqa: F401 registers the architectures
+from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
@@ -124,7 +124,7 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
     told = corpus.only(()).given()
     for split in splits:
         if split in corpus.files:
-            told[split] = [_content_hash(path) for path in corpus.paths(split)]
+            told[split] = [content_hash(path) for path in corpus.paths(split)]
     return told
 
 
@@ -177,16 +177,4 @@ def name_of_processor(settings: Mapping[str, Any]) -> str:
     if not folder.is_dir():
         return name
     files = sorted(path for path in folder.iterdir() if path.is_file())
-    return fingerprint([(path.name, _content_hash(path)) for path in files])
-
-
-def _content_hash(path: Path) -> str:
-    state = path.stat()
-    return _hash_of_file(path, state.st_size, state.st_mtime_ns)
-
-
-# all rows of a table read the same large files
-@functools.cache
-def _hash_of_file(path: Path, size: int, changed: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    return fingerprint([(path.name, content_hash(path)) for path in files])

@@ -25,7 +25,7 @@ class ModelArguments:
     """The model and its processor, from a checkpoint or new."""
 
     model_name_or_path: str | None = flag(
-        "model", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
+        "model updates", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
     )
     model_type: str | None = flag(
         "model", "Architecture of a model with new weights, such as gdlf or bart", unset="the checkpoint's"
@@ -49,7 +49,7 @@ class ModelArguments:
     cache_dir: str | None = flag(
         "reporting decoding", "Folder for downloads and prepared data", unset="that of Hugging Face's libraries"
     )
-    model_revision: str = flag("model", "Branch, tag or commit of the checkpoint", default="main")
+    model_revision: str = flag("model updates", "Branch, tag or commit of the checkpoint", default="main")
     token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
     trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
     resize_position_embeddings: bool | None = flag(
@@ -76,17 +76,17 @@ class DataArguments:
         "The same for validation and test, and the maximum length of generated summaries",
         unset="max_target_length",
     )
-    max_train_samples: int | None = flag("training", "Train only on the first n documents", unset="all")
+    max_train_samples: int | None = flag("training updates", "Train only on the first n documents", unset="all")
     max_eval_samples: int | None = flag("training", "Validate only on the first n documents", unset="all")
     max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")
     source_prefix: str = flag(
-        "training decoding",
+        "training decoding updates",
         "Text to put before each document, as for T5; it goes into the checkpoint, by which the pipeline does the same",
         default="",
         unset="none",
     )
-    ignore_pad_token_for_loss: bool = flag("training decoding", "Exclude padding from the loss", default=True)
-    pad_to_max_length: bool = flag("training decoding", "Pad all batches to the maximum lengths", default=False)
+    ignore_pad_token_for_loss: bool = flag("training decoding updates", "Exclude padding from the loss", default=True)
+    pad_to_max_length: bool = flag("training decoding updates", "Pad all batches to the maximum lengths", default=False)
     preprocessing_num_workers: int | None = flag(
         "reporting decoding", "Number of processes that prepare the data", unset="1"
     )
@@ -169,13 +169,24 @@ class GenerationArguments:
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
+# transformers' flags that decide which updates a training makes
+_OF_UPDATES = (
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "data_seed"),
+    *("learning_rate", "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "max_grad_norm", "weight_decay"),
+    *("optim", "optim_args", "adam_beta1", "adam_beta2", "adam_epsilon", "label_smoothing_factor"),
+    *("train_sampling_strategy", "dataloader_drop_last", "neftune_noise_alpha"),
+)
+
+
 @dataclass
 class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     """transformers' flags with defaults that suit summarization, and additional ones."""
 
     # what transformers' flags affect, if not only training
     KINDS: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("bf16", "fp16", "bf16_full_eval", "fp16_full_eval", "use_cpu", "seed"), "training decoding"),
+        **dict.fromkeys(_OF_UPDATES, "training updates"),
+        **dict.fromkeys(("bf16", "fp16", "seed"), "training decoding updates"),
+        **dict.fromkeys(("bf16_full_eval", "fp16_full_eval", "use_cpu"), "training decoding"),
         **dict.fromkeys(("per_device_eval_batch_size",), "training decoding"),
         **dict.fromkeys(("do_train", "do_eval", "do_predict", "output_dir", "run_name"), "reporting"),
         **dict.fromkeys(("logging_steps", "logging_strategy", "log_level", "disable_tqdm"), "reporting"),
@@ -187,6 +198,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     predict_with_generate: bool = flag("training", "Generate summaries and score them", default=True)
     report_to: list[str] | None = flag(
         "reporting", "Integrations to report to", unset="tensorboard if installed, otherwise none"
+    )
+    accept_changes: bool = flag(
+        "reporting single",
+        "Let an interrupted training go on with other settings than it began with, from its last checkpoint on",
+        default=False,
     )
     restore_callback_states_from_checkpoint: bool = flag(
         "training", "Let early stopping continue its count after resuming", default=True
@@ -208,14 +224,14 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="best with rouge_score, pooled with rouge155",
     )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
-        "training",
+        "training updates",
         "Optimizer: adam, which adds weight decay to the gradient; adamw, which decouples it, like fairseq's adam; or "
         "adadelta",
         unset="transformers' --optim",
     )
-    adadelta_rho: float = flag("training", "Decay rate of Adadelta", default=0.95)
+    adadelta_rho: float = flag("training updates", "Decay rate of Adadelta", default=0.95)
     learning_rates: list[str] = flag(
-        "training",
+        "training updates",
         "Learning rates of parameters as regex=rate; the last regex that matches a name applies, and the flag may be "
         "repeated",
         default=[],
@@ -223,18 +239,22 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         action="extend",
     )
     schedule: typing.Literal["noam", "cosine"] | None = flag(
-        "training", "Learning rate schedule: noam or cosine", unset="transformers' --lr_scheduler_type"
+        "training updates", "Learning rate schedule: noam or cosine", unset="transformers' --lr_scheduler_type"
     )
     schedule_period: int | None = flag(
-        "training", "Number of updates between restarts of the cosine schedule", unset="all after warm-up"
+        "training updates", "Number of updates between restarts of the cosine schedule", unset="all after warm-up"
     )
-    minimum_learning_rate: float = flag("training", "Lowest rate of the cosine schedule", default=0.0)
-    noam_scale: float = flag("training", "Factor of the Noam schedule, which replaces learning_rate", default=1.0)
+    minimum_learning_rate: float = flag("training updates", "Lowest rate of the cosine schedule", default=0.0)
+    noam_scale: float = flag(
+        "training updates", "Factor of the Noam schedule, which replaces learning_rate", default=1.0
+    )
     max_grad_value: float | None = flag(
-        "training", "Largest magnitude of a gradient's elements; larger ones are clipped to it", unset="no limit"
+        "training updates",
+        "Largest magnitude of a gradient's elements; larger ones are clipped to it",
+        unset="no limit",
     )
     train_tokens_per_batch: int | None = flag(
-        "training",
+        "training updates",
         "Number of source and target tokens, including padding, in a device's batch",
         unset="batches of per_device_train_batch_size examples",
     )

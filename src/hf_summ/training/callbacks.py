@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import torch
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
+from transformers.trainer_callback import ExportableState
 
 from hf_summ.training.evaluating import base_model
 
@@ -58,6 +59,23 @@ class NonFiniteLossCallback(TrainerCallback):
     def on_epoch_end(self, args, state, control, **kwargs):
         """Check everything, as saving may follow."""
         self.check()
+
+
+class RunProgress(TrainerCallback, ExportableState):
+    """What each checkpoint says of its run, beside what transformers notes.
+
+    Attributes:
+        start: which start in the output folder it belongs to, see `hf_summ.training.records.RunRecord.start`.
+        loss_sum: the sum of the losses of all updates; None if it is not known.
+    """
+
+    def __init__(self):
+        self.start = 1
+        self.loss_sum: float | None = 0.0
+
+    def state(self) -> dict:
+        """What a checkpoint contains, from which transformers makes the callback again."""
+        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):

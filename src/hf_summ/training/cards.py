@@ -1,7 +1,6 @@
 """The model card of a run: what was trained, on what, how, how well it does, and how it is used."""
 
 import importlib.metadata
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,9 @@ from hf_summ.common.files import shipped_folder, write_atomically
 from hf_summ.common.markdown import markdown_table
 from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import Corpus
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
+from hf_summ.training.records import LIBRARIES, command_line
 
 _EXAMPLE = (
     "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
@@ -29,7 +29,6 @@ SERVICE = "https://summarizer.example.org"
 # a type that the Hub accepts for what is not one of its data sets
 _NO_HUB_DATASET = "unknown"
 _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
-_LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 
 
 @dataclass(frozen=True)
@@ -99,9 +98,9 @@ def make_card(
         results=[result.as_markdown() for result in results],
         notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
         facts=[(name, value) for name, value in training_facts(trainer).items() if value is not None],
-        command=_command(command, trainer.accelerator.num_processes) if command else None,
+        command=command_line(command, trainer.accelerator.num_processes, " \\\n    ") if command else None,
         license_id=training.license,
-        versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in _LIBRARIES)],
+        versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in LIBRARIES)],
     )
     return Card(f"{str(card).rstrip()}\n", _eval_results(corpus, results))
 
@@ -288,19 +287,3 @@ def _results(
             several = training.several_references
             found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
     return found
-
-
-def _command(tokens: Sequence[str], processes: int) -> str:
-    """The command line with a line for each flag, without flags that hold secrets."""
-    start = ["hf-summ", "train"] if processes == 1 else ["accelerate", "launch", "-m", "hf_summ.training"]
-    lines = [start]
-    for token in tokens:
-        if token.startswith("--"):
-            lines.append([])
-        lines[-1].append(token)
-    kept = [line for line in lines if _flag_name(line[0]) not in flags_of("secret")]
-    return " \\\n    ".join(map(shlex.join, kept))
-
-
-def _flag_name(token: str) -> str:
-    return token.split("=")[0].lstrip("-").replace("-", "_")

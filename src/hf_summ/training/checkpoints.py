@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.trainer_callback import TrainerState
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.training.records import RunRecord
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +42,12 @@ _TRAINING_FILES = re.compile(
 
 
 def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
-    """Path of the newest complete `checkpoint-<step>`, or None; incomplete ones are skipped with a warning."""
+    """Path of the newest `checkpoint-<step>` that training can resume from, or None; a warning tells of others.
+
+    Checkpoints from before the run started over, see `RunRecord.start`, are not among them.
+    """
     for _, folder in reversed(_checkpoints(run_folder)):
-        problem = checkpoint_problem(folder)
+        problem = resume_problem(folder)
         if problem is None:
             return str(folder)
         logger.warning(f"{folder} is skipped: {problem}")
@@ -51,7 +55,7 @@ def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
 
 
 def checkpoint_problem(folder: str | os.PathLike) -> str | None:
-    """Why training cannot resume from this checkpoint, or None if it can."""
+    """Why a checkpoint is not complete, or None if it is."""
     folder = Path(folder)
     if not folder.is_dir():
         return "no such folder"
@@ -75,6 +79,11 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
         if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
             return f"its {file} is incomplete"
     return None
+
+
+def resume_problem(folder: str | os.PathLike) -> str | None:
+    """Why training cannot resume from this checkpoint as if it had not been interrupted, or None if it can."""
+    return checkpoint_problem(folder)
 
 
 def model_problem(folder: str | os.PathLike) -> str | None:
@@ -175,13 +184,32 @@ def average_checkpoints(
     return [str(folder) for folder in chosen]
 
 
+def has_checkpoints(run_folder: str | os.PathLike) -> bool:
+    """Whether there are checkpoints in an output folder, complete or not, of this run or an earlier one."""
+    return bool(_folders(run_folder))
+
+
 def _checkpoints(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
-    """The run's checkpoint folders by step."""
+    """The run's checkpoint folders by step, without those from before it started over."""
+    start = RunRecord(Path(run_folder)).start
+    return [(step, folder) for step, folder in _folders(run_folder) if _start_of(folder) in (start, None)]
+
+
+def _folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     run_folder = Path(run_folder)
     if not run_folder.is_dir():
         return []
     found = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
     return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _start_of(checkpoint: Path) -> int | None:
+    """Which start of its run a checkpoint belongs to, or None if it is half-written and does not say."""
+    try:
+        state = json.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+        return state["stateful_callbacks"].get("RunProgress", {}).get("attributes", {}).get("start", 1)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -18,6 +18,11 @@ def write_results(folder: str, split: str, metrics: dict[str, float]) -> None:
     write_atomically(Path(folder) / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True) + "\n")
 
 
+def read_results(folder: str, split: str) -> dict[str, float]:
+    """What `write_results` has written."""
+    return json.loads((Path(folder) / f"{split}_results.json").read_text(encoding="utf-8"))
+
+
 def write_predictions(
     folder: str, dataset: datasets.Dataset, predictions: Sequence[str], losses: Sequence[Mapping[str, float]] = ()
 ) -> None:

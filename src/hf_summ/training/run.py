@@ -1,5 +1,6 @@
 """A training run: corpus, model, training, evaluation, prediction."""
 
+import dataclasses
 import functools
 import gc
 import logging
@@ -7,12 +8,15 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import datasets
 import torch
 import transformers
-from transformers import EvalPrediction, PreTrainedModel, set_seed
+from filelock import FileLock
+from transformers import EvalPrediction, PreTrainedModel, TrainerState, set_seed
+from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
@@ -23,11 +27,13 @@ from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.cards import make_card
-from hf_summ.training.checkpoints import check_fits, checkpoint_problem, last_complete_checkpoint
+from hf_summ.training.checkpoints import check_fits, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import prefixed, prepare
+from hf_summ.training.preparing import prefixed, prepare, processor_fingerprint
+from hf_summ.training.records import RunRecord, describe, shown
+from hf_summ.training.resuming import Resumption, find_resumption, lock_folder, named_checkpoint
 from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
 
@@ -42,8 +48,11 @@ class Parts:
     model: PreTrainedModel
     processor: Processor
     lengths: Lengths
-    checkpoint: str | None
+    resumption: Resumption
     scorer: Scorer | None
+    record: RunRecord
+    description: dict[str, Any]
+    lock: FileLock | None
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
@@ -55,7 +64,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     """
     argv = sys.argv[1:] if argv is None else argv
     arguments = parse_arguments(argv)
-    metrics = run(arguments, set_up(arguments), argv)
+    metrics = run(arguments, set_up(arguments, argv), argv)
     end_processes()
     return metrics
 
@@ -70,7 +79,7 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
     training = None
     try:
         arguments = parse_arguments(argv)
-        parts = set_up(arguments)
+        parts = set_up(arguments, argv)
         training = arguments.training
         run(arguments, parts, argv)
     except KeyboardInterrupt:
@@ -89,8 +98,12 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
     return 0
 
 
-def set_up(arguments: RunArguments) -> Parts:
-    """Load corpus, model and processor, checking everything in the settings before anything long starts."""
+def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
+    """Load corpus, model and processor, checking everything in the settings before anything long starts.
+
+    Args:
+        argv: the command line of the arguments, which run.yaml then shows.
+    """
     training = arguments.training
     _set_up_logging(arguments)
     if not (training.do_train or training.do_eval or training.do_predict):
@@ -101,7 +114,8 @@ def set_up(arguments: RunArguments) -> Parts:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
     rates = parse_learning_rates(training.learning_rates)
-    checkpoint = _checkpoint_to_resume(training) if training.do_train else None
+    if training.do_train:
+        named_checkpoint(training)
     scorer = _scorer(arguments)
     with training.main_process_first(desc="loading the corpus"):
         access = arguments.model.cache_dir, arguments.model.token, arguments.model.trust_remote_code
@@ -111,30 +125,70 @@ def set_up(arguments: RunArguments) -> Parts:
     if scorer is not None:
         scorer.clean = getattr(processor, "clean", scorer.clean)
     check_patterns(model, rates)
-    if checkpoint is not None:
-        check_fits(checkpoint, model)
-    return Parts(corpus, model, processor, lengths, checkpoint, scorer)
+    cut = (lengths.source, lengths.target)
+    description = describe(arguments, argv, corpus, model.config.to_dict(), processor_fingerprint(processor), cut)
+    lock = lock_folder(training)
+    try:
+        record = RunRecord(training.output_dir)
+        resumption = find_resumption(training, record, description) if training.do_train else Resumption()
+        if resumption.checkpoint is not None:
+            check_fits(resumption.checkpoint, model)
+        if resumption.is_trained:
+            model, processor, lengths = build(_of_trained_model(arguments))
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    return Parts(corpus, model, processor, lengths, resumption, scorer, record, description, lock)
 
 
 def run(arguments: RunArguments, parts: Parts, argv: Sequence[str] = ()) -> dict[str, float]:
     """Train, evaluate and predict as requested, and return all metrics.
 
+    What the same command has already done is left as it is.
+
     Args:
         argv: the command line of the arguments, which the model card then shows.
     """
-    training = arguments.training
+    try:
+        return _run(arguments, parts, argv)
+    finally:
+        if parts.lock is not None:
+            parts.lock.release()
+
+
+def _run(arguments: RunArguments, parts: Parts, argv: Sequence[str]) -> dict[str, float]:
+    training, record, is_trained = arguments.training, parts.record, parts.resumption.is_trained
+    wanted = {"train": training.do_train, "eval": training.do_eval, "predict": training.do_predict}
+    steps = [step for step, is_wanted in wanted.items() if is_wanted]
+    if is_trained and all(record.has_finished(step) and _is_of(record, step, parts) for step in steps):
+        logger.info(f"{training.output_dir} has the results of this command already: remove it to start over")
+        return {
+            name: value for step in steps for name, value in reports.read_results(training.output_dir, step).items()
+        }
     prepared = _prepare_splits(arguments, parts)
     trainer = _trainer(arguments, prepared, parts)
+    if trainer.is_world_process_zero() and training.has_output_dir:
+        begun = [step for step in steps if not (step == "train" and is_trained)]
+        record.begin(begun, parts.description, parts.resumption.start, parts.resumption.noted_changes)
     metrics: dict[str, float] = {}
-    if training.do_train:
-        metrics |= _train(trainer, parts.checkpoint)
+    if is_trained:
+        metrics |= _trained(trainer)
+    elif training.do_train:
+        metrics |= _train(trainer, parts)
     if training.do_eval:
-        metrics |= _report(trainer, "eval", trainer.evaluate(), len(prepared["validation"]))
+        metrics |= _report(trainer, parts, "eval", trainer.evaluate(), len(prepared["validation"]))
     if training.do_predict:
         metrics |= _predict(trainer, arguments, parts, prepared["test"])
     if training.do_train:
         _publish(trainer, arguments, parts, metrics, argv)
     return metrics
+
+
+def _is_of(record: RunRecord, step: str, parts: Parts) -> bool:
+    """Whether a step's results are of a command with the same settings."""
+    before = record.of(step)
+    return before is not None and all(before[name] == parts.description[name] for name in ("settings", "data"))
 
 
 class PaddingLearningCollator(SummarizationCollator):
@@ -293,26 +347,34 @@ def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:
     )
 
 
-def _train(trainer: SummarizationTrainer, checkpoint: str | None) -> dict[str, float]:
-    if checkpoint is not None:
-        logger.info(f"resuming from {checkpoint}")
-    output = trainer.train(resume_from_checkpoint=checkpoint)
+def _train(trainer: SummarizationTrainer, parts: Parts) -> dict[str, float]:
+    resumption = parts.resumption
+    trainer.progress.start = resumption.start
+    trainer.applies_changes = bool(resumption.changes)
+    if resumption.checkpoint is not None:
+        changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
+        logger.info(f"resuming from {resumption.checkpoint}{changed}")
+    output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     trainer.save_model()
     trainer.save_state()
-    return _report(trainer, "train", output.metrics, len(trainer.train_dataset))
+    return _report(trainer, parts, "train", output.metrics, len(trainer.train_dataset))
 
 
-def _checkpoint_to_resume(training: SummarizationTrainingArguments) -> str | None:
-    """The checkpoint named by --resume_from_checkpoint, or the run's last complete one; None for `no`."""
-    named = training.resume_from_checkpoint
-    if named is None or named.lower() in ("true", "yes"):
-        return last_complete_checkpoint(training.output_dir)
-    if named.lower() in ("false", "no"):
-        return None
-    problem = checkpoint_problem(named)
-    if problem is not None:
-        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
-    return named
+def _trained(trainer: SummarizationTrainer) -> dict[str, float]:
+    """The metrics of a training that is complete; the trainer gets its state."""
+    folder = trainer.args.output_dir
+    logger.info(f"{folder} is trained already: only the rest of the command is done")
+    trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
+    return reports.read_results(folder, "train")
+
+
+def _of_trained_model(arguments: RunArguments) -> RunArguments:
+    """The arguments with which the model of a complete training is loaded from the output folder."""
+    folder = arguments.training.output_dir
+    started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
+    return dataclasses.replace(
+        arguments, model=dataclasses.replace(arguments.model, model_name_or_path=folder, **started)
+    )
 
 
 def _predict(
@@ -336,15 +398,18 @@ def _predict(
         if training.show_summaries:
             print(reports.samples(rows, predictions, training.show_summaries), end="\n\n")
         print(reports.comparison(metrics, training.lead_sentences, scorer), flush=True)
-    return _report(trainer, "predict", metrics, len(prepared))
+    return _report(trainer, parts, "predict", metrics, len(prepared))
 
 
-def _report(trainer: SummarizationTrainer, split: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-    """Log the metrics and write them to the output folder."""
-    metrics = metrics | {f"{split}_samples": samples}
-    trainer.log_metrics(split, metrics)
+def _report(
+    trainer: SummarizationTrainer, parts: Parts, step: str, metrics: dict[str, float], samples: int
+) -> dict[str, float]:
+    """Log the metrics and write them to the output folder, as the results of a finished step."""
+    metrics = metrics | {f"{step}_samples": samples}
+    trainer.log_metrics(step, metrics)
     if trainer.is_world_process_zero() and trainer.args.has_output_dir:
-        reports.write_results(trainer.args.output_dir, split, metrics)
+        reports.write_results(trainer.args.output_dir, step, metrics)
+        parts.record.finish(step)
     return metrics
 
 

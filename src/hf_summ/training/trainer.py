@@ -1,12 +1,14 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, parts of the loss, and what is saved."""
 
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
 import torch
 from accelerate.data_loader import DataLoaderShard
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput
@@ -19,6 +21,7 @@ from hf_summ.training.callbacks import (
     BrightnessCallback,
     NonFiniteLossCallback,
     ResumableEarlyStopping,
+    RunProgress,
     set_epochs_trained,
 )
 from hf_summ.training.cards import Card
@@ -46,6 +49,11 @@ class SummarizationTrainer(RowwiseTrainer):
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
     - The parts of the loss are logged beside it, and a loss that is not finite stops the run.
     - Evaluation is that of `RowwiseTrainer`.
+
+    Attributes:
+        progress: what is noted in checkpoints.
+        applies_changes: whether a resumed training has the optimizer's settings and rates of its arguments rather than
+            those of its checkpoint.
     """
 
     args: SummarizationTrainingArguments
@@ -59,6 +67,10 @@ class SummarizationTrainer(RowwiseTrainer):
         self._finite_loss = NonFiniteLossCallback()
         self.add_callback(self._finite_loss)
         self.add_callback(BrightnessCallback())
+        self.progress = RunProgress()
+        self.add_callback(self.progress)
+        self.applies_changes = False
+        self._loss_before: float | None = 0.0
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
@@ -109,6 +121,29 @@ class SummarizationTrainer(RowwiseTrainer):
         )
         self._created_lr_scheduler = True
         return self.lr_scheduler
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Load their states, and apply this run's settings to them if it changes them."""
+        assert self.optimizer is not None
+        options = [{name: group[name] for name in group if name != "params"} for group in self.optimizer.param_groups]
+        scheduler: Any = self.lr_scheduler
+        rates = getattr(scheduler, "base_lrs", [group["lr"] for group in options])
+        try:
+            super()._load_optimizer_and_scheduler(checkpoint)
+        except ValueError as error:
+            raise ValueError(
+                f"{checkpoint}: its optimizer has the parameters in other groups ({error}): leave --learning_rates and "
+                "--weight_decay as they were, or start another training with --model_name_or_path"
+            ) from error
+        if checkpoint is None or not self.applies_changes:
+            return
+        if isinstance(scheduler, LambdaLR):
+            factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
+            scheduler.base_lrs = rates
+            rates = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
+            scheduler._last_lr = rates
+        for group, option, rate in zip(self.optimizer.param_groups, options, rates, strict=True):
+            group.update({**option, "lr": rate})
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
         """The norm of the gradient, whose elements are clipped here: it is whole and in its own scale."""
@@ -191,12 +226,32 @@ class SummarizationTrainer(RowwiseTrainer):
             for name, total in sorted(self._loss_parts.items()):
                 logs[name] = self.accelerator.reduce(total, reduction="mean").item() / updates
             self._loss_parts = {}
+        whole = self._loss_sum() if "train_loss" in logs else None
+        if whole is not None:
+            logs["train_loss"] = whole / max(self.state.global_step, 1)
         super().log(logs, start_time)
 
     def train(self, *args, **kwargs):
-        """Train, collecting the parts of the loss from here on."""
+        """Train, collecting the parts of the loss from here on; `train_loss` is the mean over the whole run."""
         self._loss_parts = {}
-        return super().train(*args, **kwargs)
+        self.progress.loss_sum = 0.0
+        output = super().train(*args, **kwargs)
+        return output._replace(training_loss=output.metrics["train_loss"])
+
+    def _init_training_state(self, max_steps, *args, **kwargs):
+        start = self.progress.start
+        trained = super()._init_training_state(max_steps, *args, **kwargs)
+        # transformers makes callbacks that have a state anew, and takes the intervals from the checkpoint
+        (self.progress,) = (known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
+        self.progress.start = start
+        self.state.compute_steps(self.args, max_steps)
+        noted = self.state.stateful_callbacks.get(RunProgress.__name__, {})
+        self._loss_before = noted.get("attributes", {}).get("loss_sum")
+        return trained
+
+    def _loss_sum(self, since_log: float = 0.0) -> float | None:
+        """The sum of the losses of all updates, if those before a resumption are known."""
+        return None if self._loss_before is None else self._loss_before + self._total_loss_scalar + since_log
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
         """Evaluate, unless the loss was not finite and has spoiled the weights."""
@@ -217,6 +272,12 @@ class SummarizationTrainer(RowwiseTrainer):
         set_epochs_trained(self.model, TrainerState.load_from_json(str(path)))
 
     # what is saved
+
+    def _save_checkpoint(self, model, trial) -> None:
+        """Save a checkpoint that says how far the run is."""
+        since_log = self.accelerator.reduce(self._tr_loss.detach().clone(), reduction="mean").item()
+        self.progress.loss_sum = self._loss_sum(since_log)
+        super()._save_checkpoint(model, trial)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model: whole, also where the checkpoints of the run hold shards."""

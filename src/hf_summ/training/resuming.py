@@ -1,0 +1,149 @@
+"""How a run goes on in its output folder: alone, with the settings it began with, from a checkpoint of its own."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from hf_summ.training.arguments import SummarizationTrainingArguments, flags_of
+from hf_summ.training.checkpoints import has_checkpoints, last_complete_checkpoint, resume_problem
+from hf_summ.training.records import RunRecord, differences, shown
+
+logger = logging.getLogger(__name__)
+
+LOCK = ".run.lock"
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a training goes on.
+
+    Args:
+        checkpoint: the folder it goes on from; None if it starts.
+        start: which start in the output folder it belongs to, see `RunRecord.start`.
+        changes: settings other than those it began with, which apply from here on.
+        is_trained: whether nothing is left to do, because the same training is complete.
+    """
+
+    checkpoint: str | None = None
+    start: int = 1
+    changes: tuple[str, ...] = ()
+    is_trained: bool = False
+
+    @property
+    def noted_changes(self) -> list[str]:
+        """The changes as run.yaml notes them."""
+        return [f"from {Path(str(self.checkpoint)).name} on: {change}" for change in self.changes]
+
+
+def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
+    """Create a run's output folder and reserve it until the lock is released; None in processes that do not write.
+
+    Raises:
+        ValueError: another run works in the folder.
+    """
+    if not training.has_output_dir or training.process_index != 0:
+        return None
+    Path(training.output_dir).mkdir(parents=True, exist_ok=True)
+    lock = FileLock(Path(training.output_dir) / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise ValueError(
+            f"--output_dir {training.output_dir}: another run is working there: wait for its end, or give another "
+            "folder"
+        ) from None
+    except NotImplementedError:
+        # file systems of some clusters have no locks
+        logger.warning(f"{training.output_dir} cannot be locked: start no other run there")
+    return lock
+
+
+def find_resumption(
+    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
+) -> Resumption:
+    """Where this training goes on in its output folder.
+
+    It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
+    this is done once: when the same command is given again, the training goes on from its own checkpoints.
+
+    Args:
+        description: what the run is of, see `describe`.
+
+    Raises:
+        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
+    """
+    named = named_checkpoint(training)
+    before = record.of("train") or {}
+    changes = differences(before, description, training) if before else []
+    is_same = bool(before) and not changes and _named_by(before) == _named_by(description)
+    if named is not None and not is_same:
+        checkpoint = None if named == "no" else named
+        folder = Path(training.output_dir)
+        # checkpoints that are there are not this training's
+        start = record.start + has_checkpoints(folder)
+        changes = [] if checkpoint is None else _changes_since(checkpoint, description, training)
+        return Resumption(checkpoint, start, _accepted(training, changes, str(checkpoint)))
+    if is_same and record.has_finished("train") and _is_same_training(before, description):
+        return Resumption(start=record.start, is_trained=True)
+    checkpoint = last_complete_checkpoint(training.output_dir)
+    if checkpoint is None and named not in (None, "no"):
+        checkpoint = named
+    if checkpoint is None and not record.has_finished("train"):
+        # nothing is lost by starting over
+        changes = []
+    return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
+
+
+def _named_by(description: Mapping[str, Any]) -> str | None:
+    return description["settings"].get("resume_from_checkpoint")
+
+
+def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
+    """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one.
+
+    Raises:
+        ValueError: it cannot be resumed from.
+    """
+    named = training.resume_from_checkpoint
+    if named is None or named.lower() in ("true", "yes"):
+        return None
+    if named.lower() in ("false", "no"):
+        return "no"
+    problem = resume_problem(named)
+    if problem is not None:
+        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
+    return named
+
+
+def _changes_since(
+    checkpoint: str, description: Mapping[str, Any], training: SummarizationTrainingArguments
+) -> list[str]:
+    """In what a run differs from the one that wrote a checkpoint, if that is known."""
+    before = RunRecord(Path(checkpoint).parent).of("train")
+    return [] if before is None else differences(before, description, training)
+
+
+def _accepted(training: SummarizationTrainingArguments, changes: list[str], checkpoint: str | None) -> tuple[str, ...]:
+    """The changes, if the user wants them.
+
+    Raises:
+        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply.
+    """
+    if changes and not (training.accept_changes and checkpoint):
+        apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
+        raise ValueError(
+            f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
+            f"folder, or start over there with --resume_from_checkpoint no{apply}"
+        )
+    return tuple(changes)
+
+
+def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether every setting that the trained model depends on is the same, such as those of its evaluations."""
+    counted = flags_of("data", "model", "training") - flags_of("reporting")
+    old, new = ({name: side["settings"].get(name) for name in counted} for side in (before, now))
+    return old == new and before["data"] == now["data"]

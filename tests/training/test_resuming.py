@@ -1,0 +1,180 @@
+"""A run belongs to its settings and its folder, and goes on as if it had not been interrupted."""
+
+import json
+import logging
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from hf_summ.training.checkpoints import last_complete_checkpoint
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import main, set_up
+from tests.training import tiny
+
+SAVING = {"save_strategy": "steps", "save_steps": 2, "max_steps": 6, "schedule_period": 8}
+
+
+@pytest.fixture
+def out(tmp_path) -> Path:
+    return tmp_path / "out"
+
+
+def interrupt(out: Path, step: int) -> None:
+    """Leave the folder as a kill after the checkpoint of a step does."""
+    for folder in out.glob("checkpoint-*"):
+        if int(folder.name.split("-")[1]) > step:
+            shutil.rmtree(folder)
+    for path in out.iterdir():
+        if path.is_file() and path.name != "run.yaml":
+            path.unlink()
+    path = out / "run.yaml"
+    record = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for command in record["commands"]:
+        command["steps"] = dict.fromkeys(command["steps"], "started")
+    path.write_text(yaml.safe_dump(record), encoding="utf-8")
+
+
+def steps_of(out: Path) -> list[int]:
+    return [step for (step, _) in tiny.history(out, "loss")]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--seed", "7"], "seed 42, now 7"),
+        (["--learning_rate", "0.5"], "learning_rate 0.01, now 0.5"),
+        (["--schedule", "noam"], "schedule cosine, now noam"),
+        (["--train_tokens_per_batch", "100"], "train_tokens_per_batch 160, now 100"),
+        (["--gradient_accumulation_steps", "2"], "gradient_accumulation_steps × processes 1, now 2"),
+        (["--config_overrides", "dropout=0.3"], "config_overrides dropout 0.0, now 0.3"),
+        (["--train_file", "VALIDATION"], "train_file train.jsonl, now validation.jsonl with other content"),
+        (["--max_source_length", "20"], "max_source_length 48, now 20"),
+        (["--schedule_period", "null", "--max_steps", "9"], "max_steps not set, now 9|schedule_period 8, now not set"),
+    ],
+)
+def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, told):
+    path = settings(**SAVING)
+    main([path])
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
+    with pytest.raises(ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({told})") as caught:
+        main([path, *flags])
+    assert "--resume_from_checkpoint no; --accept_changes goes on from" in str(caught.value)
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+
+
+def test_settings_that_change_no_update_and_a_moved_file_are_not_refused(settings, tmp_path, out):
+    path = settings(**SAVING)
+    main([path])
+    interrupt(out, 4)
+    (tmp_path / "train.jsonl").rename(tmp_path / "moved.jsonl")
+    flags = ["--train_file", str(tmp_path / "moved.jsonl"), "--max_steps", "8", "--save_steps", "1"]
+    main([path, *flags, "--num_beams", "2"])
+    assert steps_of(out) == list(range(1, 9))
+    assert {folder.name for folder in out.glob("checkpoint-*")} == {f"checkpoint-{step}" for step in (2, 4, 5, 6, 7, 8)}
+
+
+def test_accepted_changes_apply_from_the_checkpoint_on(settings, out, caplog):
+    path = settings(**SAVING, weight_decay=0.1)
+    main([path])
+    interrupt(out, 4)
+    flags = ["--learning_rate", "0.005", "--weight_decay", "0.2"]
+    main([path, *flags, "--accept_changes"])
+    rates = [rate for _, rate in tiny.history(out, "learning_rate")]
+    assert "with other settings: learning_rate 0.01, now 0.005; weight_decay 0.1, now 0.2" in caplog.text
+    main([path, "--output_dir", str(out.with_name("other")), "--learning_rate", "0.005"])
+    halved = [rate for _, rate in tiny.history(out.with_name("other"), "learning_rate")]
+    assert rates[4:] == halved[4:]
+    assert rates[:4] == pytest.approx([2 * rate for rate in halved[:4]])
+    # the command that goes on has the settings now, and the first one does not
+    main([path, *flags])
+    with pytest.raises(ValueError, match=r"learning_rate 0.005, now 0.01"):
+        main([path])
+    (command,) = yaml.safe_load((out / "run.yaml").read_text(encoding="utf-8"))["commands"]
+    assert command["changes"][0] == "from checkpoint-4 on: learning_rate 0.01, now 0.005"
+
+
+def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
+    path = settings(**SAVING)
+    main([path])
+    interrupt(out, 4)
+    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has the parameters in other groups .* leave"):
+        main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
+
+
+def test_nothing_to_apply_changes_to(settings):
+    path = settings()
+    main([path])
+    with pytest.raises(ValueError, match=r"has other settings \(seed 42, now 7\): give another .* no$"):
+        main([path, "--seed", "7", "--accept_changes"])
+
+
+def test_train_loss_covers_the_whole_run_after_resuming(settings, out):
+    path = settings(**SAVING, logging_steps=3)
+    whole = main([path])["train_loss"]
+    for step in (2, 4):
+        interrupt(out, step)
+        assert main([path])["train_loss"] == pytest.approx(whole, rel=1e-6)
+
+
+def test_second_run_in_a_folder_waits_for_the_first(settings):
+    path = settings()
+    first = set_up(parse_arguments([path]))
+    with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
+        set_up(parse_arguments([path]))
+    assert first.lock is not None
+    first.lock.release()
+    main([path])
+    main([path, "--no_do_train", "--do_eval", "--model_name_or_path", str(Path(path).with_name("out"))])
+
+
+def test_starting_over_is_done_once(settings, out, caplog):
+    path = settings(**SAVING)
+    main([path])
+    old = load_file(out / "checkpoint-6" / "model.safetensors")
+    over = [path, "--seed", "7", "--resume_from_checkpoint", "no"]
+    main([*over, "--output_dir", str(out.with_name("whole"))])
+    main([*over, "--max_steps", "2"])
+    # as after a kill: the checkpoints of the first start are still there
+    assert {folder.name for folder in out.glob("checkpoint-*")} == {"checkpoint-2", "checkpoint-4", "checkpoint-6"}
+    assert last_complete_checkpoint(out) == str(out / "checkpoint-2")
+    caplog.clear()
+    main(over)
+    assert f"resuming from {out / 'checkpoint-2'}" in caplog.text
+    assert tiny.history(out, "loss") == tiny.history(out.with_name("whole"), "loss")
+    new = load_file(out / "checkpoint-6" / "model.safetensors")
+    assert any((new[name] != old[name]).any() for name in new)
+
+
+def test_checkpoint_that_is_named_is_gone_back_to_once(settings, out, caplog):
+    path = settings(**SAVING)
+    main([path])
+    whole = tiny.history(out, "loss")
+    back = [path, "--resume_from_checkpoint", str(out / "checkpoint-2")]
+    with caplog.at_level(logging.INFO):
+        main([*back, "--max_steps", "4"])
+    assert f"resuming from {out / 'checkpoint-2'}" in caplog.text
+    assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
+    main(back)
+    assert f"resuming from {out / 'checkpoint-4'}" in caplog.text
+    assert tiny.history(out, "loss") == whole
+
+
+def test_run_file_that_cannot_be_read(settings, out):
+    path = settings()
+    out.mkdir()
+    (out / "run.yaml").write_text("commands: 3")
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(out / 'run.yaml'))}: cannot be read \(.*\): remove it"):
+        main([path])
+
+
+def test_checkpoint_notes_its_start_and_losses(settings, out):
+    main([settings(**SAVING)])
+    losses = [loss for _, loss in tiny.history(out, "loss")]
+    state = json.loads((out / "checkpoint-4" / "trainer_state.json").read_text())
+    noted = state["stateful_callbacks"]["RunProgress"]["attributes"]
+    assert noted == {"start": 1, "loss_sum": pytest.approx(sum(losses[:4]))}
