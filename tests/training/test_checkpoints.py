@@ -41,6 +41,13 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
     return tmp_path / "run"
 
 
+def spoil(folder: Path) -> None:
+    """Put NaN into the weights."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.shared.weight"][0, 0] = torch.nan
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
 def test_newest_is_taken(run_folder):
     assert last_complete_checkpoint(run_folder) == str(run_folder / "checkpoint-30")
     assert last_complete_checkpoint(run_folder / "nowhere") is None
@@ -53,6 +60,7 @@ def test_newest_is_taken(run_folder):
         (lambda folder: tiny.cut(folder / "trainer_state.json"), "trainer_state.json cannot be read"),
         (lambda folder: tiny.cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
+        (lambda folder: spoil(folder), "model.safetensors has values that are not finite, in model.shared.weight"),
         (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt is incomplete"),
         (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "is of step 7"),
         (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "index.json cannot be read"),

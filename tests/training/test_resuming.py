@@ -164,6 +164,19 @@ def test_checkpoint_that_is_named_is_gone_back_to_once(settings, out, caplog):
     assert tiny.history(out, "loss") == whole
 
 
+def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
+    path = settings(**SAVING)
+    main([path])
+    interrupt(out, 4)
+    with pytest.raises(
+        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which goes on"
+    ):
+        main([path, "--learning_rate", "1e30", "--accept_changes"])
+    assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
+    main([path, "--learning_rate", "0.001", "--accept_changes"])
+    assert steps_of(out) == list(range(1, 7))
+
+
 def test_run_file_that_cannot_be_read(settings, out):
     path = settings()
     out.mkdir()

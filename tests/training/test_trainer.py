@@ -287,6 +287,28 @@ def test_padding_of_beams_is_not_part_of_a_text():
     assert strip_padding([2, 2, 1, 1], 1, [2]) == [2, 2]
 
 
+@pytest.mark.parametrize("max_grad_norm", [0.0, 1.0])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_gradient_that_is_not_finite_stops_the_run_before_it_is_saved(make, tmp_path, max_grad_norm, value):
+    trainer = make(max_steps=8, logging_steps=8, save_strategy="steps", save_steps=2, max_grad_norm=max_grad_norm)
+    weight = trainer.model.model.shared.weight
+    weight.register_hook(lambda gradient: gradient * (value if trainer.state.global_step == 3 else 1.0))
+    with pytest.raises(FloatingPointError, match=r"^the norm of the gradient is (nan|inf) at step 4: .*checkpoint-2,"):
+        trainer.train()
+    assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+def test_weights_that_are_not_finite_are_never_saved(make, tmp_path):
+    trainer = make(max_steps=2)
+    trainer.train()
+    trainer.model.model.shared.weight.data[1, 2] = math.inf
+    with pytest.raises(
+        FloatingPointError, match=r"^model\.shared\.weight is not finite after step 2: try a lower --lear"
+    ):
+        trainer.save_model()
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
 def test_generation_settings_stay_the_users(make, tmp_path):
     trainer = make(compute_metrics=lambda predictions: {}, generation_num_beams=2)
     trainer.model.generation_config = GenerationConfig(

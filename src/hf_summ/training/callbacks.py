@@ -1,55 +1,72 @@
 """Callbacks that watch over a run."""
 
+import math
 from collections.abc import Mapping
 
 import torch
+from torch import nn
+from torch.distributed.tensor import DTensor
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 
+from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.checkpoints import is_finite, last_complete_checkpoint
 from hf_summ.training.evaluating import base_model
-
-_ADVICE = (
-    "try a lower --learning_rate (or --noam_scale), more --warmup_steps, a smaller --max_grad_norm, and --bf16 or full "
-    "precision instead of --fp16; the last checkpoint is from before that step"
-)
 
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
-    "--config_overrides"
+    "--config_overrides, with --resume_from_checkpoint no"
 )
 
 
-class NonFiniteLossCallback(TrainerCallback):
-    """Stops a run whose loss is NaN or infinite, naming the step and what to try.
+class NonFiniteCallback(TrainerCallback):
+    """Stops a run whose loss or gradient is NaN or infinite, naming the step and what to try.
 
-    A loss is checked one update later, when the device has it ready, so that training never waits for it. Evaluation
+    Both are checked one update later, when the device has them ready, so that training never waits for them. Evaluation
     and saving check immediately, so no checkpoint contains such weights.
 
     Raises:
         FloatingPointError: from the training loop.
     """
 
-    def __init__(self):
-        self._watched: list[tuple[int, torch.Tensor, Mapping[str, torch.Tensor]]] = []
+    def __init__(self, args: SummarizationTrainingArguments):
+        self._args = args
+        self._losses: list[tuple[int, torch.Tensor, Mapping[str, torch.Tensor]]] = []
+        self._norms: list[tuple[int, torch.Tensor | float]] = []
 
     def watch(self, loss: torch.Tensor, step: int, parts: Mapping[str, torch.Tensor]) -> None:
         """Remember the loss of one batch of update `step`, and its parts by name."""
-        self._watched.append((step, loss.detach(), parts))
+        self._losses.append((step, loss.detach(), parts))
+
+    def watch_gradient(self, norm: torch.Tensor | float, step: int) -> None:
+        """Remember the norm of the gradient of update `step`."""
+        self._norms.append((step, norm))
 
     def check(self, before: int | None = None) -> None:
-        """Check the losses of updates before `before`, or all."""
-        due = [entry for entry in self._watched if before is None or entry[0] < before]
-        self._watched = self._watched[len(due) :]
-        for step, loss, parts in due:
+        """Check the losses and gradients of updates before `before`, or all."""
+        losses = [entry for entry in self._losses if before is None or entry[0] < before]
+        norms = [entry for entry in self._norms if before is None or entry[0] < before]
+        self._losses, self._norms = self._losses[len(losses) :], self._norms[len(norms) :]
+        for step, loss, parts in losses:
             if not torch.isfinite(loss).all():
                 told = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
                 told = f" ({told})" if told else ""
-                advice = f"{_KL_ADVICE}; {_ADVICE}" if "kl" in parts else _ADVICE
+                advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in parts else self._advice()
                 raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{told}: {advice}")
+        for step, norm in norms:
+            if not math.isfinite(float(norm)):
+                raise FloatingPointError(f"the norm of the gradient is {float(norm)} at step {step}: {self._advice()}")
+
+    def check_weights(self, model: nn.Module, step: int) -> None:
+        """Check a model's parameters; in a sharded model, this process's part of them."""
+        for name, parameter in model.named_parameters():
+            values = parameter.to_local() if isinstance(parameter, DTensor) else parameter
+            if not is_finite(values):
+                raise FloatingPointError(f"{name} is not finite after step {step}: {self._advice()}")
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Forget an earlier run."""
-        self._watched = []
+        self._losses, self._norms = [], []
 
     def on_step_end(self, args, state, control, **kwargs):
         """Check the previous update, and this one too if the loop is about to log, evaluate, save or stop."""
@@ -59,6 +76,18 @@ class NonFiniteLossCallback(TrainerCallback):
     def on_epoch_end(self, args, state, control, **kwargs):
         """Check everything, as saving may follow."""
         self.check()
+
+    def _advice(self) -> str:
+        """What to try; each flag has an effect in the run that goes on."""
+        rate = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
+        half = ", and --bf16 or full precision instead of --fp16" if self._args.fp16 else ""
+        checkpoint = last_complete_checkpoint(self._args.output_dir)
+        if checkpoint is None:
+            return f"try a lower {rate}, more --warmup_steps, and a smaller --max_grad_norm{half}"
+        return (
+            f"try a lower {rate}, a smaller --max_grad_norm, and another --data_seed{half}, with --accept_changes, "
+            f"which goes on from {checkpoint}, from before that step"
+        )
 
 
 class RunProgress(TrainerCallback, ExportableState):

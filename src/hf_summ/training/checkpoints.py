@@ -110,18 +110,28 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
-    """What is wrong with a folder's safetensors, or None; checks headers and sizes, not values."""
+    """What is wrong with a folder's safetensors, or None: they cannot be read, or contain NaN or infinity."""
     try:
         files = _weight_files(Path(folder))
     except ValueError as error:
         return str(error)
     for file in files:
         try:
-            with safe_open(file, framework="pt"):
-                pass
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
+                    if not is_finite(tensors.get_tensor(name)):
+                        return f"{file.name} has values that are not finite, in {name}"
         except (SafetensorError, OSError) as error:
             return f"{file.name} cannot be read ({error})"
     return None
+
+
+def is_finite(tensor: torch.Tensor) -> bool:
+    """Whether no value is NaN or infinite."""
+    if not tensor.is_floating_point():
+        return True
+    # types of 8 bits have no such test of their own
+    return bool(torch.isfinite(tensor if tensor.element_size() > 1 else tensor.float()).all())
 
 
 def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:

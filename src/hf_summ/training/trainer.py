@@ -19,7 +19,7 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import (
     BrightnessCallback,
-    NonFiniteLossCallback,
+    NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
     set_epochs_trained,
@@ -47,7 +47,7 @@ class SummarizationTrainer(RowwiseTrainer):
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
-    - The parts of the loss are logged beside it, and a loss that is not finite stops the run.
+    - The parts of the loss are logged beside it, and a loss or gradient that is not finite stops the run.
     - Evaluation is that of `RowwiseTrainer`.
 
     Attributes:
@@ -64,8 +64,8 @@ class SummarizationTrainer(RowwiseTrainer):
         super().__init__(model, args, **kwargs)
         self._loss_parts: dict[str, torch.Tensor] = {}
         self._parts_since = 0
-        self._finite_loss = NonFiniteLossCallback()
-        self.add_callback(self._finite_loss)
+        self._finite = NonFiniteCallback(args)
+        self.add_callback(self._finite)
         self.add_callback(BrightnessCallback())
         self.progress = RunProgress()
         self.add_callback(self.progress)
@@ -145,9 +145,17 @@ class SummarizationTrainer(RowwiseTrainer):
         for group, option, rate in zip(self.optimizer.param_groups, options, rates, strict=True):
             group.update({**option, "lr": rate})
 
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        """Load the state of the scaler, unless this run goes on without one."""
+        if self.accelerator.scaler is not None:
+            super()._load_scaler(checkpoint)
+
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
         """The norm of the gradient, whose elements are clipped here: it is whole and in its own scale."""
         grad_norm = super()._get_grad_norm(model, grad_norm)
+        # a scaler leaves such an update out, and tries with a lower scale
+        if self.accelerator.scaler is None:
+            self._finite.watch_gradient(grad_norm, self.state.global_step + 1)
         if self.args.max_grad_value is not None:
             nn.utils.clip_grad_value_(model.parameters(), self.args.max_grad_value)
         return grad_norm
@@ -210,7 +218,7 @@ class SummarizationTrainer(RowwiseTrainer):
             base_model(self.model).set_update(self.state.global_step)
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._finite_loss.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
+            self._finite.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             scale = self.accelerator.num_processes if shared else 1
             if not self._loss_parts:
@@ -254,8 +262,8 @@ class SummarizationTrainer(RowwiseTrainer):
         return None if self._loss_before is None else self._loss_before + self._total_loss_scalar + since_log
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
-        """Evaluate, unless the loss was not finite and has spoiled the weights."""
-        self._finite_loss.check()
+        """Evaluate, unless a loss or gradient was not finite and has spoiled the weights."""
+        self._finite.check()
         return super().evaluation_loop(*args, **kwargs)
 
     def _run_epoch(self, *args, **kwargs) -> None:
@@ -280,7 +288,8 @@ class SummarizationTrainer(RowwiseTrainer):
         super()._save_checkpoint(model, trial)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model: whole, also where the checkpoints of the run hold shards."""
+        """Save the model: whole, also where the checkpoints of the run hold shards; never with NaN or infinity."""
+        self._finite.check_weights(self.model, self.state.global_step)
         if self.is_fsdp_enabled and not _internal_call:
             self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         super().save_model(output_dir, _internal_call)
