@@ -33,7 +33,7 @@ def run_folder(tmp_path, tiny_tokenizer) -> Path:
         torch.nn.init.normal_(model.model.shared.weight)
         model.save_pretrained(folder)
         processor.save_pretrained(folder)
-        for name in ("optimizer.pt", "scheduler.pt"):
+        for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
             torch.save({"state": {}}, folder / name)
         state = {"global_step": step, "best_metric": 5.0, "best_global_step": 20, "log_history": history}
         (folder / "trainer_state.json").write_text(json.dumps(state))
@@ -46,6 +46,13 @@ def spoil(folder: Path) -> None:
     tensors = load_file(folder / "model.safetensors")
     tensors["model.shared.weight"][0, 0] = torch.nan
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def flip(path: Path) -> None:
+    """Change a byte in the middle of what a file of torch's contains."""
+    content = bytearray(path.read_bytes())
+    content[content.index(b"state")] ^= 1
+    path.write_bytes(content)
 
 
 def test_newest_is_taken(run_folder):
@@ -62,6 +69,12 @@ def test_newest_is_taken(run_folder):
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
         (lambda folder: spoil(folder), "model.safetensors has values that are not finite, in model.shared.weight"),
         (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt is incomplete"),
+        (lambda folder: tiny.cut(folder / "rng_state.pth"), "rng_state.pth is incomplete"),
+        (lambda folder: flip(folder / "scheduler.pt"), "scheduler.pt is incomplete"),
+        (
+            lambda folder: (folder / "optimizer.pt").unlink(),
+            "has no optimizer, as with --save_only_model, so it is only",
+        ),
         (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "is of step 7"),
         (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "index.json cannot be read"),
         (shutil.rmtree, None),
@@ -104,6 +117,26 @@ def test_checkpoint_of_another_model(run_folder, tiny_tokenizer):
         ValueError, match=r"checkpoint-30 is from another model: .* has shape \[.*\] there but \[.*\] here"
     ):
         check_fits(run_folder / "checkpoint-30", tiny.gdlf(processor, ffn_dim=64))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"encoder_layers": 2, "encoder_kernel_sizes": [3, 3]},
+            r"it has no model\.encoder\.layers\.1\.\S+; give the settings that it was trained with",
+        ),
+        ({"gating": "none"}, r"the one here has no model\.\S+; give the settings"),
+    ],
+)
+def test_checkpoint_of_a_model_with_other_weights(run_folder, tiny_tokenizer, changes, message):
+    with pytest.raises(ValueError, match=f"checkpoint-30 is from another model: {message}"):
+        check_fits(run_folder / "checkpoint-30", tiny.gdlf(tiny.processor(tiny_tokenizer), **changes))
+
+
+def test_average_needs_no_optimizer(run_folder, tmp_path):
+    (run_folder / "checkpoint-30" / "optimizer.pt").unlink()
+    assert average_checkpoints(run_folder, tmp_path / "mean", last=1) == [str(run_folder / "checkpoint-30")]
 
 
 @pytest.mark.parametrize(("choice", "steps"), [({"last": 2}, (20, 30)), ({"best": 2}, (20, 30)), ({"best": 1}, (20,))])

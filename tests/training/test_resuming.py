@@ -106,6 +106,26 @@ def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
         main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
 
 
+def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settings, out):
+    path = settings(**SAVING)
+    main([path])
+    interrupt(out, 4)
+    with pytest.raises(
+        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot take: leave"
+    ):
+        set_up(parse_arguments([path, "--optimizer", "adadelta", "--accept_changes"]))
+
+
+def test_checkpoints_without_an_optimizer_are_passed_over(settings, out, caplog):
+    path = settings(**SAVING, save_only_model=True)
+    whole = main([path])
+    interrupt(out, 4)
+    assert main([path])["train_loss"] == whole["train_loss"]
+    assert "checkpoint-4 is skipped: it has no optimizer, as with --save_only_model" in caplog.text
+    with pytest.raises(ValueError, match=r"^--resume_from_checkpoint \S+: it has no optimizer, as with"):
+        main([path, "--resume_from_checkpoint", str(out / "checkpoint-4")])
+
+
 def test_nothing_to_apply_changes_to(settings):
     path = settings()
     main([path])

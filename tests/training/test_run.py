@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import signal
 import sys
@@ -294,6 +295,10 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not know it"),
         ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
         ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
+        (
+            {"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}},
+            "no gdlf of these sizes can be made .*memory.*: correct",
+        ),
         ({"license": "apache2"}, "--license apache2: not a license identifier of the Hub; did you mean apache-2.0?"),
     ],
 )
@@ -302,6 +307,39 @@ def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, chan
     with pytest.raises(ValueError, match=message):
         set_up(parse_arguments([path]))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", ["file", "file/out", "locked/out"])
+def test_output_folder_that_cannot_be_written_to_is_told_before_anything_starts(settings, tmp_path, name):
+    (tmp_path / "file").write_text("a file")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
+        pytest.skip("a privileged user may write everywhere")
+    place = tmp_path / name.split("/")[0]
+    problem = "is not a folder: name another one" if place.is_file() else "is read-only: name another folder"
+    with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {place} {problem}$"):
+        set_up(parse_arguments([settings(output_dir=str(tmp_path / name))]))
+
+
+def test_data_set_that_is_a_script_is_told_in_one_line(settings, tmp_path):
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "news.py").write_text("raise SystemExit")
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"))
+    with pytest.raises(ValueError, match="news is a script, which `datasets` does not run: name a data set of files"):
+        set_up(parse_arguments([settings(**files, dataset_name=str(tmp_path / "news"))]))
+
+
+def test_reports_that_need_a_library_are_told_before_anything_starts(settings):
+    with pytest.raises(ImportError, match=r"^--report_to clearml: needs clearml: pip install clearml, or give"):
+        parse_arguments([settings(), "--report_to", "clearml"])
+
+
+def test_full_disk_is_told_in_one_line(settings, monkeypatch, capsys):
+    # a disk on which nothing is free, whatever its size
+    monkeypatch.setattr("hf_summ.training.run._LEAST_ROOM", math.inf)
+    assert console_main([settings(learning_rate=1e20)]) == 1
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
 
 
 def test_padding_flags(settings, tmp_path):

@@ -49,7 +49,15 @@ def load_from_hub(
     """
     name = str(corpus.dataset_name)
     trust = {"trust_remote_code": True} if trust_remote_code else {}
-    loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
+    try:
+        loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
+    except RuntimeError as error:
+        if "scripts" not in str(error):
+            raise
+        raise ValueError(
+            f"{name} is a script, which `datasets` does not run: name a data set of files, such as its conversion to "
+            "Parquet, or give `train_file` and the like"
+        ) from None
     splits = [split for split in SPLITS if split in loaded]
     if not splits:
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from accelerate.utils import DynamoBackend
 from transformers import Seq2SeqTrainingArguments
 from transformers.integrations import is_tensorboard_available
+from transformers.integrations.integration_utils import (
+    INTEGRATION_TO_CALLBACK,
+    get_available_reporting_integrations,
+)
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
+from hf_summ.training.bounds import check_bounds
 from hf_summ.training.licenses import check_license
 from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.parallelism import check_parallelism
@@ -98,9 +104,7 @@ class DataArguments:
     )
 
     def __post_init__(self):
-        _check_at_least(1, self, "max_train_samples", "max_eval_samples", "max_predict_samples")
-        # one of the tokens is the end token
-        _check_at_least(2, self, "max_source_length", "max_target_length", "val_max_target_length")
+        check_bounds(self)
 
 
 def _generation_flag(help: str) -> Any:
@@ -153,16 +157,7 @@ class GenerationArguments:
     top_p: float | None = _generation_flag("Sample from the most likely tokens with this total probability")
 
     def __post_init__(self):
-        _check_at_least(1, self, "num_beams")
-        _check_at_least(
-            0,
-            self,
-            "min_new_words",
-            "no_repeat_word_ngram_size",
-            "gnmt_length_penalty",
-            "gnmt_length_offset",
-            "coverage_penalty",
-        )
+        check_bounds(self)
 
     def given(self) -> dict[str, Any]:
         """The settings that are not None."""
@@ -282,6 +277,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self):
+        check_bounds(self)
         check_parallelism(self)
         self.has_output_dir = self.output_dir is not None
         if not self.has_output_dir:
@@ -289,15 +285,24 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.output_dir, self.report_to = ".", ["none"]
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
+        self._check_libraries()
         if self.license is not None:
             check_license(self.license)
         self._check_metrics()
         self._resolve_best_metric()
         super().__post_init__()
-        _check_at_least(1, self, "train_tokens_per_batch", "eval_tokens_per_batch", "schedule_period")
-        _check_at_least(1, self, "early_stopping_patience", "lead_sentences")
-        if self.max_grad_value is not None and self.max_grad_value <= 0:
-            raise ValueError(f"--max_grad_value {self.max_grad_value}: must be above 0")
+
+    def _check_libraries(self):
+        for name in self.report_to or ():
+            if name in ("all", "none", *get_available_reporting_integrations()):
+                continue
+            if name not in INTEGRATION_TO_CALLBACK:
+                raise ValueError(unknown_choice("--report_to", name, ("none", *INTEGRATION_TO_CALLBACK)))
+            raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
+
+        backends = [backend.value.lower() for backend in DynamoBackend]
+        if self.torch_compile_backend is not None and self.torch_compile_backend.lower() not in backends:
+            raise ValueError(unknown_choice("--torch_compile_backend", self.torch_compile_backend, backends))
 
     def _check_metrics(self):
         for metric in self.metrics:
@@ -368,10 +373,3 @@ def flag_kinds() -> Mapping[str, frozenset[str]]:
 def flags_of(*kinds: str) -> frozenset[str]:
     """The names of the flags of any of these kinds."""
     return frozenset(name for name, found in flag_kinds().items() if found & set(kinds))
-
-
-def _check_at_least(least: int, arguments: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise ValueError(f"--{name} {value}: must be at least {least}")

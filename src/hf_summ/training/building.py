@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 import hf_summ.models  # noqa: F401 registers the architectures
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
@@ -64,7 +65,7 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
         config.read_pretrained_parts(is_fresh, **_part_settings(arguments.model))
     if is_fresh:
         _align(processor, config)
-        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.model.trust_remote_code)
+        model = _new_model(config, arguments.model)
         if hasattr(model, "load_pretrained_parts"):
             model.load_pretrained_parts(**_part_settings(arguments.model))
     else:
@@ -239,6 +240,17 @@ def _check_files(arguments: ModelArguments) -> None:
         problem = problem_of(folder) if folder is not None and Path(folder).is_dir() else None
         if problem is not None:
             raise ValueError(f"--{flag} {folder}: {problem}")
+
+
+def _new_model(config: PreTrainedConfig, arguments: ModelArguments) -> PreTrainedModel:
+    try:
+        return AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.trust_remote_code)
+    except (RuntimeError, ZeroDivisionError, MemoryError, OverflowError) as error:
+        # a size that the configuration does not check, or more memory than there is
+        reason = textwrap.shorten(one_line(error), 200, placeholder=" ...")
+        raise ValueError(
+            f"no {config.model_type} of these sizes can be made ({reason}): correct them with --config_overrides"
+        ) from error
 
 
 def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:

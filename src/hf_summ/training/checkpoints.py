@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.trainer_callback import TrainerState
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.records import RunRecord
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
 _SHARDS = "pytorch_model_fsdp_0"
 _SHARDS_END = ".metadata"
+# files that hold the rest of a training's state
+_RESUMED = ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt", "rng_state*.pth")
 # files of a training checkpoint other than model and processor
 _TRAINING_FILES = re.compile(
     r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state|pytorch_model_fsdp)\.(pt|pth|bin|json)$"
@@ -75,15 +78,20 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
     name = _FOLDER.match(folder.name)
     if name and int(name[1]) != step:
         return f"its {_STATE} is of step {step}"
-    for file in ("optimizer.pt", "scheduler.pt"):
-        if (folder / file).exists() and not zipfile.is_zipfile(folder / file):
-            return f"its {file} is incomplete"
     return None
 
 
 def resume_problem(folder: str | os.PathLike) -> str | None:
     """Why training cannot resume from this checkpoint as if it had not been interrupted, or None if it can."""
-    return checkpoint_problem(folder)
+    problem = checkpoint_problem(folder)
+    if problem is not None:
+        return problem
+    folder = Path(folder)
+    for name in ("optimizer", "scheduler", "rng_state"):
+        if not any(folder.glob(f"{name}*")):
+            return f"it has no {name}, as with --save_only_model, so it is only of use as --model_name_or_path"
+    files = (file for name in _RESUMED for file in sorted(folder.glob(name)) if file.is_file())
+    return next((f"its {file.name} is incomplete" for file in files if not _is_whole(file)), None)
 
 
 def model_problem(folder: str | os.PathLike) -> str | None:
@@ -135,19 +143,46 @@ def is_finite(tensor: torch.Tensor) -> bool:
 
 
 def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
-    """Raise a ValueError if the weights in `folder` have other shapes than the model's; shards are not looked into."""
+    """Raise a ValueError if `folder` has other weights than the model or other shapes; shards are not looked into."""
     if (Path(folder) / _SHARDS).is_dir():
         return
+    advice = "give the settings that it was trained with, or another --output_dir"
     shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    saved = set()
     for file in _weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 shape = list(tensors.get_slice(name).get_shape())
-                if shapes.get(name, shape) != shape:
+                saved.add(name)
+                if name not in shapes:
+                    raise ValueError(f"{folder} is from another model: the one here has no {name}; {advice}")
+                if shapes[name] != shape:
                     raise ValueError(
-                        f"{folder} is from another model: {name} has shape {shape} there but {shapes[name]} here; give "
-                        "the settings that it was trained with, or another --output_dir"
+                        f"{folder} is from another model: {name} has shape {shape} there but {shapes[name]} here; "
+                        f"{advice}"
                     )
+    # tied weights are saved once, under any of their names
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    for known in names.values():
+        if not saved.intersection(known):
+            raise ValueError(f"{folder} is from another model: it has no {known[0]}; {advice}")
+
+
+def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingArguments) -> None:
+    """Raise a ValueError if a checkpoint says that its optimizer is of another kind."""
+    try:
+        settings = json.loads((Path(folder) / "training_args.json").read_text(encoding="utf-8"))
+        there = settings.get("optimizer") or settings["optim"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return
+    here = training.optimizer or str(getattr(training.optim, "value", training.optim))
+    if there != here:
+        raise ValueError(
+            f"{folder}: its optimizer is {there}, whose state {here} cannot take: leave --optimizer and --optim as "
+            "they were, or start over with --resume_from_checkpoint no"
+        )
 
 
 def average_checkpoints(
@@ -211,6 +246,15 @@ def _folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
         return []
     found = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
     return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _is_whole(file: Path) -> bool:
+    """Whether nothing of a file of torch's is missing or changed."""
+    try:
+        with zipfile.ZipFile(file) as content:
+            return content.testzip() is None
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError):
+        return False
 
 
 def _start_of(checkpoint: Path) -> int | None:

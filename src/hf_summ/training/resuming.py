@@ -1,6 +1,7 @@
 """How a run goes on in its output folder: alone, with the settings it began with, from a checkpoint of its own."""
 
 import logging
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,17 +40,31 @@ class Resumption:
         return [f"from {Path(str(self.checkpoint)).name} on: {change}" for change in self.changes]
 
 
+def check_folder(training: SummarizationTrainingArguments) -> None:
+    """Check that the output folder can be created or written to, without creating it.
+
+    Raises:
+        ValueError: a file is in the way, or the folder is read-only.
+    """
+    folder = Path(training.output_dir).absolute()
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not there.is_dir():
+        raise ValueError(f"--output_dir {training.output_dir}: {there} is not a folder: name another one")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"--output_dir {training.output_dir}: {there} is read-only: name another folder")
+
+
 def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
     """Create a run's output folder and reserve it until the lock is released; None in processes that do not write.
 
     Raises:
-        ValueError: another run works in the folder.
+        ValueError: another run works in the folder, or it cannot be written to.
     """
     if not training.has_output_dir or training.process_index != 0:
         return None
-    Path(training.output_dir).mkdir(parents=True, exist_ok=True)
     lock = FileLock(Path(training.output_dir) / LOCK)
     try:
+        Path(training.output_dir).mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         raise ValueError(
@@ -59,6 +74,10 @@ def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
     except NotImplementedError:
         # file systems of some clusters have no locks
         logger.warning(f"{training.output_dir} cannot be locked: start no other run there")
+    except OSError as error:
+        raise ValueError(
+            f"--output_dir {training.output_dir}: cannot be written to ({error.strerror}): name another folder"
+        ) from None
     return lock
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import gc
 import logging
+import shutil
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -27,17 +28,20 @@ from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.cards import make_card
-from hf_summ.training.checkpoints import check_fits, last_complete_checkpoint
+from hf_summ.training.checkpoints import check_fits, check_optimizer, last_complete_checkpoint
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import prefixed, prepare, processor_fingerprint
 from hf_summ.training.records import RunRecord, describe, shown
-from hf_summ.training.resuming import Resumption, find_resumption, lock_folder, named_checkpoint
+from hf_summ.training.resuming import Resumption, check_folder, find_resumption, lock_folder, named_checkpoint
 from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
 
 logger = logging.getLogger(__name__)
+
+# number of bytes below which a disk counts as full
+_LEAST_ROOM = 2**20
 
 
 @dataclass
@@ -85,14 +89,20 @@ def console_main(argv: list[str] | None = None, prefix: str = "") -> int:
     except KeyboardInterrupt:
         if training is not None and training.do_train and training.process_index == 0:
             # on a line below the progress bar
-            print(f"\n{prefix}{_way_on(training)}", file=sys.stderr)
+            print(f"\n{prefix}{_way_on(training, 'interrupted')}", file=sys.stderr)
         return 130
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+    except Exception as error:
         is_running = training is not None
-        # a full disk or another library's error, hours into a run, is reported with its traceback
-        if is_running and (isinstance(error, OSError) or not _is_ours(error)):
+        told = one_line(error)
+        if is_running and _is_full(training.output_dir):
+            # the libraries tell of it in many ways
+            told = _way_on(training, f"{training.output_dir} is on a disk that is full: make room; stopped")
+        elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
             raise
-        print(f"{prefix}error: {one_line(error)}", file=sys.stderr)
+        elif is_running and (isinstance(error, OSError) or not _is_ours(error)):
+            # another library's error, hours into a run, is reported with its traceback
+            raise
+        print(f"{prefix}error: {told}", file=sys.stderr)
         return 1 if is_running else 2
     end_processes()
     return 0
@@ -114,6 +124,8 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
     rates = parse_learning_rates(training.learning_rates)
+    if training.has_output_dir:
+        check_folder(training)
     if training.do_train:
         named_checkpoint(training)
     scorer = _scorer(arguments)
@@ -133,6 +145,7 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
         resumption = find_resumption(training, record, description) if training.do_train else Resumption()
         if resumption.checkpoint is not None:
             check_fits(resumption.checkpoint, model)
+            check_optimizer(resumption.checkpoint, training)
         if resumption.is_trained:
             model, processor, lengths = build(_of_trained_model(arguments))
     except BaseException:
@@ -233,12 +246,17 @@ def end_processes() -> None:
         torch.distributed.destroy_process_group()
 
 
-def _way_on(training: SummarizationTrainingArguments) -> str:
-    """How to continue a run that is interrupted."""
+def _way_on(training: SummarizationTrainingArguments, what: str) -> str:
+    """How to continue a run that `what` says the end of."""
     checkpoint = last_complete_checkpoint(training.output_dir)
     if checkpoint is None:
-        return "interrupted before the first checkpoint: the same command starts over"
-    return f"interrupted: the same command resumes from {checkpoint}"
+        return f"{what} before the first checkpoint: the same command starts over"
+    return f"{what}: the same command resumes from {checkpoint}"
+
+
+def _is_full(folder: str) -> bool:
+    """Whether next to nothing can be written to an output folder any more."""
+    return Path(folder).is_dir() and shutil.disk_usage(folder).free < _LEAST_ROOM
 
 
 def _is_ours(error: Exception) -> bool:
