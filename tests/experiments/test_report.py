@@ -47,6 +47,24 @@ Not run:
 """
 
 
+def test_tiny_scale_has_no_verdicts(make, report):
+    tiny = make("tiny")
+    text = markdown(tiny)
+    assert "holds" in markdown(report)
+    assert "holds" not in text
+    assert "fails" not in text
+    row = next(line for line in text.splitlines() if line.startswith("| A") and "+1.50" in line)
+    assert [cell.strip() for cell in row.strip("|").split("|")[-4:]] == [
+        "+1.50 [+1.50, +1.50]",
+        "+1.25",
+        "+65.50 [+65.50, +65.50]",
+        "-0.10",
+    ]
+    assert not [
+        cell for line in tiny["datasets"][0]["rows"] for cell in line["measures"].values() if cell.get("verdict")
+    ]
+
+
 def cells(text):
     """Those of all tables of a report."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
@@ -54,7 +72,8 @@ def cells(text):
 
 
 @pytest.fixture
-def report(tmp_path):
+def make(tmp_path):
+    """Makes a report at a scale."""
     rows = [
         {"row": "DC", "published": [30, 9.1]},
         {"row": "A|B", "published": [31.25, 9]},
@@ -76,7 +95,12 @@ def report(tmp_path):
         Outcome(broken, "it broke", failed=True),
         Outcome(others, "literature: Somebody 2019"),
     ]
-    return make_report(read, "small", [block_of_scores(read, "xsum", "data/news", 9, outcomes)])
+    return lambda scale: make_report(read, scale, [block_of_scores(read, "xsum", "data/news", 9, outcomes)])
+
+
+@pytest.fixture
+def report(make):
+    return make("small")
 
 
 def test_markdown_says_all_there_is(report):

@@ -129,10 +129,10 @@ def test_differences_are_to_the_baseline(rows):
         assert cell["difference"]["value"] == pytest.approx(expected)
     # the decoding changes no loss
     assert rows["beams"]["measures"]["perplexity"]["difference"]["value"] == 0
-    assert rows["beams"]["measures"]["perplexity"]["verdict"] == "undecided"
     # published below the baseline, and not below it here
     assert rows["LEAD-1"]["measures"]["rouge1"]["published_difference"] == -10
-    assert rows["LEAD-1"]["measures"]["rouge1"]["verdict"] == "fails"
+    # which is not judged after so short a training
+    assert rows["LEAD-1"]["measures"]["rouge1"]["verdict"] is None
 
 
 def test_untrained_rows_are_scored_on_the_same_documents(folder, rows):

@@ -13,7 +13,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.models import GdlfProcessor
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import encode, prepare, processor_fingerprint
+from hf_summ.training.preparing import describe_cuts, encode, prepare, processor_fingerprint
 from tests.training import tiny
 
 
@@ -59,6 +59,19 @@ def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):
     assert {tuple(row[-2:]) for row in rows} == {(2, 1)}
     assert {row.count(2) for row in rows} == {1}
     assert (max(map(len, features["input_ids"])), max(map(len, features["labels"]))) == (8, 6)
+
+
+def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
+    processor, arguments = tiny.processor(tiny_tokenizer), parse_arguments(["--cache_dir", str(tmp_path)])
+    whole = [len(row) for row in processor(corpus["document"][:], max_length=1000)["input_ids"]]
+    limit = sorted(whole)[2]
+    prepared = prepare(corpus, processor, arguments, (limit, 100), description="preparing")
+    (told,) = describe_cuts(corpus, prepared, processor, (limit, 100), "")
+    cut = [length for length in whole if length > limit]
+    left = sum(limit / length for length in cut) / len(cut)
+    assert told == (
+        f"{len(cut)} of 5 documents ({len(cut) / 5:.0%}) are cut to {limit} tokens, which leaves {left:.0%} of them"
+    )
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):

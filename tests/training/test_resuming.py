@@ -1,5 +1,6 @@
 """A run belongs to its settings and its folder, and goes on as if it had not been interrupted."""
 
+import hashlib
 import json
 import logging
 import re
@@ -211,3 +212,67 @@ def test_checkpoint_notes_its_start_and_losses(settings, out):
     state = json.loads((out / "checkpoint-4" / "trainer_state.json").read_text())
     noted = state["stateful_callbacks"]["RunProgress"]["attributes"]
     assert noted == {"start": 1, "loss_sum": pytest.approx(sum(losses[:4]))}
+
+
+def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):
+    path = settings(**SAVING, do_eval=True, do_predict=True)
+    metrics = main([path])
+    before = {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.rglob("*") if file.is_file()}
+    with caplog.at_level(logging.INFO):
+        assert main([path]) == metrics
+    assert {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in out.rglob("*") if file.is_file()} == before
+    assert f"{out} has the results of this command already: remove it to start over" in caplog.text
+
+
+@pytest.mark.parametrize("saving", [SAVING, {}])
+def test_finished_training_is_only_evaluated_by_a_command_that_asks_for_more(settings, out, saving):
+    path = settings(**saving)
+    train = main([path])
+    weights = (out / "model.safetensors").read_bytes()
+    more = [path, "--do_predict", "--do_eval", "--logging_steps", "2"]
+    metrics = main(more)
+    assert metrics.items() > train.items()
+    assert (out / "model.safetensors").read_bytes() == weights
+    card = (out / "README.md").read_text(encoding="utf-8")
+    main([*more, "--output_dir", str(out.with_name("whole"))])
+    whole = (out.with_name("whole") / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| ROUGE.*|^- updates.*", card, re.MULTILINE) == re.findall(
+        r"^\| ROUGE.*|^- updates.*", whole, re.MULTILINE
+    )
+    commands = yaml.safe_load((out / "run.yaml").read_text(encoding="utf-8"))["commands"]
+    assert [command["steps"] for command in commands] == [
+        {"train": "finished"},
+        {"eval": "finished", "predict": "finished"},
+    ]
+
+
+def test_folder_says_what_it_is_of(settings, tmp_path, out):
+    path = settings(source_prefix="say: ", text_column="document")
+    main([path, "--token", "hf_secret", "--seed", "7"])
+    text = (out / "run.yaml").read_text(encoding="utf-8")
+    (command,) = yaml.safe_load(text)["commands"]
+    assert "hf_secret" not in text
+    assert command["command"] == f"hf-summ train {path} --seed 7"
+    train = tmp_path / "train.jsonl"
+    digest = hashlib.sha256(train.read_bytes()).hexdigest()
+    assert command["data"]["train"] == {
+        "files": {str(train): digest[:16]},
+        "text_column": "document",
+        "summary_column": "summary",
+        "rows": 24,
+    }
+    assert (command["settings"]["source_prefix"], command["settings"]["seed"]) == ("say: ", 7)
+    assert {"hf_summ", "transformers", "torch"} <= command["versions"].keys()
+    assert command["model"]["ffn_dim"] == 32
+
+
+def test_start_tells_what_will_be_done(settings, caplog):
+    flags = ["--max_source_length", "20", "--max_steps", "12000", "--learning_rate", "1e20"]
+    with pytest.raises(FloatingPointError), caplog.at_level(logging.INFO):
+        main([settings(train_tokens_per_batch=2000), *flags])
+    assert re.search(r"model: [\d,]+ parameters", caplog.text)
+    assert "train: 24 documents" in caplog.text
+    cut = re.search(r"train: (\d+) of 24 documents \(\d+%\) are cut to 20 tokens, which leaves (\d+)% of", caplog.text)
+    assert cut is not None
+    assert re.search(r"training: 12,000 updates in 12,000 epochs", caplog.text)
+    assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text

@@ -468,12 +468,20 @@ class IgnoringHub(LocalHub):
         ignored = json.loads(body).get("gitIgnore", "").splitlines()
         reply = super().preupload(body, kind, name)
         for entry in reply.body["files"]:
-            entry["shouldIgnore"] = entry["path"] in ignored
+            folders = tuple(line for line in ignored if line.endswith("/"))
+            entry["shouldIgnore"] = entry["path"] in ignored or entry["path"].startswith(folders)
         return reply
 
 
 def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
-    path = settings(push_to_hub=True, hub_model_id="tester/bridges", save_strategy="steps", save_steps=4)
+    path = settings(
+        push_to_hub=True,
+        hub_model_id="tester/bridges",
+        save_strategy="steps",
+        save_steps=4,
+        do_predict=True,
+        report_to="tensorboard",
+    )
     with IgnoringHub() as hub:
         process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
         _, errors = process.communicate()
@@ -486,6 +494,12 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     assert {"model.safetensors", "tokenizer.json", "README.md", "training_args.json"} < pushed
     assert not [name for name in pushed if Path(name).suffix in PICKLES]
     assert not (tmp_path / "out" / "training_args.bin").exists()
+    # what is of the corpus and of this machine stays at home
+    kept = {"predictions.jsonl", "generated_predictions.txt", "run.yaml", ".run.lock"}
+    assert {name for name in kept if (tmp_path / "out" / name).exists()} == kept
+    assert not [name for name in pushed if name in kept or "events" in name]
+    settings_files = {name: content for _, files in commits for name, content in files.items() if "json" in name}
+    assert not [name for name, content in settings_files.items() if str(tmp_path).encode() in content]
 
 
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):

@@ -107,6 +107,17 @@ class Corpus(Reading):
         """
         return self.format.locate(self.files[split], split) if split in self.files else ()
 
+    def columns(self, split: str) -> tuple[str, str] | None:
+        """The columns of documents and summaries in a split's file, or None if its kind has no names of columns.
+
+        Raises:
+            ValueError: as `load`.
+        """
+        # the command line needs only the flags and should not wait for `datasets`
+        from hf_summ.data.loading import columns_of
+
+        return columns_of(self, split)
+
     def check(self) -> None:
         """Check everything that can be checked before a row is read.
 

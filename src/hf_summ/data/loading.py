@@ -161,6 +161,15 @@ def survey(corpus: Corpus, split: str) -> Survey:
     return surveyed
 
 
+def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
+    """As `Corpus.columns`."""
+    paths = corpus.paths(split)
+    if len(paths) != 1 or kind_of_file(paths[0]) not in ROW_FILES:
+        return None
+    place, row = next(iter(corpus.format.read(paths, True)))
+    return choose_columns(list(row), corpus.text_column, corpus.summary_column, f"{corpus.files[split]}, {place}")
+
+
 def _passing(reading: Reading) -> str:
     option = reading.option()
     return f"with a score of {option} or more" if reading.data_format == "lcsts" else f"in the density bin {option}"

@@ -42,8 +42,16 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
         "against": table.against,
         "notes": list(table.notes),
         "hf_summ": __version__,
-        "datasets": list(blocks),
+        # scores after seconds of training say nothing about a paper's
+        "datasets": [_without_verdicts(block) for block in blocks] if scale == "tiny" else list(blocks),
     }
+
+
+def _without_verdicts(block: dict[str, Any]) -> dict[str, Any]:
+    def kept(cells: dict[str, Any]) -> dict[str, Any]:
+        return {name: {**cell, "verdict": None} if "verdict" in cell else cell for name, cell in cells.items()}
+
+    return {**block, "rows": [{**row, "measures": kept(row["measures"])} for row in block["rows"]]}
 
 
 def block_of_scores(
@@ -175,7 +183,8 @@ def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
 
 def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
-    head = ["row", *(part for name in measures for part in (title_of(name), "published", ""))]
+    judges = report["scale"] != "tiny"
+    head = ["row", *(part for name in measures for part in (title_of(name), "published", *([""] if judges else [])))]
     rows = []
     for row in block["rows"]:
         if row["row"] == report["baseline"]:
@@ -185,7 +194,8 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
             cell = row["measures"][measure]
             ours = cell.get("difference")
             shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
-            cells += [shown, number(cell["published_difference"], "+"), cell["verdict"] or "–"]
+            cells += [shown, number(cell["published_difference"], "+")]
+            cells += [cell["verdict"] or "–"] if judges else []
         rows.append([row["row"], *cells])
     return markdown_table(head, rows)
 

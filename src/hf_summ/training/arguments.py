@@ -270,6 +270,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "reporting", "Also score the first n sentences of each document, for comparison", unset="off"
     )
     show_summaries: int = flag("reporting", "Number of summaries to print with their references at the end", default=0)
+    push_results: bool = flag(
+        "reporting single",
+        "Let --push_to_hub push predictions with their references, and event files, as well",
+        default=False,
+    )
     license: str | None = flag(
         "reporting",
         "License of the trained model for its card: an identifier of the Hub such as apache-2.0",

@@ -1,5 +1,6 @@
 """Callbacks that watch over a run."""
 
+import logging
 import math
 from collections.abc import Mapping
 
@@ -13,6 +14,9 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.checkpoints import is_finite, last_complete_checkpoint
 from hf_summ.training.evaluating import base_model
 
+logger = logging.getLogger(__name__)
+
+_MANY_EPOCHS = 1000
 _KL_ADVICE = (
     "if the KL is not finite, try --learning_rates 'latent_chain.(mean|log_variance)=1e-4' and kl_warmup_steps in "
     "--config_overrides, with --resume_from_checkpoint no"
@@ -125,6 +129,21 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
         """Counts an evaluation without a better score; none is counted during the warm-up."""
         if state.global_step >= args.get_warmup_steps(state.max_steps):
             super().on_evaluate(args, state, control, metrics, **kwargs)
+
+
+class StartCallback(TrainerCallback):
+    """Says at the start how long a training is, and warns of one that sees its documents thousands of times."""
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Log updates and epochs."""
+        epochs = state.num_train_epochs
+        done = f", of which {state.global_step:,} are done" if state.global_step else ""
+        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
+        if epochs >= _MANY_EPOCHS:
+            logger.warning(
+                f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
+                "or --num_train_epochs, or use --early_stopping_patience"
+            )
 
 
 class BrightnessCallback(TrainerCallback):

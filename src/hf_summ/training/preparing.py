@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import datasets
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
@@ -15,7 +16,11 @@ from hf_summ.data.columns import source_column
 from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
+from hf_summ.training.batches import token_lengths
 from hf_summ.training.building import Processor
+
+# rows whose whole length is measured, and a length that none reaches
+_MEASURED, _ENDLESS = 200, 10**7
 
 
 def prepare(
@@ -62,6 +67,32 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     features = {"input_ids": _tokenize(processor, documents, source_length)}
     features["attention_mask"] = [[1] * len(row) for row in features["input_ids"]]
     return features | {"labels": _tokenize(processor, rows["summary"], target_length, as_target=True)}
+
+
+def describe_cuts(
+    dataset: datasets.Dataset, prepared: datasets.Dataset, processor: Processor, lengths: tuple[int, int], prefix: str
+) -> list[str]:
+    """How many documents and summaries are cut, and how much of them is left, as lines for the user.
+
+    How much is left is measured on the first `_MEASURED` rows that may be cut.
+    """
+    told = []
+    for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
+        limit = lengths[place]
+        full = np.flatnonzero(token_lengths(prepared, column) >= limit)
+        if not len(full):
+            continue
+        rows = dataset.select(full[:_MEASURED])[:]
+        whole = np.array([len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]])
+        cut = whole[whole > limit]
+        if len(cut):
+            number = round(len(full) * len(cut) / len(whole))
+            about = "" if len(full) == len(whole) else "about "
+            told.append(
+                f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are cut to {limit:,} "
+                f"tokens, which leaves {(limit / cut).mean():.0%} of them"
+            )
+    return told
 
 
 def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:

@@ -195,6 +195,9 @@ def _flag_name(token: str) -> str:
 def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, Any]:
     if split in corpus.files:
         origin: dict[str, Any] = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
+        columns = corpus.columns(split)
+        if columns is not None:
+            origin |= {"text_column": columns[0], "summary_column": columns[1]}
     else:
         origin = {"name": corpus.dataset_name, "fingerprint": rows._fingerprint}
     return {**origin, "rows": len(rows)}

@@ -165,4 +165,7 @@ def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool
     """Whether every setting that the trained model depends on is the same, such as those of its evaluations."""
     counted = flags_of("data", "model", "training") - flags_of("reporting")
     old, new = ({name: side["settings"].get(name) for name in counted} for side in (before, now))
-    return old == new and before["data"] == now["data"]
+    data = [
+        {split: side["data"].get(split) for split in before["data"] if split in now["data"]} for side in (before, now)
+    ]
+    return old == new and data[0] == data[1]

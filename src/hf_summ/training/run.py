@@ -32,7 +32,7 @@ from hf_summ.training.checkpoints import check_fits, check_optimizer, last_compl
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import prefixed, prepare, processor_fingerprint
+from hf_summ.training.preparing import describe_cuts, prefixed, prepare, processor_fingerprint
 from hf_summ.training.records import RunRecord, describe, shown
 from hf_summ.training.resuming import Resumption, check_folder, find_resumption, lock_folder, named_checkpoint
 from hf_summ.training.scores import Scorer
@@ -299,6 +299,10 @@ def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets
         lengths, description = (parts.lengths.source, target), f"preparing {split}"
         with arguments.training.main_process_first(desc=description):
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
+        if arguments.training.should_log:
+            logger.info(f"{split}: {len(rows):,} documents")
+            for cut in describe_cuts(rows, prepared[split], parts.processor, lengths, arguments.data.source_prefix):
+                logger.info(f"{split}: {cut}")
         if split == "train" or parts.scorer is None:
             continue
         scored_with = [source_column(rows.column_names)] if _needs_documents(parts) else []
@@ -372,6 +376,7 @@ def _train(trainer: SummarizationTrainer, parts: Parts) -> dict[str, float]:
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
+    logger.info(f"model: {trainer.model.num_parameters():,} parameters")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     trainer.save_model()
     trainer.save_state()

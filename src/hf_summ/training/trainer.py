@@ -22,12 +22,14 @@ from hf_summ.training.callbacks import (
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
+    StartCallback,
     set_epochs_trained,
 )
 from hf_summ.training.cards import Card
 from hf_summ.training.evaluating import RowwiseTrainer, base_model, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.parallelism import name_shared_modules_once
+from hf_summ.training.publishing import PRIVATE, RESULTS, hide_paths
 
 
 class TokenLoss:
@@ -67,6 +69,7 @@ class SummarizationTrainer(RowwiseTrainer):
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
         self.add_callback(BrightnessCallback())
+        self.add_callback(StartCallback())
         self.progress = RunProgress()
         self.add_callback(self.progress)
         self.applies_changes = False
@@ -307,16 +310,24 @@ class SummarizationTrainer(RowwiseTrainer):
             folder = Path(self.args.output_dir if output_dir is None else output_dir)
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
             write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
+            if self.args.push_to_hub:
+                hide_paths(folder)
 
     def init_hf_repo(self, *args, **kwargs) -> None:
-        """Create the repository on the Hub, ignoring the arguments that transformers pickles right before uploads."""
+        """Create the repository on the Hub, which ignores what stays at home.
+
+        That is what transformers pickles right before uploads, what tells of this machine, and, without
+        `push_results`, texts of the corpus and event files.
+        """
         super().init_hf_repo(*args, **kwargs)
         if self.is_world_process_zero():
             path = Path(self.args.output_dir) / ".gitignore"
             path.parent.mkdir(parents=True, exist_ok=True)
             lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            if TRAINING_ARGS_NAME not in lines:
-                write_atomically(path, "\n".join([*lines, TRAINING_ARGS_NAME]) + "\n")
+            private = () if self.args.push_results else RESULTS
+            new = [line for line in (TRAINING_ARGS_NAME, *PRIVATE, *private) if line not in lines]
+            if new:
+                write_atomically(path, "\n".join([*lines, *new]) + "\n")
 
     def create_model_card(self, card: Card | None = None, **_) -> None:
         """Write the run's card, which `push_to_hub(card=card)` passes on; the pushes before its end have none yet."""
