@@ -38,7 +38,7 @@ def test_output_that_nobody_reads_ends_the_command_quietly(tmp_path, argv):
     assert (process.stderr.read(), process.wait()) == ("", 141)
 
 
-def test_interrupt_ends_the_command_quietly(tmp_path):
+def test_interrupt_ends_the_command_in_one_line(tmp_path):
     os.mkfifo(tmp_path / "article.txt")
     process = start("summarize", "article.txt", "--model", "none", cwd=tmp_path)
     while True:
@@ -52,7 +52,7 @@ def test_interrupt_ends_the_command_quietly(tmp_path):
     process.send_signal(signal.SIGINT)
     # a signal that comes just before the read waits until the read ends
     os.close(writer)
-    assert process.communicate() == ("", "")
+    assert process.communicate() == ("", "\nhf-summ: interrupted: the same command starts over\n")
     assert process.returncode == 130
 
 

@@ -34,6 +34,16 @@ def test_tables_are_listed(run):
     assert f"thesis_7_5           {table.paper}: {table.title}" in lines
 
 
+def test_interrupted_table_says_how_it_goes_on(workplace, monkeypatch, capsys):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    # what Ctrl-C raises while a row is trained
+    monkeypatch.setattr("hf_summ.experiments.run.run_table", interrupt)
+    assert main(["table", "made_up.yaml"]) == 130
+    assert capsys.readouterr().err == "\nhf-summ: interrupted: the same command goes on where it stopped\n"
+
+
 def test_report_is_printed_and_written(run, workplace):
     output, errors = run("table", "made_up.yaml", "--scale", "tiny")
     assert output == (workplace / "out" / "tables" / "made_up_tiny.md").read_text(encoding="utf-8")

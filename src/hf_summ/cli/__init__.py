@@ -44,6 +44,8 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _NOBODY_READS
     except KeyboardInterrupt:
+        # on a line below what is on the screen
+        print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)
         return _INTERRUPTED
 
 
@@ -61,6 +63,11 @@ def _run(argv: list[str] | None) -> int:
         return arguments.run(arguments) or 0
     except BrokenPipeError:
         raise
+    except KeyboardInterrupt:
+        if not hasattr(arguments, "interrupted"):
+            raise
+        print(f"\nhf-summ: interrupted: {arguments.interrupted}", file=sys.stderr)
+        return _INTERRUPTED
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         return 2

@@ -2,12 +2,14 @@
 
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from transformers import PreTrainedModel
 
 from hf_summ.training.arguments import SummarizationTrainingArguments, flags_of
 from hf_summ.training.checkpoints import has_checkpoints, last_complete_checkpoint, resume_problem
@@ -52,6 +54,30 @@ def check_folder(training: SummarizationTrainingArguments) -> None:
         raise ValueError(f"--output_dir {training.output_dir}: {there} is not a folder: name another one")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"--output_dir {training.output_dir}: {there} is read-only: name another folder")
+
+
+def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel) -> None:
+    """Check that the output folder's disk has room for the trained model and, if checkpoints are saved, for one.
+
+    Raises:
+        ValueError: it has not.
+    """
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    # Adam, AdamW and Adadelta keep two numbers for each that is trained, others fewer
+    optimizer = training.optimizer or str(getattr(training.optim, "value", training.optim))
+    has_moments = optimizer.startswith("ada") and "8bit" not in optimizer and optimizer != "adafactor"
+    trained = sum(parameter.numel() * 4 for parameter in model.parameters() if parameter.requires_grad)
+    state = 2 * trained if has_moments and not training.save_only_model else 0
+    needed = weights + (0 if training.save_strategy == "no" else weights + state)
+    folder = Path(training.output_dir).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        what = "the model needs" if training.save_strategy == "no" else "a checkpoint and the model need"
+        raise ValueError(
+            f"--output_dir {training.output_dir}: {what} {needed / 2**20:,.0f} MiB, but {free / 2**20:,.0f} MiB are "
+            "free there: make room, or name a folder on another disk"
+        )
 
 
 def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:

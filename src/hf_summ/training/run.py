@@ -24,6 +24,7 @@ from hf_summ.data import SummarizationCollator
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
+from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
@@ -34,7 +35,14 @@ from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import describe_cuts, prefixed, prepare, processor_fingerprint
 from hf_summ.training.records import RunRecord, describe, shown
-from hf_summ.training.resuming import Resumption, check_folder, find_resumption, lock_folder, named_checkpoint
+from hf_summ.training.resuming import (
+    Resumption,
+    check_folder,
+    check_room,
+    find_resumption,
+    lock_folder,
+    named_checkpoint,
+)
 from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer
 
@@ -137,6 +145,11 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
     if scorer is not None:
         scorer.clean = getattr(processor, "clean", scorer.clean)
     check_patterns(model, rates)
+    if getattr(processor, "tags", "none") != "none":
+        # rather than in the first document, or in another process
+        load_tagger(processor.tagger, processor.tags)
+    if training.do_train:
+        check_room(training, model)
     cut = (lengths.source, lengths.target)
     description = describe(arguments, argv, corpus, model.config.to_dict(), processor_fingerprint(processor), cut)
     lock = lock_folder(training)
