@@ -15,6 +15,7 @@ from tests.training import tiny
 
 ROOT = Path(__file__).parents[2]
 CPU = {"ACCELERATE_USE_CPU": "1"}
+PICKLES = {".bin", ".pt", ".pth", ".pkl"}
 
 
 @pytest.fixture(scope="session")

