@@ -196,6 +196,23 @@ def test_unknown_words_are_shown_as_they_were_replaced():
 
 
 @pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_a_checkpoint_that_asks_for_more_gives_its_best_summary(built):
+    model, processor = built
+    expected = explain(model, processor, DOCUMENT, num_beams=2)
+    model.generation_config.return_dict_in_generate = True
+    model.generation_config.num_return_sequences = 2
+    assert explain(model, processor, DOCUMENT, num_beams=2) == expected
+
+
+@pytest.mark.parametrize("architecture", [SAGCOPY])
+def test_the_prefix_of_a_checkpoint_is_read(built):
+    model, processor = built
+    expected = explain(model, processor, f"summarize: {DOCUMENT}")
+    model.config.prefix = "summarize: "
+    assert explain(model, processor, DOCUMENT) == expected
+
+
+@pytest.mark.parametrize("architecture", [SAGCOPY])
 def test_the_model_is_left_as_it_was(built):
     model, processor = built
     model.train()

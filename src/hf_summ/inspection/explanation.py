@@ -10,6 +10,7 @@ import torch
 from hf_summ.inspection.words import Word, grouped, words_of_source, words_of_summary
 from hf_summ.models.generation_unknown import replace_unknown
 from hf_summ.models.generation_words import WordTable, word_table
+from hf_summ.models.text_documents import source_prefix, with_prefix
 
 # of a summary word, this many source words are listed, and none with less
 _ORIGINS, _LEAST = 8, 0.005
@@ -111,13 +112,17 @@ def explain(
     _check(model, document, summary)
     table = word_table(processor.tokenizer, model.config.vocab_size, torch.device("cpu"))
     source = {} if phrases is None else {"phrases": phrases}
-    examples = document if isinstance(document, str) else [list(document)]
+    document = with_prefix(document if isinstance(document, str) else list(document), source_prefix(model.config))
+    examples = document if isinstance(document, str) else [document]
     inputs = processor(examples, return_tensors="pt", **source).to(model.device)
     with torch.inference_mode(), _eager(model):
         if summary is None:
             replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
-            own = {"replace_unk": False} if replaces is not None else {}
-            ids = model.generate(**inputs, tokenizer=processor.tokenizer, **generation, **own)[:1]
+            # a checkpoint may ask for more than one summary, and for more than its tokens
+            own: dict[str, Any] = {"num_return_sequences": 1, "return_dict_in_generate": False}
+            if replaces is not None:
+                own["replace_unk"] = False
+            ids = model.generate(**inputs, tokenizer=processor.tokenizer, **generation, **own)
         else:
             replaces = False
             labels = processor(text_target=summary)["labels"]
