@@ -143,6 +143,7 @@ def test_tags_end_sentences(run, workplace, tag, options):
     output, said = run("evaluate", *PAIR, "--separator", "none")
     assert not whole.search(output)
     assert "sentence's end" not in said
+    assert "hf-summ: no text contains the separator '###'\n" in run("evaluate", *PAIR, "--separator", "###")[1]
 
 
 def test_one_pair_has_no_interval(run, workplace):

@@ -193,6 +193,8 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         check_aligned(predictions, file)
         files[name], found = part_sentences(file, arguments.separator)
         notes += found
+    if arguments.separator not in (None, "none") and not notes:
+        notes.append(f"no text contains the separator {arguments.separator!r}")
     return files, notes
 
 
