@@ -37,6 +37,17 @@ def test_tokens_count_as_often_as_they_occur():
     assert novelty_scores(["new new mayor"], [SOURCE])["novel1"] == [50]
 
 
+def test_punctuation_marks_may_be_words():
+    # kinds of words: the, mayor, paid, 12, million, comma and exclamation mark, of which three are new
+    scores = novelty_scores([SUMMARY], [SOURCE], count_punctuation=True)
+    assert scores["novel1"] == [pytest.approx(300 / 7)]
+    assert scores["length"] == [9]
+    assert scores["compression"] == [pytest.approx(16 / 9)]
+    assert novelty_scores(["it's"], ["its"], count_punctuation=True)["length"] == [3]
+    assert novelty_scores(["cafe\u0301, na\u00efve"], ["caf\u00e9"], "fr", count_punctuation=True)["length"] == [3]
+    assert novelty([SUMMARY], [SOURCE], count_punctuation=True)["length"] == 9
+
+
 def test_fragments_are_the_longest_and_know_all_their_sentences():
     fragments = copied_fragments("the river and the bridge", "The bridge. The river. It is the river.")
     assert [tuple(fragment) for fragment in fragments] == [(0, 2, (1, 2)), (3, 2, (0,))]

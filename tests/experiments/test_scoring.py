@@ -96,6 +96,14 @@ def test_novelty_is_the_mean_of_those_that_have_some(tmp_path, corpus, predictio
     assert found == {name: pytest.approx(np.nanmean(expected[name])) for name in ("novel1", "novel4")}
 
 
+def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
+    read = table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
+    expected = novelty_scores(predictions, corpus["document"], count_punctuation=True)
+    assert expected["novel1"] != novelty_scores(predictions, corpus["document"])["novel1"]
+    found = values(score(read, "en", corpus, predictions, None, None))
+    assert found == {"novel1": pytest.approx(np.nanmean(expected["novel1"]))}
+
+
 def test_bleu_is_the_corpuss(tmp_path, corpus, predictions):
     read = table(tmp_path, measures=["bleu"], rows=[{"row": "DC"}])
     found = values(score(read, "de", corpus, predictions, None, None))

@@ -20,6 +20,7 @@ _SETTINGS = (
     "seed",
     "average",
     "count",
+    "count_punctuation",
 )
 
 
@@ -111,6 +112,11 @@ def add_parser(commands) -> None:
         choices=("types", "tokens"),
         default="types",
         help="Whether novel n-grams are counted once each or as often as they occur (default: types)",
+    )
+    parser.add_argument(
+        "--count_punctuation",
+        action="store_true",
+        help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
     )
     parser.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"

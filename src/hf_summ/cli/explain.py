@@ -58,14 +58,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     from hf_summ.common.files import write_atomically
     from hf_summ.inspection import as_page, explain
-    from hf_summ.models.text_documents import source_prefix, with_prefix
 
-    example = documents[0] if len(documents) == 1 else documents
     try:
         explanation = explain(
             summarizer.model,
             summarizer.processor,
-            with_prefix(example, source_prefix(summarizer.model.config)),
+            documents[0] if len(documents) == 1 else documents,
             summary,
             phrases,
             # as `summarize` decodes

@@ -1,10 +1,11 @@
 """The fragments that a summary copies from its source."""
 
+from functools import partial
 from typing import NamedTuple
 
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.matching import Matches
-from hf_summ.evaluation.words import split_words
+from hf_summ.evaluation.words import split_words, split_words_and_marks
 
 
 class Fragment(NamedTuple):
@@ -33,7 +34,9 @@ class Alignment(NamedTuple):
     source_sentences: int
 
 
-def copied_fragments(prediction: str, source: str, language: str = "en") -> list[Fragment]:
+def copied_fragments(
+    prediction: str, source: str, language: str = "en", count_punctuation: bool = False
+) -> list[Fragment]:
     """The extractive fragments F(A, S) of a summary, in its order (Grusky et al. 2018).
 
     They are found greedily from the left: the longest that begins at a word, then the next after its end. They do not
@@ -42,17 +45,19 @@ def copied_fragments(prediction: str, source: str, language: str = "en") -> list
     Args:
         prediction, source: the summary and its document.
         language: as for `rouge_scores`.
+        count_punctuation: whether punctuation marks are words too.
     """
-    return align(prediction, source, language).fragments
+    return align(prediction, source, language, count_punctuation).fragments
 
 
-def align(prediction: str, source: str, language: str) -> Alignment:
+def align(prediction: str, source: str, language: str, count_punctuation: bool = False) -> Alignment:
     """Match the words of `prediction` with those of `source`."""
-    words = split_words(prediction, language)
+    split = partial(split_words_and_marks if count_punctuation else split_words, language=language)
+    words = split(prediction)
     source_words: list[str] = []
     sentence_of: list[int] = []
     for sentence in split_sentences(source, language):
-        found = split_words(sentence, language)
+        found = split(sentence)
         sentence_of += [sentence_of[-1] + 1 if sentence_of else 0] * len(found)
         source_words += found
     found = Matches(words, source_words)

@@ -115,7 +115,7 @@ class Novelty(_TextMetric):
             citation=_NOVELTY,
             features=Features({"predictions": _TEXT, "sources": _TEXT}),
             inputs_description=f"{_INPUTS}    sources: one document per row.\n"
-            "    language, average, count: see hf_summ.evaluation.novelty.\n",
+            "    language, average, count, count_punctuation: see hf_summ.evaluation.novelty.\n",
             reference_urls=["https://aclanthology.org/N18-1065"],
         )
 

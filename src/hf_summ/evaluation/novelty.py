@@ -34,6 +34,7 @@ def novelty(
     language: str = "en",
     average: Average = "macro",
     count: Count = "types",
+    count_punctuation: bool = False,
 ) -> dict[str, float]:
     """Means of `novelty_scores` over the rows, to 4 digits, each over the rows that have a value for the measure.
 
@@ -48,11 +49,15 @@ def novelty(
     """
     if average not in get_args(Average):
         raise ValueError(unknown_choice("`average`", average, get_args(Average)))
-    return novelty_fractions(predictions, sources, language, count).means(average)
+    return novelty_fractions(predictions, sources, language, count, count_punctuation).means(average)
 
 
 def novelty_scores(
-    predictions: Sequence[str], sources: Sequence[str], language: str = "en", count: Count = "types"
+    predictions: Sequence[str],
+    sources: Sequence[str],
+    language: str = "en",
+    count: Count = "types",
+    count_punctuation: bool = False,
 ) -> dict[str, list[float]]:
     """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
 
@@ -76,6 +81,8 @@ def novelty_scores(
         predictions, sources: one summary and one document per row.
         language: as for `rouge_scores`.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
+        count_punctuation: whether punctuation marks are words too, as where tokenized texts are counted (Narayan et al.
+            2018).
 
     Raises:
         ValueError: different numbers of predictions and sources, none at all, no source with words, or an unknown
@@ -84,7 +91,7 @@ def novelty_scores(
     Warns:
         UserWarning: some sources have no words.
     """
-    return novelty_fractions(predictions, sources, language, count).scores()
+    return novelty_fractions(predictions, sources, language, count, count_punctuation).scores()
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ def copy_positions(
     return (100 * counts / max(counts.sum(), 1)).tolist()
 
 
-def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str):
+def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
     """Each row's alignment, with a progress bar."""
     if len(predictions) != len(sources):
         raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
@@ -147,7 +154,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     pairs = zip(predictions, sources, strict=True)
     wordless = []
     for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
-        row = align(prediction, source, language)
+        row = align(prediction, source, language, count_punctuation)
         if not row.source_words:
             wordless.append(number)
         yield row
@@ -161,11 +168,13 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
         )
 
 
-def novelty_fractions(predictions: Sequence[str], sources: Sequence[str], language: str, count: Count) -> Fractions:
+def novelty_fractions(
+    predictions: Sequence[str], sources: Sequence[str], language: str, count: Count, count_punctuation: bool = False
+) -> Fractions:
     """The fractions behind `novelty` and `novelty_scores`, which name the arguments and errors."""
     if count not in get_args(Count):
         raise ValueError(unknown_choice("`count`", count, get_args(Count)))
-    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language)]
+    rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
     table = np.array(rows, dtype=np.float64)
     return Fractions(table[..., 0], table[..., 1])
 

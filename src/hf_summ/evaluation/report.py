@@ -52,6 +52,7 @@ class Settings:
     seed: int = 0
     average: Average = "macro"
     count: Count = "types"
+    count_punctuation: bool = False
 
     @property
     def of_several(self) -> str:
@@ -109,7 +110,9 @@ class Evaluation:
                 # sources without words are among the notes, once and with their places
                 warnings.simplefilter("ignore", UserWarning)
                 self.novelty = {
-                    name: novelty_fractions(texts, sources, self.settings.language, self.settings.count)
+                    name: novelty_fractions(
+                        texts, sources, self.settings.language, self.settings.count, self.settings.count_punctuation
+                    )
                     for name, texts in self._firsts.items()
                 }
             wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]

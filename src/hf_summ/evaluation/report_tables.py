@@ -111,5 +111,6 @@ def _settings_line(report: dict[str, Any]) -> str:
     ]
     parts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
-        parts.append(f"novelty: {settings['average']} over {settings['count']}")
+        marks = " with punctuation marks" if settings["count_punctuation"] else ""
+        parts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
     return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"

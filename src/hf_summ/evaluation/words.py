@@ -23,6 +23,8 @@ _LONG_RUN = 12
 UNITS = ("words", "characters", "lcsts", "spaced")
 _CHARACTER = re.compile(rf"\S[{MARKS}]*")
 _SOFT_HYPHEN = "\xad"
+# neither part of a word in any script nor space; accents and the like are marks of another kind
+_MARK = re.compile(rf"([^\w\s{MARKS}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words of English news stay below this share of the characters, German and French texts exceed it
 _FOREIGN_SHARE = 0.005
@@ -59,6 +61,14 @@ def check_units(units: str, language: str) -> None:
         raise ValueError(unknown_choice("`units`", units, UNITS))
     if units != "words" and is_english(language):
         raise ValueError(f"`units` is '{units}', but English is read as words of a-z and 0-9: name another `language`")
+
+
+def split_words_and_marks(text: str, language: str = "en") -> list[str]:
+    """The words of `text`, and its punctuation marks, each by itself, as words too."""
+    parts: list[str] = []
+    for piece in _MARK.split(text):
+        parts += [piece] if _MARK.fullmatch(piece) else split_words(piece, language)
+    return parts
 
 
 def is_english(language: str) -> bool:

@@ -39,6 +39,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
         "measures": list(table.measures),
         "baseline": table.baseline,
         "rouge": dict(table.rouge),
+        "count_punctuation": table.count_punctuation,
         "against": table.against,
         "notes": list(table.notes),
         "hf_summ": __version__,
@@ -147,6 +148,8 @@ def _settings_line(report: dict[str, Any]) -> str:
     if any(measure.startswith("rouge") for measure in report["measures"]):
         options = [f"{name.replace('_', ' ')} {value}" for name, value in report["rouge"].items()]
         parts.append(", ".join([f"ROUGE-1.5.5 of {report['unit']}", *options]))
+    if report["count_punctuation"]:
+        parts.append("novelty counts punctuation marks as words")
     return "; ".join(parts) + "."
 
 

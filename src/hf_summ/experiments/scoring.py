@@ -70,7 +70,7 @@ def score(
     if wanted:
         scored |= _rouge(table, language, predictions, references, wanted, pieces)
     if any(measure in NOVELTY_MEASURES for measure in table.measures):
-        values = novelty_scores(predictions, corpus["document"], language)
+        values = novelty_scores(predictions, corpus["document"], language, count_punctuation=table.count_punctuation)
         scored |= {name: _mean_of(np.array(values[name])) for name in table.measures if name in NOVELTY_MEASURES}
     if "bleu" in table.measures:
         statistics = bleu_statistics(predictions, references, tokenizer_for(language))

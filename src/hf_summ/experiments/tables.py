@@ -111,6 +111,7 @@ class Table:
         baseline: the row with which others are compared.
         language: language of the texts, for all data sets or for each.
         rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
+        count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
     """
@@ -126,6 +127,7 @@ class Table:
     baseline: str | None = None
     language: str | Mapping[str, str] = "en"
     rouge: Mapping[str, Any] = field(default_factory=dict)
+    count_punctuation: bool = False
     against: str | None = None
     notes: tuple[str, ...] = ()
 

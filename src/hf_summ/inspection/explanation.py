@@ -119,10 +119,10 @@ def explain(
         if summary is None:
             replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
             # a checkpoint may ask for more than one summary, and for more than its tokens
-            own: dict[str, Any] = {"num_return_sequences": 1, "return_dict_in_generate": False}
+            settings = {"tokenizer": processor.tokenizer, **generation, "num_return_sequences": 1}
             if replaces is not None:
-                own["replace_unk"] = False
-            ids = model.generate(**inputs, tokenizer=processor.tokenizer, **generation, **own)
+                settings["replace_unk"] = False
+            ids = model.generate(**inputs, **{**settings, "return_dict_in_generate": False})
         else:
             replaces = False
             labels = processor(text_target=summary)["labels"]
