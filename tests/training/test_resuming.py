@@ -30,7 +30,7 @@ def interrupt(out: Path, step: int) -> None:
         if int(folder.name.split("-")[1]) > step:
             shutil.rmtree(folder)
     for path in out.iterdir():
-        if path.is_file() and path.name != "run.yaml":
+        if path.is_file() and path.name not in ("run.yaml", ".run.lock"):
             path.unlink()
     path = out / "run.yaml"
     record = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -60,6 +60,7 @@ def steps_of(out: Path) -> list[int]:
 def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, told):
     path = settings(**SAVING)
     main([path])
+    interrupt(out, 4)
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
     with pytest.raises(ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({told})") as caught:
@@ -127,8 +128,9 @@ def test_checkpoints_without_an_optimizer_are_passed_over(settings, out, caplog)
         main([path, "--resume_from_checkpoint", str(out / "checkpoint-4")])
 
 
-def test_nothing_to_apply_changes_to(settings):
-    path = settings()
+@pytest.mark.parametrize("saving", [SAVING, {}])
+def test_nothing_to_apply_changes_to(settings, saving):
+    path = settings(**saving)
     main([path])
     with pytest.raises(ValueError, match=r"has other settings \(seed 42, now 7\): give another .* no$"):
         main([path, "--seed", "7", "--accept_changes"])

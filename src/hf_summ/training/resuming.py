@@ -140,11 +140,18 @@ def find_resumption(
     if checkpoint is None and not record.has_finished("train"):
         # nothing is lost by starting over
         changes = []
+    if changes and record.has_finished("train") and _length(before) == _length(description):
+        # no update is left to which they could apply
+        checkpoint = None
     return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
 
 
 def _named_by(description: Mapping[str, Any]) -> str | None:
     return description["settings"].get("resume_from_checkpoint")
+
+
+def _length(description: Mapping[str, Any]) -> list[Any]:
+    return [description["settings"].get(name) for name in ("max_steps", "num_train_epochs")]
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
