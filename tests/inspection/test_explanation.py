@@ -199,9 +199,8 @@ def test_unknown_words_are_shown_as_they_were_replaced():
 def test_a_checkpoint_that_asks_for_more_gives_its_best_summary(built):
     model, processor = built
     expected = explain(model, processor, DOCUMENT, num_beams=2)
-    model.generation_config.return_dict_in_generate = True
-    model.generation_config.num_return_sequences = 2
-    assert explain(model, processor, DOCUMENT, num_beams=2) == expected
+    model.generation_config.update(num_beams=2, num_return_sequences=2, return_dict_in_generate=True)
+    assert explain(model, processor, DOCUMENT) == expected
 
 
 @pytest.mark.parametrize("architecture", [SAGCOPY])
