@@ -89,11 +89,11 @@ def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
         given = [{**row, "phrases": phrases} for row in rows]
         corpus.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
         path = highlights(train_file=str(corpus), validation_file=None, test_file=None, max_steps=1, save_strategy="no")
-        losses.append(main([path])["train_loss"])
+        losses.append(main([path, "--output_dir", str(tmp_path / f"out{number}")])["train_loss"])
     assert len(set(losses)) == 3
     # rows of null are found as if there were no column
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert main([path])["train_loss"] == losses[2]
+    assert main([path, "--output_dir", str(tmp_path / "without")])["train_loss"] == losses[2]
 
 
 def test_training_without_frequencies_says_which_command_makes_them(highlights, processor_folder):
