@@ -1,7 +1,8 @@
 """JSON and YAML as users write them: what Python's readers would take in silence, or die of, is an error."""
 
 import json
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
+from contextlib import contextmanager
 from typing import Any
 
 import yaml
@@ -18,14 +19,8 @@ def parse_json(text: str, strict: bool = True) -> Any:
         JSONDecodeError: it is not JSON.
         ValueError: an object has a key twice, a number has too many digits, or values are nested too deeply.
     """
-    try:
+    with _limits_told():
         return json.loads(text, strict=strict, object_pairs_hook=_without_repeats)
-    except RecursionError:
-        raise ValueError("values are nested too deeply") from None
-    except ValueError as error:
-        if "integer string conversion" in str(error):
-            raise ValueError("a number has more digits than can be read") from None
-        raise
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -44,8 +39,15 @@ def parse_yaml(text: str) -> Any:
         YAMLError: it is not YAML, or a mapping has a key twice.
         ValueError: values are nested too deeply, or a number has too many digits.
     """
-    try:
+    with _limits_told():
         return yaml.load(text, _Loader)
+
+
+@contextmanager
+def _limits_told() -> Generator[None]:
+    """Within, what exceeds Python's limits is an error that says so."""
+    try:
+        yield
     except RecursionError:
         raise ValueError("values are nested too deeply") from None
     except ValueError as error:
