@@ -98,9 +98,10 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
             # decompressed in pieces, as a small file may hold a line that fills the memory
             source = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             for number, line in enumerate(iter(partial(source.readline, _LONGEST_LINE + 1), b""), 1):
-                _check_line(line, number, f"{path}, line {number}")
                 # files that were joined have a byte-order mark at each seam
-                yield number, line.decode("utf-8").lstrip("\ufeff")
+                text = line.decode("utf-8").lstrip("\ufeff")
+                _check_line(line, number, f"{path}, line {number}")
+                yield number, text
                 if not number % 1000:
                     bar.update(raw.tell() - bar.n)
         except UnicodeDecodeError as error:
