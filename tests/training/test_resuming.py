@@ -278,3 +278,10 @@ def test_start_tells_what_will_be_done(settings, caplog):
     assert cut is not None
     assert re.search(r"training: 12,000 updates in 12,000 epochs", caplog.text)
     assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text
+
+
+@pytest.mark.parametrize(("warmup", "is_told"), [("2", False), ("5", True)])
+def test_a_warmup_longer_than_the_training_is_told(settings, caplog, warmup, is_told):
+    with caplog.at_level(logging.WARNING):
+        main([settings(max_steps=2), "--warmup_steps", warmup])
+    assert (f"warms up for {warmup} updates, but the training has 2: it never reaches" in caplog.text) == is_told

@@ -132,13 +132,22 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
 
 
 class StartCallback(TrainerCallback):
-    """Says at the start how long a training is, and warns of one that sees its documents thousands of times."""
+    """Says at the start how long a training is, and warns of one that sees its documents thousands of times.
+
+    Also of one that ends before its learning rate has warmed up.
+    """
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Log updates and epochs."""
         epochs = state.num_train_epochs
         done = f", of which {state.global_step:,} are done" if state.global_step else ""
         logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
+        warmup = args.get_warmup_steps(state.max_steps)
+        if warmup > state.max_steps:
+            logger.warning(
+                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
+                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
+            )
         if epochs >= _MANY_EPOCHS:
             logger.warning(
                 f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
