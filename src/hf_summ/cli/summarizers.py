@@ -96,8 +96,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     from huggingface_hub.errors import StrictDataclassError
     from transformers import pipeline
 
-    # registers architectures and pipeline
-    import hf_summ.models  # noqa: F401
+    import hf_summ.models  # noqa: F401 (registers architectures and pipeline)
     from hf_summ.training.checkpoints import model_problem
 
     model = arguments.model

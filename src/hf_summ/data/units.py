@@ -2,9 +2,9 @@
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from hf_summ.models.text_scripts import IDEOGRAPHS
+
 UNITS = ("subwords", "words", "characters")
-# Japanese and Chinese have no spaces between words; as the inside of a regular expression's class
-IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 # stands for a space, at the beginning of the unit after it
 _SPACE = "▁"
 # part of a word; # is a digit of Gigaword

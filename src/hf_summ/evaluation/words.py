@@ -7,16 +7,14 @@ from collections.abc import Iterable, Sequence
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
-from hf_summ.data.units import IDEOGRAPHS
-from hf_summ.models.text_marks import MARKS
+from hf_summ.models.text_scripts import IDEOGRAPHS, MARKS, RUNNING
 from hf_summ.models.text_washing import washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # each ideograph counts as a word
 _WORD = re.compile(rf"{_LETTERS}++(?:[{MARKS}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
-# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can part
-_RUN = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf]+")
+_RUN = re.compile(f"[{RUNNING}]+")
 # their words have some five characters, and what stands between two spaces often has thirty
 _LONG_RUN = 12
 # how languages other than English are read; the names are papers' conventions for Chinese

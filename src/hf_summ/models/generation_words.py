@@ -10,17 +10,14 @@ import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 from .configuration_base import PADDING_ROWS
+from .text_scripts import IDEOGRAPHS, RUNNING
 
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
-# Chinese and Japanese; Thai, Lao, Burmese and Khmer
-_UNSPACED_CHARACTER = re.compile(
-    "[\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]"
-)
-# with which the first of them begin in UTF-8, whose other bytes may be tokens of their own
+_UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
+# with which ideographs begin in UTF-8, whose other bytes may be tokens of their own
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
 
 

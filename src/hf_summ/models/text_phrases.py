@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .text_marks import MARKS
+from .text_scripts import MARKS
 
 # words and stop words are those of scikit-learn's TfidfVectorizer, but for marks, at which that cuts words
 _WORD = re.compile(rf"\w[\w{MARKS}]+")
