@@ -97,6 +97,9 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     from transformers import pipeline
 
     import hf_summ.models  # noqa: F401 (registers architectures and pipeline)
+    from hf_summ.training.adapters import find_adapter
+    from hf_summ.training.arguments import ModelArguments
+    from hf_summ.training.building import load_config, load_processor
     from hf_summ.training.checkpoints import model_problem
 
     model = arguments.model
@@ -104,8 +107,19 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     if problem is not None:
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
+    named = ModelArguments(
+        model_name_or_path=model,
+        model_revision=arguments.revision or "main",
+        trust_remote_code=arguments.trust_remote_code,
+    )
     try:
+        adapter = find_adapter(named)
+        if adapter is not None:
+            # `pipeline` takes all but its weights from the model that it adapts
+            settings["processor"] = load_processor(adapter.with_tokenizer, load_config(adapter.base))
         summarizer = pipeline("summarization", model=model, **{**flags, **settings})
+        if adapter is not None and (own := adapter.generation_config()) is not None:
+            summarizer.model.generation_config = own
     except (OSError, ValueError, StrictDataclassError) as error:
         reason = str(error).strip()
         # the last line of a traceback says what happened

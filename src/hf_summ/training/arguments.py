@@ -64,6 +64,27 @@ class ModelArguments:
 
 
 @dataclass
+class LoraArguments:
+    """LoRA (Hu et al. 2021): small matrices that are trained beside the model's weights, which stay as they are."""
+
+    lora_r: int | None = flag("model updates", "Rank of LoRA's matrices", unset="all weights are trained, without LoRA")
+    lora_alpha: float | None = flag("model updates", "LoRA's scale times its rank", unset="twice lora_r")
+    lora_dropout: float | None = flag("training updates", "Dropout in front of LoRA's matrices", unset="0")
+    lora_target_modules: list[str] | None = flag(
+        "model updates",
+        "Ends of the names of the linear layers that LoRA adapts",
+        unset="those of the architecture: attention's queries and values",
+        nargs="+",
+    )
+
+    def __post_init__(self):
+        check_bounds(self)
+        for name, value in vars(self).items():
+            if self.lora_r is None and value is not None:
+                raise ValueError(f"--{name} needs --lora_r, the rank of the matrices")
+
+
+@dataclass
 class DataArguments:
     """How the corpus is cut and prepared."""
 
@@ -355,6 +376,7 @@ class RunArguments:
     """All arguments of a run."""
 
     model: ModelArguments
+    lora: LoraArguments
     corpus: Corpus
     data: DataArguments
     generation: GenerationArguments
@@ -362,7 +384,7 @@ class RunArguments:
 
 
 # all groups of flags, in the order of `RunArguments`
-GROUPS = (ModelArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
+GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
 
 
 @functools.cache

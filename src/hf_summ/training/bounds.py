@@ -60,6 +60,9 @@ BOUNDS: Mapping[str, Bounds] = {
     **dict.fromkeys(("temperature", "repetition_penalty"), _POSITIVE),
     "length_penalty": Bounds(-sys.float_info.max),
     "top_p": _SHARE,
+    "lora_r": _COUNT,
+    "lora_alpha": _POSITIVE,
+    "lora_dropout": _FRACTION,
 }
 
 

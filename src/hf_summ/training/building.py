@@ -25,6 +25,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
+from hf_summ.training.adapters import Adapter, add_lora, find_adapter
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.overrides import apply_overrides, refusal
@@ -56,29 +57,34 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
         ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
             inconsistent settings.
     """
-    is_fresh = arguments.model.model_name_or_path is None
     _check_files(arguments.model)
-    config = load_config(arguments.model)
-    processor = load_processor(arguments.model, config)
+    adapter = find_adapter(arguments.model)
+    _check_lora(arguments, adapter)
+    start = arguments.model if adapter is None else adapter.base
+    is_fresh = start.model_name_or_path is None
+    config = load_config(start)
+    processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
     lengths = settle_lengths(arguments.data, processor, config)
     if hasattr(config, "read_pretrained_parts"):
-        config.read_pretrained_parts(is_fresh, **_part_settings(arguments.model))
+        config.read_pretrained_parts(is_fresh, **_part_settings(start))
     if is_fresh:
         _align(processor, config)
-        model = _new_model(config, arguments.model)
+        model = _new_model(config, start)
         if hasattr(model, "load_pretrained_parts"):
-            model.load_pretrained_parts(**_part_settings(arguments.model))
+            model.load_pretrained_parts(**_part_settings(start))
     else:
-        model = _load_model(arguments.model.model_name_or_path, arguments.model, config)
+        model = _load_model(start, config)
     if arguments.training.label_smoothing_factor and hasattr(config, "label_smoothing"):
         raise ValueError(
             f"--label_smoothing_factor {arguments.training.label_smoothing_factor}: {config.model_type} smooths its "
             f"own loss; set --config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
         )
-    vocabulary = len(getattr(processor, "tokenizer", processor))
-    if vocabulary > model.get_input_embeddings().weight.shape[0]:
-        model.resize_token_embeddings(vocabulary)
-    _fit_positions(model, lengths.source, arguments.model.resize_position_embeddings)
+    is_adapted = adapter is not None or arguments.lora.lora_r is not None
+    _fit_vocabulary(model, processor, can_grow=not is_adapted)
+    _fit_positions(model, lengths.source, False if is_adapted else start.resize_position_embeddings)
+    own = None if adapter is None else adapter.generation_config()
+    if own is not None:
+        model.generation_config = own
     # a checkpoint has its own length, which ours replaces only if it was given
     length_is_told = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
@@ -86,7 +92,33 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     if hasattr(model, "check_generation_keys"):
         # here rather than when the first summary is generated
         model.check_generation_keys(model.generation_config)
+    if adapter is not None:
+        model = adapter.load(model, is_trainable=arguments.training.do_train)
+    elif arguments.lora.lora_r is not None:
+        model = add_lora(model, arguments.lora)
     return model, processor, lengths
+
+
+def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
+    """Raise a ValueError if there is nothing to which LoRA could be added."""
+    rank, start = arguments.lora.lora_r, arguments.model.model_name_or_path
+    if rank is None:
+        return
+    if adapter is not None:
+        raise ValueError(
+            f"--lora_r {rank}: {start} is an adapter already: leave the flag out to train it on, or name its base "
+            f"model {adapter.base.model_name_or_path} for a new one"
+        )
+    if start is None:
+        raise ValueError(
+            f"--lora_r {rank}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
+        )
+    training = arguments.training
+    if training.push_to_hub and Path(start).exists():
+        raise ValueError(
+            f"--push_to_hub: others cannot load an adapter of the folder {start}: push that model first, and give its "
+            "name on the Hub as --model_name_or_path"
+        )
 
 
 def _state_prefix(config: PreTrainedConfig, prefix: str) -> None:
@@ -253,7 +285,8 @@ def _new_model(config: PreTrainedConfig, arguments: ModelArguments) -> PreTraine
         ) from error
 
 
-def _load_model(name_or_path: str, arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+    name_or_path = arguments.model_name_or_path
     # transformers' own error does not say which weights have another shape
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
         name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
@@ -314,6 +347,19 @@ def _align(processor: Processor, config: PreTrainedConfig) -> None:
     align_config(config, tokenizer)
     if getattr(config, "forced_eos_token_id", None) is not None:
         config.forced_eos_token_id = tokenizer.eos_token_id
+
+
+def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool) -> None:
+    """Enlarge the embeddings to the tokens that the processor knows."""
+    vocabulary, known = len(getattr(processor, "tokenizer", processor)), model.get_input_embeddings().weight.shape[0]
+    if vocabulary <= known:
+        return
+    if not can_grow:
+        raise ValueError(
+            f"the tokenizer has {vocabulary:,} tokens, but the model {known:,}, and an adapter has no place for new "
+            "ones: give the model's own tokenizer, or train without --lora_r"
+        )
+    model.resize_token_embeddings(vocabulary)
 
 
 def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> None:

@@ -10,9 +10,9 @@ from torch.distributed.tensor import DTensor
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 
+from hf_summ.training.adapters import base_model
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.checkpoints import is_finite, last_complete_checkpoint
-from hf_summ.training.evaluating import base_model
 
 logger = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from hf_summ.common.files import shipped_folder, write_atomically
 from hf_summ.common.markdown import markdown_table
 from hf_summ.common.messages import one_line
 from hf_summ.data.corpora import Corpus
+from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
 from hf_summ.training.records import LIBRARIES, command_line
@@ -76,6 +77,8 @@ def make_card(
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
     model_id = name_on_hub if training.push_to_hub and name_on_hub else str(training.output_dir)
     results = _results(arguments, documents, metrics, score_names)
+    whole = base_model(model)
+    needed = "hf-summ" if getattr(model.config, "tags", "none") == "none" else "'hf-summ[spacy]'"
     card = ModelCard.from_template(
         _metadata(arguments, model, Path(model_id).name, results),
         template_path=str(shipped_folder("model_cards") / "template.md"),
@@ -83,13 +86,14 @@ def make_card(
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
         summary_language=arguments.data.language,
-        class_name=type(model).__name__,
+        class_name=type(whole).__name__,
         model_type=model.config.model_type,
         parameters=f"{model.num_parameters():,}",
         source_length=source_length,
         source_prefix=arguments.data.source_prefix,
-        requirement="hf-summ" if getattr(model.config, "tags", "none") == "none" else "'hf-summ[spacy]'",
-        has_own_code=not type(model).__module__.startswith("transformers."),
+        requirement=f"{needed} peft" if is_adapted(model) else needed,
+        is_adapter=is_adapted(model),
+        has_own_code=not type(whole).__module__.startswith("transformers."),
         example=_EXAMPLE,
         model_id=model_id,
         service=SERVICE,
@@ -112,11 +116,12 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
     return ModelCardData(
         language=arguments.data.language,
         license=arguments.training.license,
-        library_name="transformers",
+        library_name="peft" if is_adapted(model) else "transformers",
         # transformers 5 has no such pipeline, but the Hub finds models by it and InferenceClient calls them by it
         pipeline_tag="summarization",
         tags=["hf_summ", model.config.model_type],
         base_model=[start for start in _starts(arguments, model) if _is_on_hub(start)] or None,
+        base_model_relation="adapter" if is_adapted(model) else None,
         datasets=None if hub_dataset is None else [hub_dataset],
         metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
         eval_results=indexed or None,
@@ -214,6 +219,8 @@ def _hub_dataset(corpus: Corpus) -> str | None:
 def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
     """The checkpoints from which the model, or parts of it, started."""
     base = arguments.model.model_name_or_path
+    if is_adapted(model):
+        return [config.base_model_name_or_path for config in model.peft_config.values()]
     return list(getattr(model.config, "pretrained_names", ())) if base is None else [base]
 
 
@@ -227,7 +234,7 @@ def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
         if getattr(model.config, "start_name", None) is not None:
             return f"was trained, starting with the weights of {links[0]},"
         return f"was trained with {' and '.join(links)} as a part of it"
-    return f"is a fine-tuned version of {links[0]}, trained"
+    return f"is {'an adapter' if is_adapted(model) else 'a fine-tuned version'} of {links[0]}, trained"
 
 
 def _file_name(name: str) -> str:

@@ -14,15 +14,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import PreTrainedModel
 from transformers.trainer_callback import TrainerState
+from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.training import adapters
+from hf_summ.training.adapters import is_adapted, trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.records import RunRecord
 
 logger = logging.getLogger(__name__)
 
 _STATE = "trainer_state.json"
-_WEIGHTS = ("model.safetensors", "adapter_model.safetensors")
+_WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
 _INDEX = "model.safetensors.index.json"
 # transformers continues without some of these if they cannot be read, and then decodes with other settings
 _SETTINGS = (
@@ -147,7 +150,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
     if (Path(folder) / _SHARDS).is_dir():
         return
     advice = "give the settings that it was trained with, or another --output_dir"
-    shapes = {name: list(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = {name: list(tensor.shape) for name, tensor in trained_weights(model).items()}
     saved = set()
     for file in _weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
@@ -163,7 +166,8 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
                     )
     # tied weights are saved once, under any of their names
     names: dict[int, list[str]] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
+    named = shapes.items() if is_adapted(model) else model.named_parameters(remove_duplicate=False)
+    for name, parameter in named:
         names.setdefault(id(parameter), []).append(name)
     for known in names.values():
         if not saved.intersection(known):
@@ -279,7 +283,7 @@ def _weight_files(folder: Path) -> list[Path]:
             return [folder / name]
     if (folder / _SHARDS).is_dir():
         raise ValueError("its weights are in shards, which training alone reads")
-    raise ValueError(f"it has no {_WEIGHTS[0]}")
+    raise ValueError(f"it has no {_WEIGHTS[(folder / ADAPTER_CONFIG_NAME).exists()]}")
 
 
 def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:

@@ -16,6 +16,7 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.losses import IGNORED_LABEL
+from hf_summ.training.adapters import base_model
 from hf_summ.training.batches import BatchOrder
 from hf_summ.training.guidance import summary_divergences
 from hf_summ.training.latent import active_units, document_means
@@ -155,12 +156,6 @@ def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def takes(model: nn.Module, name: str) -> bool:
     """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
     return name in inspect.signature(base_model(model).forward).parameters
-
-
-def base_model(model: nn.Module) -> Any:
-    """The model, without the adapter that may be around it."""
-    unwrap = getattr(model, "get_base_model", None)
-    return model if unwrap is None else unwrap()
 
 
 def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
+from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments, flags_of
 from hf_summ.training.checkpoints import has_checkpoints, last_complete_checkpoint, resume_problem
 from hf_summ.training.records import RunRecord, differences, shown
@@ -62,7 +63,7 @@ def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel)
     Raises:
         ValueError: it has not.
     """
-    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in trained_weights(model).values())
     # Adam, AdamW and Adadelta keep two numbers for each that is trained, others fewer
     optimizer = training.optimizer or str(getattr(training.optim, "value", training.optim))
     has_moments = optimizer.startswith("ada") and "8bit" not in optimizer and optimizer != "adafactor"

@@ -26,7 +26,8 @@ from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training import reports
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
+from hf_summ.training.adapters import is_adapted
+from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.cards import make_card
 from hf_summ.training.checkpoints import check_fits, check_optimizer, last_complete_checkpoint
@@ -389,11 +390,17 @@ def _train(trainer: SummarizationTrainer, parts: Parts) -> dict[str, float]:
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
-    logger.info(f"model: {trainer.model.num_parameters():,} parameters")
+    logger.info(f"model: {_sizes(trainer.model)}")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     trainer.save_model()
     trainer.save_state()
     return _report(trainer, parts, "train", output.metrics, len(trainer.train_dataset))
+
+
+def _sizes(model: Any) -> str:
+    trained = model.num_parameters(only_trainable=True)
+    part = "" if not is_adapted(model) else f", of which LoRA's {trained:,} are trained"
+    return f"{model.num_parameters():,} parameters{part}"
 
 
 def _trained(trainer: SummarizationTrainer) -> dict[str, float]:
@@ -408,9 +415,8 @@ def _of_trained_model(arguments: RunArguments) -> RunArguments:
     """The arguments with which the model of a complete training is loaded from the output folder."""
     folder = arguments.training.output_dir
     started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
-    return dataclasses.replace(
-        arguments, model=dataclasses.replace(arguments.model, model_name_or_path=folder, **started)
-    )
+    model = dataclasses.replace(arguments.model, model_name_or_path=folder, **started)
+    return dataclasses.replace(arguments, model=model, lora=LoraArguments())
 
 
 def _predict(

@@ -15,6 +15,7 @@ from transformers.trainer_utils import EvalLoopOutput
 
 from hf_summ.common.files import write_atomically
 from hf_summ.models.losses import smoothed_cross_entropy
+from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.callbacks import (
@@ -26,7 +27,7 @@ from hf_summ.training.callbacks import (
     set_epochs_trained,
 )
 from hf_summ.training.cards import Card
-from hf_summ.training.evaluating import RowwiseTrainer, base_model, takes
+from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.parallelism import name_shared_modules_once
 from hf_summ.training.publishing import PRIVATE, RESULTS, hide_paths
@@ -309,6 +310,9 @@ class SummarizationTrainer(RowwiseTrainer):
         if self.args.should_save:
             folder = Path(self.args.output_dir if output_dir is None else output_dir)
             (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+            if is_adapted(self.model):
+                # PEFT saves the weights alone
+                self.model.generation_config.save_pretrained(folder)
             write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
             if self.args.push_to_hub:
                 hide_paths(folder)

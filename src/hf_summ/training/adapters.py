@@ -1,0 +1,161 @@
+"""Adapters: LoRA's matrices, which a run trains and saves in place of a model's weights, and checkpoints of them."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import GenerationConfig, PreTrainedModel
+from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
+
+from hf_summ.common.mappings import parse_json
+from hf_summ.common.messages import one_line
+from hf_summ.training.arguments import LoraArguments, ModelArguments
+
+WEIGHTS = "adapter_model.safetensors"
+
+
+@dataclasses.dataclass(frozen=True)
+class Adapter:
+    """A checkpoint that is an adapter of another one.
+
+    Args:
+        start: the arguments that name it.
+        base: the same for the checkpoint that it adapts.
+    """
+
+    start: ModelArguments
+    base: ModelArguments
+
+    @property
+    def with_tokenizer(self) -> ModelArguments:
+        """The arguments that name whichever of the two has the processor or tokenizer."""
+        has_own = any(_file(self.start, name) for name in ("processor_config.json", "tokenizer_config.json"))
+        return self.start if has_own else self.base
+
+    @property
+    def name(self) -> str:
+        """The adapter's folder or repository."""
+        return str(self.start.model_name_or_path)
+
+    def generation_config(self) -> GenerationConfig | None:
+        """The settings with which the adapted model decodes, if they were saved with the adapter."""
+        found = _file(self.start, GENERATION_CONFIG_NAME)
+        return None if found is None else GenerationConfig.from_pretrained(Path(found).parent)
+
+    def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
+        """The base model with the adapter on it.
+
+        Args:
+            is_trainable: whether the adapter is trained on.
+
+        Raises:
+            ValueError: the adapter is of another model, or PEFT cannot read it.
+            ImportError: peft is not installed.
+        """
+        peft = _peft(f"--model_name_or_path {self.name}")
+        start, misfit = self.start, f"this adapter does not fit {self.base.model_name_or_path}"
+        weights = _file(start, WEIGHTS)
+        if weights is None:
+            raise ValueError(f"--model_name_or_path {self.name}: the adapter has no {WEIGHTS}")
+        hub = {"revision": start.model_revision, "cache_dir": start.cache_dir, "token": start.token}
+        try:
+            with safe_open(weights, framework="pt") as tensors:
+                saved = set(tensors.keys())
+            adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **hub)
+        except (RuntimeError, ValueError, TypeError, KeyError, SafetensorError) as error:
+            raise ValueError(f"--model_name_or_path {self.name}: {misfit} ({one_line(error):.200})") from error
+        # which PEFT would go on without
+        known = trained_weights(adapted).keys()
+        for whose, names in (("an unknown", saved - known), ("no", known - saved)):
+            if names:
+                raise ValueError(f"--model_name_or_path {self.name}: {misfit}: it has {whose} {min(names)}")
+        return adapted
+
+
+def find_adapter(arguments: ModelArguments) -> Adapter | None:
+    """The adapter that `model_name_or_path` is, or None for a whole model.
+
+    Raises:
+        ValueError: it does not say which model it adapts.
+    """
+    name = arguments.model_name_or_path
+    # a whole model may come with an adapter of its own
+    if name is None or (Path(name) / "config.json").exists():
+        return None
+    hub = {"cache_dir": arguments.cache_dir, "revision": arguments.model_revision, "token": arguments.token}
+    found = find_adapter_config_file(name, **hub)
+    if found is None:
+        return None
+    try:
+        settings = parse_json(Path(found).read_text(encoding="utf-8"))
+        base = settings["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"--model_name_or_path {name}: its adapter_config.json cannot be read ({error})") from None
+    if not base:
+        raise ValueError(f"--model_name_or_path {name}: its adapter_config.json names no base_model_name_or_path")
+    revision = settings.get("revision") or "main"
+    return Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
+
+
+def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
+    """The model with new LoRA matrices, which alone are trained, and which change nothing before that.
+
+    Raises:
+        ValueError: the model has no such layers, or none is known for its architecture.
+        ImportError: peft is not installed.
+    """
+    peft = _peft(f"--lora_r {lora.lora_r}")
+    assert lora.lora_r is not None
+    config = peft.LoraConfig(
+        task_type="SEQ_2_SEQ_LM",
+        r=lora.lora_r,
+        lora_alpha=2 * lora.lora_r if lora.lora_alpha is None else lora.lora_alpha,
+        lora_dropout=lora.lora_dropout or 0.0,
+        target_modules=lora.lora_target_modules,
+    )
+    try:
+        return peft.get_peft_model(model, config)
+    except ValueError as error:
+        raise ValueError(f"--lora_target_modules: {one_line(error):.300}") from error
+
+
+def is_adapted(model: Any) -> bool:
+    """Whether the model is one with an adapter on it, whose weights alone are trained and saved."""
+    return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
+
+
+def base_model(model: Any) -> Any:
+    """The model, without the adapter that may be on it."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def trained_weights(model: Any) -> dict[str, torch.Tensor]:
+    """What a checkpoint of the model holds: its adapter's weights if it has one, else all of its own."""
+    if not is_adapted(model):
+        return model.state_dict()
+    from peft import get_peft_model_state_dict
+
+    return get_peft_model_state_dict(model)
+
+
+def _file(arguments: ModelArguments, name: str) -> str | None:
+    """The path of a checkpoint's file, or None if it has no such file."""
+    return cached_file(
+        arguments.model_name_or_path,
+        name,
+        cache_dir=arguments.cache_dir,
+        revision=arguments.model_revision,
+        token=arguments.token,
+        _raise_exceptions_for_missing_entries=False,
+        _raise_exceptions_for_connection_errors=False,
+    )
+
+
+def _peft(what: str) -> Any:
+    try:
+        import peft
+    except ImportError as error:
+        raise ImportError(f"{what}: needs peft: pip install peft") from error
+    return peft

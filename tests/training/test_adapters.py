@@ -1,0 +1,205 @@
+"""LoRA as a flag of a run, and adapters as its checkpoints."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForSeq2SeqLM
+
+from hf_summ.cli import main as hf_summ
+from hf_summ.training.run import console_main, main
+from tests.training import tiny
+
+LORA = ["--lora_r", "2", "--lora_dropout", "0.1", "--learning_rate", "0.5"]
+WEIGHTS = "adapter_model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory, tiny_tokenizer) -> dict[str, str]:
+    """Saved models with their processors, as one fine-tunes them."""
+    made = {}
+    processor = tiny.processor(tiny_tokenizer)
+    for name, model, reader in (
+        ("gdlf", tiny.gdlf(processor), processor),
+        ("bart", tiny.bart(tiny_tokenizer), tiny_tokenizer),
+    ):
+        made[name] = str(tmp_path_factory.mktemp(name))
+        model.save_pretrained(made[name])
+        reader.save_pretrained(made[name])
+    return made
+
+
+@pytest.fixture
+def command(settings, tmp_path, bases):
+    """The arguments of a run that begins with a checkpoint."""
+
+    def make(start: str, *flags: str, folder: str = "adapter", **changes) -> list[str]:
+        unset = {"model_type": None, "config_overrides": None, "tokenizer_name": None}
+        file = settings(**unset, predict_with_generate=True, **changes)
+        start = bases.get(start, start)
+        return [file, "--model_name_or_path", start, "--output_dir", str(tmp_path / folder), *flags]
+
+    return make
+
+
+@pytest.mark.parametrize("base", ["gdlf", "bart"])
+def test_an_adapter_is_trained_and_loaded(command, tmp_path, bases, base):
+    metrics = main(command(base, *LORA, "--num_beams", "3", do_eval=True))
+    folder = tmp_path / "adapter"
+    assert not (folder / "model.safetensors").exists()
+    weights = load_file(folder / WEIGHTS)
+    assert all("lora_" in name for name in weights)
+    assert json.loads((folder / "adapter_config.json").read_text())["lora_alpha"] == 4
+    assert max(tensor.abs().max() for name, tensor in weights.items() if "lora_B" in name) > 1e-3
+
+    # evaluated alone, it gives what it gave at the end of its training, and another loss than its base
+    for start, is_same in ((str(folder), True), (base, False)):
+        alone = main(command(start, folder=f"alone_{is_same}", do_eval=True, do_train=False))
+        assert (alone["eval_loss"] == pytest.approx(metrics["eval_loss"], rel=1e-6)) is is_same
+
+    # beside the adapter transformers loads the model that it names
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    before = load_file(Path(bases[base]) / "model.safetensors")
+    own = {name.replace(".base_layer", ""): tensor for name, tensor in model.state_dict().items()}
+    assert all(torch.equal(own[name], tensor) for name, tensor in before.items())
+
+
+def test_an_adapter_is_trained_on(command, tmp_path, caplog):
+    main(command("gdlf", *LORA))
+    assert re.search(r"of which LoRA's \d+ are trained", caplog.text)
+    main(command(str(tmp_path / "adapter"), "--learning_rate", "0.5", folder="further"))
+    first, second = (load_file(tmp_path / folder / WEIGHTS) for folder in ("adapter", "further"))
+    assert first.keys() == second.keys()
+    assert any(not torch.equal(first[name], second[name]) for name in first)
+    # the base, not the first adapter, is what the second one needs
+    shutil.rmtree(tmp_path / "adapter")
+    assert main(command(str(tmp_path / "further"), folder="alone", do_train=False, do_eval=True))["eval_loss"] > 0
+
+
+def test_an_interrupted_training_of_an_adapter_goes_on(command, tmp_path):
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    main(command("gdlf", *LORA, folder="whole", **saving))
+    main(command("gdlf", *LORA, folder="parts", **saving))
+    parts = tmp_path / "parts"
+    # as if it had been killed after half of it
+    shutil.rmtree(parts / "checkpoint-8")
+    (parts / WEIGHTS).unlink()
+    run_file = parts / "run.yaml"
+    run_file.write_text(run_file.read_text().replace("train: finished", "train: started"))
+    main(command("gdlf", *LORA, folder="parts", **saving))
+    whole, resumed = (load_file(tmp_path / folder / WEIGHTS) for folder in ("whole", "parts"))
+    assert all(torch.equal(whole[name], resumed[name]) for name in whole)
+    with pytest.raises(ValueError, match="lora_r 2, now 3"):
+        main(command("gdlf", "--lora_r", "3", *LORA[2:], folder="parts", **saving))
+
+
+def test_a_finished_training_of_an_adapter_predicts(command, tmp_path):
+    main(command("bart", *LORA))
+    before = load_file(tmp_path / "adapter" / WEIGHTS)
+    metrics = main(command("bart", *LORA, "--do_predict"))
+    assert metrics["predict_samples"] == 7
+    assert all(torch.equal(before[name], tensor) for name, tensor in load_file(tmp_path / "adapter" / WEIGHTS).items())
+
+
+@pytest.mark.parametrize("base", ["gdlf", "bart"])
+def test_the_command_line_summarizes_with_an_adapter_and_its_settings(command, tmp_path, capsys, base):
+    main(command(base, *LORA, "--max_new_tokens", "3", "--do_predict"))
+    folder, text = tmp_path / "adapter", tmp_path / "news.txt"
+    rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text().splitlines()]
+    text.write_text(rows[0]["document"])
+    capsys.readouterr()
+    assert hf_summ(["summarize", str(text), "--model", str(folder), "--device", "cpu"]) == 0
+    first, *_ = (folder / "generated_predictions.txt").read_text().splitlines()
+    assert capsys.readouterr().out.strip() == first.strip()
+
+
+def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
+    main(command("gdlf", *LORA))
+    card = (tmp_path / "adapter" / "README.md").read_text()
+    name = Path(bases["gdlf"]).name
+    for part in ("library_name: peft", "base_model_relation: adapter", f"is an adapter of `{name}`", "hf-summ peft"):
+        assert part in card
+    assert "GdlfForConditionalGeneration" in card
+    assert "trust_remote_code=True" not in card
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--lora_alpha", "8"], "--lora_alpha needs --lora_r"),
+        (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
+        (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
+        (["--lora_r", "2", "--lora_target_modules", "nothing"], "--lora_target_modules: .*nothing.* not found"),
+        (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: others cannot load an adapter of the folder"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
+    assert console_main(command("gdlf", *flags)) == 2
+    assert re.search(message, capsys.readouterr().err.splitlines()[-1])
+
+
+def test_a_new_model_has_nothing_to_adapt(settings, capsys):
+    assert console_main([settings(), "--lora_r", "2"]) == 2
+    assert "a new model has nothing to adapt" in capsys.readouterr().err
+
+
+def test_a_tokenizer_with_more_tokens_is_refused(command, tmp_path, bases, tiny_tokenizer, capsys):
+    larger = tmp_path / "larger"
+    shutil.copytree(bases["bart"], larger)
+    path = larger / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["added_tokens"].append({**content["added_tokens"][0], "id": len(tiny_tokenizer), "content": "<more>"})
+    path.write_text(json.dumps(content))
+    assert console_main(command(str(larger), "--lora_r", "2")) == 2
+    assert "an adapter has no place for new ones" in capsys.readouterr().err
+
+
+def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bases):
+    main(command("gdlf", *LORA))
+    good = tmp_path / "adapter"
+
+    def refused(*flags: str, start: Path) -> str:
+        capsys.readouterr()
+        assert console_main(command(str(start), *flags, folder="other")) == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert "is an adapter already" in refused("--lora_r", "4", start=good)
+
+    broken = tmp_path / "broken"
+    shutil.copytree(good, broken)
+    config = json.loads((broken / "adapter_config.json").read_text())
+    for content, message in (
+        ("{", "adapter_config.json cannot be read"),
+        (json.dumps({**config, "base_model_name_or_path": None}), "names no base_model_name_or_path"),
+        (json.dumps({**config, "base_model_name_or_path": bases["bart"]}), f"does not fit {bases['bart']}"),
+        (json.dumps({**config, "r": 5}), "does not fit"),
+    ):
+        (broken / "adapter_config.json").write_text(content)
+        assert message in refused(start=broken)
+    shutil.copy(good / "adapter_config.json", broken)
+    weights = load_file(broken / WEIGHTS)
+    name = min(weights)
+    save_file({**weights, name: torch.full_like(weights[name], torch.nan)}, broken / WEIGHTS)
+    assert "not finite" in refused(start=broken)
+    save_file({key: tensor for key, tensor in weights.items() if key != name}, broken / WEIGHTS)
+    assert f"it has no {name}" in refused(start=broken)
+    save_file({**weights, "more": torch.ones(1)}, broken / WEIGHTS)
+    assert "it has an unknown more" in refused(start=broken)
+    (broken / WEIGHTS).unlink()
+    assert f"has no {WEIGHTS}" in refused(start=broken)
+
+
+def test_without_peft_it_is_said_what_to_install(command, tmp_path):
+    code = "import sys; sys.modules['peft'] = None; from hf_summ.training.run import console_main; "
+    arguments = command("gdlf", "--lora_r", "2")
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{code} sys.exit(console_main({arguments!r}))"], capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert "--lora_r 2: needs peft: pip install peft" in ended.stderr
