@@ -1,4 +1,4 @@
-"""tf-idf, LexRank and TextRank against their definitions."""
+"""LexRank and TextRank against their definitions."""
 
 import math
 import sys
@@ -14,10 +14,9 @@ from hf_summ.extractive.centrality import (
     lexrank_similarities,
     textrank_scores,
     textrank_similarities,
-    tfidf_scores,
 )
 
-METHODS = ("tfidf", "lexrank", "textrank")
+METHODS = ("lexrank", "textrank")
 
 
 @pytest.fixture(params=range(5))
@@ -37,15 +36,6 @@ def naive_pagerank(weights: np.ndarray) -> np.ndarray:
     number = len(weights)
     rows = [row / row.sum() if row.sum() else np.full(number, 1 / number) for row in weights]
     return np.linalg.solve(np.eye(number) - 0.85 * np.stack(rows).T, np.full(number, 0.15 / number))
-
-
-def test_tfidf_agrees_with_its_definition(sentences):
-    document = [word for sentence in sentences for word in sentence]
-    expected = [
-        np.mean([document.count(word) / len(document) * idf(sentences, word) for word in sentence]) if sentence else 0
-        for sentence in sentences
-    ]
-    np.testing.assert_allclose(tfidf_scores(sentences), expected, atol=1e-12)
 
 
 def test_lexrank_agrees_with_its_definition(sentences):
@@ -88,15 +78,10 @@ def test_the_middle_of_a_star_is_central():
     assert extract([document], "lexrank", 1) == ["Red trees need wet earth."]
 
 
-def test_tfidf_prefers_frequent_words_of_few_sentences():
-    document = "He met her. The flood and the flood. He left her. He came."
-    assert extract([document], "tfidf", 1) == ["The flood and the flood."]
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_equal_sentences_come_in_their_order(method):
-    # more sentences than numpy sorts in order by itself: the best kind is the third for tfidf, all, the first two
-    expected = {"tfidf": [2, 5, 8], "lexrank": [0, 1, 2], "textrank": [0, 1, 3]}
+    # more sentences than numpy sorts in order by itself: the best kind is all, the first two
+    expected = {"lexrank": [0, 1, 2], "textrank": [0, 1, 3]}
     assert extract_sentences(["Cat dog. Cat hen. Owl. " * 40], method, 3) == [expected[method]]
     assert extract(["Just one sentence."], method, 2) == ["Just one sentence."]
 
@@ -104,7 +89,7 @@ def test_equal_sentences_come_in_their_order(method):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_missing_library_names_the_extra(method, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.feature_extraction.text", None)
-    with pytest.raises(ImportError, match=r"pip install scikit-learn; lead"):
+    with pytest.raises(ImportError, match=r"pip install scikit-learn; the other"):
         extract(["One. Two."], method, 1)
     assert extract(["One. Two."], "lead", 1) == ["One."]
 

@@ -1,4 +1,4 @@
-"""Scores of a document's sentences that need no reference: tf-idf, LexRank, TextRank.
+"""Centrality of a document's sentences among each other: LexRank, TextRank.
 
 Each document is scored on its own, with its sentences as the collection for inverse document frequencies.
 """
@@ -14,19 +14,6 @@ _THRESHOLD = 0.1
 _DAMPING = 0.85
 # PageRank ends when a step changes the ranks of all sentences by this much on average
 _TOLERANCE = 1e-9
-
-
-def tfidf_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Mean of tf(w) idf(w) over a sentence's words, where tf is the word's share of the document: (sentences,).
-
-    The mean rather than the sum, which would mostly measure the length.
-
-    Args:
-        sentences: words of each sentence; at least one sentence has words.
-    """
-    counts = _counts(sentences)
-    weights = counts.sum(axis=0) / counts.sum() * _idf(counts)
-    return counts @ weights / np.maximum(counts.sum(axis=1), 1)
 
 
 def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
@@ -109,5 +96,5 @@ def _library(name: str):
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            "tfidf, lexrank and textrank need scikit-learn: pip install scikit-learn; lead, tail and oracle do not"
+            "lexrank and textrank need scikit-learn: pip install scikit-learn; the other methods do not"
         ) from error

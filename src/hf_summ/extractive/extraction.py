@@ -3,14 +3,13 @@
 import warnings
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import first_of, no_words, split_words
-from hf_summ.extractive.centrality import lexrank_scores, textrank_scores, tfidf_scores
+from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
+from hf_summ.extractive.tfidf import best_first, tfidf_scores
 
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES)
@@ -33,7 +32,8 @@ def extract(
     - "oracle": the sentences that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested
       if more would lower it, and none if nothing is in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
-      scores in their document; earlier ones win ties. They need the extra `extractive`, as does the splitter "spacy".
+      scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
+      "spacy".
 
     See `extract_sentences` for arguments and errors.
     """
@@ -97,9 +97,7 @@ def _choose(
             assert references is not None
             yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
-            # rounded, so that floating point does not break ties; "stable" then takes the first
-            ranks = np.argsort(-_CENTRALITIES[method](parts).round(9), kind="stable")
-            yield texts, sorted(ranks[:number].tolist())
+            yield texts, sorted(best_first(_CENTRALITIES[method](parts))[:number])
         else:
             indices = list(range(len(parts)))
             yield texts, indices[:number] if method == "lead" else indices[-number:]

@@ -108,12 +108,24 @@ def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None 
         examples: the documents of each.
         largest: how many phrases to keep at most, the most frequent.
     """
+    return frequencies_from_two(
+        ((phrase for text in documents for phrase, _, _ in candidates(text)) for documents in examples), largest
+    )
+
+
+def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
+    """Term -> the number of a collection's members with it, where there are at least two, and that of all members.
+
+    Args:
+        collection: the terms of each member.
+        largest: how many terms to keep at most, the most frequent.
+    """
     found: Counter[str] = Counter()
     number = 0
-    for documents in examples:
+    for terms in collection:
         number += 1
         # in their order, so that a cap keeps the same ones every time
-        found.update(list(dict.fromkeys(phrase for text in documents for phrase, _, _ in candidates(text))))
+        found.update(list(dict.fromkeys(terms)))
     kept = [entry for entry in found.most_common(largest) if entry[1] > 1]
     return dict(sorted(kept)), number
 

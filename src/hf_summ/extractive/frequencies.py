@@ -1,0 +1,98 @@
+"""Inverse document frequencies of words: of a corpus, or of the sentences of a single document."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hf_summ.common.files import write_atomically
+from hf_summ.common.mappings import parse_json
+from hf_summ.data.sentences import language_code
+from hf_summ.evaluation.words import split_words
+from hf_summ.models.text_phrases import frequencies_from_two
+
+
+@dataclass(frozen=True)
+class DocumentFrequencies:
+    """In how many documents of a collection each word occurs.
+
+    Args:
+        frequencies: word -> number of the documents it occurs in; a word that is not listed counts as occurring in one.
+        documents: number of the collection's documents.
+        language: ISO 639 code by which the documents were split into words.
+    """
+
+    frequencies: Mapping[str, int]
+    documents: int
+    language: str = "en"
+
+    def idf(self, word: str) -> float:
+        """log(N / n) of a word that n of the N documents have (Aksenov 2020, equation 4.2)."""
+        return math.log(self.documents / self.frequencies.get(word, 1))
+
+    @classmethod
+    def of_sentences(cls, sentences: Iterable[Sequence[str]]) -> "DocumentFrequencies":
+        """Those of a single document, whose sentences, given as words, are the collection."""
+        words = [set(sentence) for sentence in sentences]
+        return cls(Counter(word for sentence in words for word in sentence), len(words))
+
+    @classmethod
+    def fit(cls, documents: Iterable[str], language: str = "en") -> "DocumentFrequencies":
+        """Those of a corpus; of words in a single document nothing is kept.
+
+        Raises:
+            ValueError: there is no document.
+        """
+        found, number = frequencies_from_two(split_words(document, language) for document in documents)
+        if not number:
+            raise ValueError("no documents to count words in: the corpus is empty")
+        return cls(found, number, language)
+
+    def save(self, path: str | Path) -> None:
+        """Write them to a JSON file, which `load` reads."""
+        content = {"language": self.language, "documents": self.documents, "document_frequencies": self.frequencies}
+        write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path, language: str | None = None) -> "DocumentFrequencies":
+        """Read a file that `hf-summ idf` has written.
+
+        Args:
+            language: that of the texts to read, which must be the file's, if given.
+
+        Raises:
+            ValueError: the file does not exist, has other content, or is of another language.
+        """
+        try:
+            content = parse_json(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"{path} does not exist: name a file that `hf-summ idf` has written") from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{path}: cannot be read ({error}): name a file that `hf-summ idf` has written") from None
+        if not _is_table(content):
+            raise ValueError(f"{path}: not a table of document frequencies: write one with `hf-summ idf`")
+        found = cls(content["document_frequencies"], content["documents"], content["language"])
+        if language is not None and language_code(language) != language_code(found.language):
+            raise ValueError(
+                f"{path}: of documents in language '{found.language}', but `language` is '{language}': name the "
+                "documents' own, or write another table with `hf-summ idf`"
+            )
+        return found
+
+
+def _is_table(content: object) -> bool:
+    if not isinstance(content, dict) or set(content) != {"language", "documents", "document_frequencies"}:
+        return False
+    number, frequencies = content["documents"], content["document_frequencies"]
+    return (
+        isinstance(content["language"], str)
+        and _is_count(number)
+        and isinstance(frequencies, dict)
+        and all(_is_count(value) and value <= number for value in frequencies.values())
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
