@@ -28,6 +28,10 @@ from .models import (
     SagCopyProcessor,
     SummarizationPipeline,
 )
+from .models.pipeline_long_documents import SHORTENERS
+from .shortening import extract, windows
+
+SHORTENERS.update(extract=extract, windows=windows)
 
 __version__ = "0.1.0"
 

@@ -72,6 +72,25 @@ def test_json_lines(run, files, expected):
     ]
 
 
+def test_long_documents_are_read_as_asked_for(run, files, workplace):
+    text = " ".join(SENTENCES * 8)
+    (workplace / "long.txt").write_text(text, encoding="utf-8")
+    summarizer = pipeline("summarization", model="model")
+    for way in ("truncate", "extract", "windows"):
+        (record,) = summarizer(text, long_documents=way, return_details=True)
+        flags = ("--long_documents", way, "--details", "--format", "jsonl")
+        lines = run("summarize", "long.txt", "a.txt", *MODEL, *flags)[0].splitlines()
+        expected = {"file": "long.txt", "summary": record["summary_text"], **record["details"]}
+        assert json.loads(lines[0]) == expected
+        assert expected["source_tokens"] > 48
+        assert json.loads(lines[1])["cut_tokens"] == 0
+        assert run("summarize", "long.txt", *MODEL, "--long_documents", way)[0] == record["summary_text"] + "\n"
+
+
+def test_details_need_json(refusal, files):
+    assert "--details needs --format jsonl" in refusal("summarize", "a.txt", *MODEL, "--details")
+
+
 @pytest.mark.parametrize("form", ["text", "jsonl"])
 def test_names_that_are_no_text_are_written_as_such(run, files, workplace, form):
     Path("a.txt").rename("caf\udce9.txt")

@@ -185,7 +185,9 @@ def test_row_too_long(summarizer, warnings):
     list(summarizer(iter(["x", *SENTENCES]), max_length=9))
     assert len(warnings()) == 3
     assert re.fullmatch(
-        r"5 of 7 documents have more tokens than the 10 that the model reads: \d+% of theirs were cut", warnings()[1]
+        r"5 of 7 documents have more tokens than the 10 that the model reads: \d+% of theirs were cut; "
+        "`long_documents` can be 'extract' or 'windows' instead, which look at all of it",
+        warnings()[1],
     )
     assert warnings()[2].startswith("5 of 6 documents")
 

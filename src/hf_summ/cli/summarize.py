@@ -5,14 +5,17 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
     add_decoding_flags,
     add_document_flags,
+    add_length_flags,
     add_model_flags,
     check_flags,
     decoding_settings,
+    length_settings,
     load_summarizer,
     name_of,
     read_document,
@@ -35,8 +38,14 @@ def add_parser(commands) -> None:
         "--together", action="store_true", help="Write one summary of all files (default: one of each file)"
     )
     add_document_flags(parser)
+    add_length_flags(parser)
     parser.add_argument("--output", help="File for the summaries (default: standard output)")
     parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="Output format (default: text)")
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="Write what was read of each document beside its summary, with --format jsonl (default: do not)",
+    )
     parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
     parser.add_argument(
         "--int8",
@@ -57,12 +66,15 @@ def run(arguments: argparse.Namespace) -> None:
     """
     check_flags(arguments, batch_size=1)
     _check_int8(arguments)
+    if arguments.details and arguments.format != "jsonl":
+        raise ValueError("--details needs --format jsonl, which has room for them")
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
     summarizer = _load(arguments)
     # a checkpoint may ask for several
-    settings = {**decoding_settings(arguments), "num_return_sequences": 1}
+    settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
+    settings["return_details"] = arguments.details
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
         effect = "it is left out" if arguments.together else "its summary is empty"
@@ -72,14 +84,14 @@ def run(arguments: argparse.Namespace) -> None:
     names: Sequence[str | list[str]] = list(map(readable, files))
     if arguments.together:
         names, written, texts = [list(map(readable, files))], [0] if texts else [], [texts] if texts else []
-    summaries = [""] * len(names)
+    summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
     if phrases is not None:
         settings["phrases"] = [phrases] * len(texts)
     results = summarizer(
         texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
     )
     for index, result in zip(written, results, strict=True):
-        summaries[index] = result["summary_text"]
+        summaries[index] = result
     _write("".join(_lines(names, summaries, arguments.format)), arguments.output)
 
 
@@ -98,12 +110,14 @@ def _check_int8(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
 
 
-def _lines(names: Sequence[str | list[str]], summaries: list[str], output_format: str) -> Iterator[str]:
+def _lines(names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], output_format: str) -> Iterator[str]:
     """The lines of output; a name is that of a file, or those of files that were summarized together."""
-    for name, summary in zip(names, summaries, strict=True):
+    for name, record in zip(names, summaries, strict=True):
+        summary = record["summary_text"]
         if output_format == "jsonl":
             source = {"file": name} if isinstance(name, str) else {"files": name}
-            yield json.dumps({**source, "summary": summary}, ensure_ascii=False) + "\n"
+            line = {**source, "summary": summary, **record.get("details", {})}
+            yield json.dumps(line, ensure_ascii=False) + "\n"
         else:
             heading = f"{name}: " if len(names) > 1 else ""
             yield f"{heading}{summary}\n"

@@ -7,6 +7,7 @@ from typing import Any
 
 STANDARD_INPUT = "-"
 _DECODING = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
+_LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +54,28 @@ def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_length_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say how to read documents that are too long for the model."""
+    parser.add_argument(
+        "--long_documents",
+        choices=_LONG_DOCUMENTS,
+        default=_LONG_DOCUMENTS[0],
+        help="Of a document that is too long for the model, read its beginning (truncate), its most important "
+        "sentences (extract), or summaries of all its parts (windows) (default: truncate)",
+    )
+    parser.add_argument(
+        "--language", default="en", help="ISO 639 code of the documents, by which sentences are found (default: en)"
+    )
+
+
 def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """The decoding flags that were given, by name."""
     return {name: value for name in _DECODING if (value := getattr(arguments, name)) is not None}
+
+
+def length_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """How long documents are read, as the pipeline takes it."""
+    return {"long_documents": arguments.long_documents, "language": arguments.language}
 
 
 def check_flags(arguments: argparse.Namespace, **least: int) -> None:

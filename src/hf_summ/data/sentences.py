@@ -89,16 +89,30 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
     Args:
         sentences: the document's sentences, from `split_sentences`.
     """
-    end = 0
+    before = 0
     pieces: list[str] = []
     wanted = set(indices)
-    for index, sentence in enumerate(sentences):
-        start = document.index(sentence, end)
+    for index, (start, end) in enumerate(sentence_places(document, sentences)):
         # space only where the document has it, as not every script has spaces between sentences
         if index in wanted:
-            pieces.append(" " * (start > end) + sentence)
-        end = start + len(sentence)
+            pieces.append(" " * (start > before) + document[start:end])
+        before = end
     return one_line("".join(pieces))
+
+
+def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
+    """The [start, end) characters of a document's sentences.
+
+    Args:
+        sentences: the document's sentences, from `split_sentences`.
+    """
+    end = 0
+    places = []
+    for sentence in sentences:
+        start = document.index(sentence, end)
+        end = start + len(sentence)
+        places.append((start, end))
+    return places
 
 
 def _split_tokenized(line: str) -> list[str]:
@@ -132,13 +146,7 @@ def _segment_english(line: str) -> list[str]:
 
 def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
     """The parts of `text` at the positions of these sentences in its twin of the same length."""
-    end = 0
-    found = []
-    for sentence in sentences:
-        start = twin.index(sentence, end)
-        end = start + len(sentence)
-        found.append(text[start:end])
-    return found
+    return [text[start:end] for start, end in sentence_places(twin, sentences)]
 
 
 @cache

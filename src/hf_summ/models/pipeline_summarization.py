@@ -2,7 +2,8 @@
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -13,6 +14,16 @@ from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipelin
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
+from .pipeline_long_documents import (
+    SHORTENERS,
+    TRUNCATE,
+    Example,
+    ModelReader,
+    Reading,
+    check_long_documents,
+    details_of,
+    in_chunks,
+)
 from .text_cleaning import readable
 from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, with_prefix
 
@@ -22,6 +33,9 @@ logger = logging.get_logger(__name__)
 _LEAST = {"num_beams": 1, "num_return_sequences": 1, "max_length": 1, "max_new_tokens": 1}
 # two names of one limit, of which `generate()` lets the second win, whoever set it
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
+
+# what a warning of a cut document adds
+_OTHER_WAYS = "; `long_documents` can be 'extract' or 'windows' instead, which look at all of it"
 
 
 class SummarizationPipeline(Pipeline):
@@ -33,6 +47,11 @@ class SummarizationPipeline(Pipeline):
     - `phrases`: for models that read key phrases, those of the text, or of each text of the list: see
       `HighlightTransformerProcessor`. By default they are found.
     - `truncation` (True): whether to cut a text that is too long for the model, with a warning, or to refuse it.
+    - `long_documents` ("truncate"): how to read a text that is too long for the model. "extract" reads its most
+      important sentences, as many as fit; "windows" summarizes its parts, and then their summaries, again while these
+      are too long. Both need hf_summ, and read texts of iterators `batch_size` at a time.
+    - `language` ("en"): ISO 639 code of the texts, by whose rules sentences are found.
+    - `return_details` (False): whether to add `details` to each record: what was read of the text, see `details_of`.
     - `batch_size` (1): number of texts per call of `generate`.
     - `show_progress` (False): whether to show a progress bar over many texts.
     - `return_tensors` (False): whether to return token ids, in place of texts unless `return_text` is set too.
@@ -55,7 +74,10 @@ class SummarizationPipeline(Pipeline):
     _pipeline_calls_generate = True
     _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
-    def __init__(self, model, tokenizer=None, processor=None, **kwargs):
+    def __init__(self, model, tokenizer=None, processor=None, *, long_documents=TRUNCATE, language="en", **kwargs):
+        check_long_documents(long_documents)
+        self.long_documents = long_documents
+        self.language = language
         # of our architectures
         problem = model.weights_problem() if hasattr(model, "weights_problem") else None
         if problem is not None:
@@ -77,6 +99,7 @@ class SummarizationPipeline(Pipeline):
         truncation=None,
         return_tensors=None,
         return_text=None,
+        return_details=None,
         clean_up_tokenization_spaces=None,
         stop_sequence=None,
         framework=None,
@@ -85,6 +108,8 @@ class SummarizationPipeline(Pipeline):
         if framework not in (None, "pt"):
             raise ValueError(f"`framework` is {framework!r}, but must be 'pt': transformers 5 has PyTorch alone")
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
+        if return_details is not None:
+            preprocess["return_details"] = return_details
         if stop_sequence is not None:
             generate["stop_strings"] = stop_sequence
         postprocess = {
@@ -98,13 +123,16 @@ class SummarizationPipeline(Pipeline):
         }
         return preprocess, generate, postprocess
 
-    def __call__(self, documents, *args, show_progress: bool = False, phrases=None, **kwargs):
+    def __call__(
+        self, documents, *args, show_progress: bool = False, phrases=None, long_documents=None, language=None, **kwargs
+    ):
         """Summarize `documents`; see the class."""
         columns = getattr(documents, "column_names", getattr(documents, "columns", None))
         if columns is not None:
             raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
+        shorten = self._shortener(long_documents or self.long_documents, language or self.language, phrases, kwargs)
         if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, (Iterable, Dataset)):
-            example = documents if phrases is None else (documents, phrases)
+            (example,) = shorten(iter([_Example(documents, phrases)]))
             return next(_told(iter([super().__call__(example, *args, **kwargs)])))
         is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
         documents = list(documents) if is_list else documents
@@ -115,8 +143,11 @@ class SummarizationPipeline(Pipeline):
             raise ValueError(f"{len(phrases)} `phrases` but {length} documents: give each its own")
         if length is not None:
             documents = _Examples(documents, phrases)
-        elif not isinstance(documents, IterableDataset):
-            documents = (document for document in documents)
+        if shorten is not iter:
+            # in this process, where the model is
+            documents = _generated(shorten(_generated(documents)))
+        elif length is None and not isinstance(documents, IterableDataset):
+            documents = _generated(documents)
         results = super().__call__(documents, *args, **kwargs)
         bar = tqdm(results, total=length, desc="summarizing", disable=not show_progress)
         summaries = _told(iter(bar))
@@ -124,6 +155,34 @@ class SummarizationPipeline(Pipeline):
             return summaries if length is None else _SizedIterator(summaries, length)
         summaries = list(summaries)
         return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
+
+    def _shortener(self, name: str, language: str, phrases, settings: dict[str, Any]) -> Callable:
+        """What makes of an iterator of examples one of examples that the model can read; `iter` if nothing has to."""
+        check_long_documents(name)
+        if name == TRUNCATE:
+            return iter
+        if phrases is not None and name == "windows":
+            raise ValueError(
+                "`phrases` are of whole documents, and cannot be found in windows: set `long_documents` to "
+                "'extract' or 'truncate'"
+            )
+        reader = ModelReader(self, self._source_limit(), lambda texts: self._summaries(texts, settings))
+
+        def shorten(examples: Iterator) -> Iterator[_Example]:
+            for chunk in in_chunks(map(_Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
+                for example in chunk:
+                    _check_document(example.document)
+                readings = SHORTENERS[name]([example.document for example in chunk], reader, language)
+                for example, reading in zip(chunk, readings, strict=True):
+                    yield _Example(example.document, example.phrases, reading)
+
+        return shorten
+
+    def _summaries(self, texts: Sequence[str], settings: dict[str, Any]) -> list[str]:
+        """Summaries of parts of documents, as a call with these settings writes them."""
+        own = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
+        results = super().__call__(_Examples(texts), **{**settings, **own})
+        return [records[0]["summary_text"] for records, _ in results]
 
     def save_pretrained(self, save_directory, **kwargs):
         """transformers' `save_pretrained`, which leaves out the processor and so its settings."""
@@ -135,16 +194,15 @@ class SummarizationPipeline(Pipeline):
     def _reader(self):
         return self.processor if self.processor is not None else self.tokenizer
 
-    def preprocess(self, document, truncation=True):
-        source = {}
-        if isinstance(document, tuple):
-            document, source["phrases"] = document
-            if "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
-                raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
-        if not isinstance(document, (str, list)):
-            raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
+    def preprocess(self, example, truncation=True, return_details=False):
+        example = _Example.of(example)
+        source = {} if example.phrases is None else {"phrases": example.phrases}
+        if source and "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
+            raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
+        _check_document(example.document)
+        document = example.document if example.reading is None else example.reading.example
         limit = self._source_limit()
-        inputs, length, told = self._read(with_prefix(document, source_prefix(self.model.config)), limit, source)
+        inputs, length, kept = self._read(with_prefix(document, source_prefix(self.model.config)), limit, source)
         self._check_ids(inputs["input_ids"])
         note: dict[str, Any] = {"blank": _is_blank(document)}
         if limit is not None and length > limit:
@@ -152,8 +210,12 @@ class SummarizationPipeline(Pipeline):
             message = f"{who} {length} tokens, but the model reads at most {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            note["cut"] = f"{message}: {told or f'the last {length - limit} ({1 - limit / length:.0%}) were cut'}"
-            note |= {"length": length, "limit": limit}
+            way = _OTHER_WAYS if example.reading is None and SHORTENERS else ""
+            note["cut"] = f"{message}: {_cut_of(document, length, limit, kept)}{way}"
+            note |= {"length": length, "limit": limit, "way": way}
+        if return_details:
+            reader = ModelReader(self, limit, lambda texts: [])
+            note["details"] = details_of(example.document, reader, length, kept, example.reading)
         inputs["note"] = note
         return inputs
 
@@ -172,19 +234,18 @@ class SummarizationPipeline(Pipeline):
         return {name: value for name, value in task_parameters(self.model.config).items() if name in known}
 
     def _read(self, document: str | list[str], limit: int | None, source: dict):
-        """The model's inputs, cut to `limit` tokens, their number before cutting, and what several documents kept."""
+        """The model's inputs, cut to `limit` tokens, their number before, and of each document how many of how many.
+
+        The last is None where documents are read as one text.
+        """
         if hasattr(self.processor, "source_features"):
             text = document if isinstance(document, str) else [document]
             inputs = self.processor(text, return_tensors="pt", max_length=limit, return_lengths=True, **source)
             length = inputs.pop("lengths").item()
-            parts = inputs.pop("document_lengths"), inputs.pop("kept_lengths")
-            told = ""
-            if not isinstance(document, str):
-                pairs = zip(parts[1][0], parts[0][0], strict=True)
-                told = f"{', '.join(f'{kept} of {whole}' for kept, whole in pairs)} were kept"
+            lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
             # summaries may point at words of it
             inputs["document"] = document
-            return inputs, length, told
+            return inputs, length, list(zip(*lengths, strict=True))
         if not isinstance(document, str):
             document = DOCUMENT_SEPARATOR.join(document)
         cuts = limit is not None
@@ -197,7 +258,7 @@ class SummarizationPipeline(Pipeline):
         # tokenizers in Python count the tokens that they cut off, and the others return them as further rows
         length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
-        return BatchEncoding(fields, tensor_type="pt"), length, ""
+        return BatchEncoding(fields, tensor_type="pt"), length, None
 
     def _source_limit(self) -> int | None:
         limits = [
@@ -275,11 +336,34 @@ class SummarizationPipeline(Pipeline):
             )
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
+        if "details" in outputs["note"]:
+            for record in records:
+                record["details"] = outputs["note"]["details"]
         return records, outputs["note"]
 
 
+@dataclass(frozen=True)
+class _Example:
+    """A document, or several to summarize together.
+
+    Args:
+        document: what the user gave.
+        phrases: its own, where they are given.
+        reading: what the model reads in place of it.
+    """
+
+    document: Any
+    phrases: Any = None
+    reading: Reading | None = None
+
+    @classmethod
+    def of(cls, item: Any) -> "_Example":
+        """The item as an example, which it may be already."""
+        return item if isinstance(item, cls) else cls(item)
+
+
 class _Examples(Dataset):
-    """Texts, each with its phrases where they are given."""
+    """Documents as examples, each with its phrases where they are given."""
 
     def __init__(self, documents, phrases=None):
         self.documents = documents
@@ -289,8 +373,13 @@ class _Examples(Dataset):
         return len(self.documents)
 
     def __getitem__(self, index):
-        document = self.documents[index]
-        return document if self.phrases is None else (document, self.phrases[index])
+        return _Example(self.documents[index], None if self.phrases is None else self.phrases[index])
+
+
+def _generated(documents: Any) -> Iterator:
+    """The documents of an iterable or a data set from a generator, which transformers reads lazily."""
+    # a data set of torch's may have an index alone
+    yield from documents if isinstance(documents, Iterable) else map(documents.__getitem__, range(len(documents)))
 
 
 class _SizedIterator:
@@ -334,7 +423,7 @@ def _told(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
             lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
             logger.warning(
                 f"{len(cut)} of {read} documents have more tokens than the {cut[0]['limit']} that the model reads: "
-                f"{lost:.0%} of theirs were cut"
+                f"{lost:.0%} of theirs were cut{cut[0]['way']}"
             )
 
 
@@ -354,6 +443,18 @@ def _truncates(truncation) -> bool:
     if isinstance(truncation, str):
         return TruncationStrategy(truncation) is not TruncationStrategy.DO_NOT_TRUNCATE
     return bool(truncation)
+
+
+def _check_document(document: Any) -> None:
+    if not isinstance(document, (str, list)):
+        raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
+
+
+def _cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:
+    """What a document, or several, lost."""
+    if isinstance(document, str) or kept is None:
+        return f"the last {length - limit} ({1 - limit / length:.0%}) were cut"
+    return f"{', '.join(f'{own} of {whole}' for own, whole in kept)} were kept"
 
 
 def _is_blank(document: str | list[str]) -> bool:

@@ -1,0 +1,182 @@
+"""How `pipeline("summarization")` reads documents that are longer than its model reads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .text_cleaning import readable
+from .text_documents import DOCUMENT_SEPARATOR, source_prefix, with_prefix
+
+# a document, or several of one example
+Example = str | list[str]
+TRUNCATE = "truncate"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the model reads in place of an example.
+
+    Args:
+        example: as many texts as the example has.
+        source_tokens: number of tokens of the whole example.
+        ranges: of each of its texts, the [start, end) characters that were read; None if all of them.
+        details: what else there is to tell of how it was shortened.
+    """
+
+    example: Example
+    source_tokens: int
+    ranges: list[list[list[int]]] | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class ModelReader:
+    """A pipeline's model as that which shortens documents for it sees it.
+
+    Args:
+        pipeline: the pipeline.
+        limit: number of tokens that the model reads, special ones included; None if it has no limit.
+        summarize: gives the summaries of texts, with the settings of the call.
+    """
+
+    def __init__(self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]]):
+        self._processor = pipeline.processor if hasattr(pipeline.processor, "read_source") else None
+        self._tokenizer = pipeline.tokenizer
+        self._prefix = source_prefix(pipeline.model.config)
+        self.limit = limit
+        self.summarize = summarize
+
+    def length(self, example: Example) -> int:
+        """Number of tokens of an example as the model reads it, with special ones and what stands before it."""
+        example = with_prefix(example, self._prefix)
+        if self._processor is not None:
+            _, row, _ = self._processor.read_source(example)
+            return row.length
+        text = example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example)
+        return len(self._tokenizer(readable(text), verbose=False)["input_ids"])
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Number of tokens of each text by itself, without special ones."""
+        if not texts:
+            return []
+        clean = readable if self._processor is None else self._processor.clean
+        rows = self._tokenizer([clean(text) for text in texts], add_special_tokens=False, verbose=False)["input_ids"]
+        return [len(row) for row in rows]
+
+    def is_too_long(self, length: int) -> bool:
+        """Whether the model would not read that many tokens."""
+        return self.limit is not None and length > self.limit
+
+    def room(self, texts: int = 1) -> int:
+        """Number of tokens that are left for an example of so many texts; at least 1."""
+        blank = "" if texts == 1 else [""] * texts
+        # where there are several, each but the first has a separator before it
+        return max((self.limit or 0) - self.length(blank) - (texts - 1), 1)
+
+    def ends_of(self, texts: Sequence[str], kept: Sequence[tuple[int, int]] | None) -> list[int]:
+        """The number of characters that the model reads of each text of an example that is cut.
+
+        Args:
+            kept: as for `details_of`.
+        """
+        before = len(self._prefix)
+        texts = with_prefix(list(texts), self._prefix)
+        if kept is None:
+            left, tokens = (self.limit or 0) - (self.length("") - self.count([self._prefix])[0]), []
+            for count in self.count(texts):
+                tokens.append(min(count, left))
+                left -= tokens[-1]
+        else:
+            tokens = [own for own, _ in kept]
+        ends = [self.end_of(text, own) for text, own in zip(texts, tokens, strict=True)]
+        return [max(ends[0] - before, 0), *ends[1:]]
+
+    def end_of(self, text: str, tokens: int) -> int:
+        """The number of characters at the beginning of a text that have so many tokens."""
+        if tokens < 1:
+            return 0
+        known, beyond = 0, min(len(text), 4 * tokens)
+        # no text is tokenized that is much longer than what is looked for
+        while beyond < len(text) and self.count([text[:beyond]])[0] <= tokens:
+            known, beyond = beyond, min(len(text), 2 * beyond)
+        if beyond == len(text) and self.count([text])[0] <= tokens:
+            return len(text)
+        while beyond - known > 1:
+            middle = (known + beyond) // 2
+            fits = self.count([text[:middle]])[0] <= tokens
+            known, beyond = (middle, beyond) if fits else (known, middle)
+        return known
+
+
+# what shortens documents, by its name in `long_documents`: a function of a list of examples, of a ModelReader and of
+# the language of the documents, which returns a Reading of each. hf_summ adds those that it has, as the code that comes
+# with a checkpoint cannot find the ends of sentences
+SHORTENERS: dict[str, Callable[[Sequence[Example], ModelReader, str], list[Reading]]] = {}
+
+
+def check_long_documents(name: str) -> None:
+    """Check the name of a way to read long documents.
+
+    Raises:
+        ValueError: there is no such way, or it needs hf_summ, which is not installed or was not imported.
+    """
+    if name == TRUNCATE or name in SHORTENERS:
+        return
+    if not SHORTENERS:
+        raise ValueError(
+            f"`long_documents` is {name!r}, but without hf-summ it must be {TRUNCATE!r}: pip install hf-summ, and "
+            "import hf_summ before the pipeline is made"
+        )
+    raise ValueError(f"`long_documents` is {name!r}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")
+
+
+def details_of(
+    example: Example,
+    reader: ModelReader,
+    length: int,
+    kept: Sequence[tuple[int, int]] | None,
+    reading: Reading | None,
+) -> dict[str, Any]:
+    """What was read of an example, as the pipeline returns it.
+
+    Args:
+        example: what the user gave.
+        length: number of tokens of what was to be read.
+        kept: of each of its texts, how many tokens the model reads, and how many there are; None if it reads them as
+            one text.
+        reading: how the example was shortened before.
+
+    Returns:
+        `source_tokens`, `read_tokens` and `cut_tokens`: of all there were, how many were read, and how many were not.
+        `read`: the [start, end) characters that were read; of several documents, one list each. Then what a shortener
+        adds.
+    """
+    texts = [example] if isinstance(example, str) else example
+    limit = length if reader.limit is None else min(length, reader.limit)
+    source_tokens = length if reading is None else reading.source_tokens
+    ranges = None if reading is None else reading.ranges
+    more = {} if reading is None else reading.details
+    # windows read all of it, if in several readings
+    read_tokens = source_tokens if "windows" in more else limit
+    if ranges is None:
+        is_cut = length > limit and not more
+        ends = reader.ends_of(texts, kept) if is_cut else [len(text) for text in texts]
+        ranges = [[[0, end]] if end else [] for end in ends]
+    return {
+        "source_tokens": source_tokens,
+        "read_tokens": read_tokens,
+        "cut_tokens": source_tokens - read_tokens,
+        "read": ranges[0] if isinstance(example, str) else ranges,
+        **more,
+    }
+
+
+def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
+    """The items in lists of `size`; the last may be shorter."""
+    chunk = []
+    for example in examples:
+        chunk.append(example)
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,54 @@
+"""The most important sentences of a document, as many as its model reads."""
+
+from collections.abc import Sequence
+
+from hf_summ.data.sentences import pick_sentences, sentence_places, split_sentences
+from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
+
+
+def extract(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
+    """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1), without next-sentence judgments.
+
+    The sentences of several documents compete with each other. `details` has `sentences`: of each that is kept its
+    `index`, counted over all documents, and its characters `start` and `end`, and `document` where there are several.
+
+    Args:
+        language: ISO 639 code.
+    """
+    return [_shortened(example, reader, language) for example in examples]
+
+
+def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
+    # the libraries of the scores beside them take a second, which `import hf_summ` should not
+    from hf_summ.evaluation.words import split_words
+    from hf_summ.extractive.consistent import keep_sentences
+
+    length = reader.length(example)
+    if not reader.is_too_long(length):
+        return Reading(example, length)
+    texts = [example] if isinstance(example, str) else example
+    sentences = [split_sentences(text, language) for text in texts]
+    owners = [(document, place) for document, parts in enumerate(sentences) for place in range(len(parts))]
+    flat = [sentence for parts in sentences for sentence in parts]
+    words, costs = [split_words(sentence, language) for sentence in flat], reader.count(flat)
+    budget = reader.room(len(texts))
+    while True:
+        kept = keep_sentences(words, costs, budget)
+        wanted: list[list[int]] = [[] for _ in texts]
+        for index in kept:
+            document, place = owners[index]
+            wanted[document].append(place)
+        shorter = [pick_sentences(*parts) for parts in zip(texts, sentences, wanted, strict=True)]
+        excess = reader.length(shorter[0] if isinstance(example, str) else shorter) - (reader.limit or 0)
+        # a text may have more tokens than its sentences have apart
+        if excess <= 0 or len(kept) < 2 or budget == 1:
+            break
+        budget = max(budget - excess, 1)
+    places = [sentence_places(text, parts) for text, parts in zip(texts, sentences, strict=True)]
+    told = []
+    for index in kept:
+        document, place = owners[index]
+        start, end = places[document][place]
+        told.append({"index": index, "start": start, "end": end} | ({} if len(texts) == 1 else {"document": document}))
+    ranges = [[list(places[document][place]) for place in chosen] for document, chosen in enumerate(wanted)]
+    return Reading(shorter[0] if isinstance(example, str) else shorter, length, ranges, {"sentences": told})

@@ -1,0 +1,146 @@
+"""Windows of a document: each is summarized, and their summaries are what the model reads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hf_summ.data.sentences import sentence_places, split_sentences
+from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
+
+# no tokenizer needs so many characters for a token on average
+_CHARACTERS = 64
+
+
+def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
+    """Shorten examples to summaries of their parts, and these again while the model cannot read them together.
+
+    Windows end with sentences, are of about equal length, and do not cross the documents of an example. `details` has
+    `windows`, of the first round, each with its characters `start` and `end`, its `tokens` and `summary_text`, and
+    `document` where there are several; and `rounds`, how often the text was replaced by summaries.
+
+    Args:
+        language: ISO 639 code.
+    """
+    states = [_Shortening(example, reader.length(example)) for example in examples]
+    going = [state for state in states if reader.is_too_long(state.length)]
+    while going:
+        places = [[split_windows(text, reader, language) for text in state.texts] for state in going]
+        pieces = [
+            text[start:end]
+            for state, parts in zip(going, places, strict=True)
+            for text, spans in zip(state.texts, parts, strict=True)
+            for start, end in spans
+        ]
+        summaries = iter(reader.summarize(pieces))
+        going = [
+            state
+            for state, parts in zip(going, places, strict=True)
+            if state.replace(parts, [[next(summaries) for _ in spans] for spans in parts], reader)
+        ]
+    return [state.reading() for state in states]
+
+
+class _Shortening:
+    """An example between rounds.
+
+    Attributes:
+        texts: what is left of each of its documents.
+        length: the number of tokens of what is left.
+    """
+
+    def __init__(self, example: Example, length: int):
+        self._example = example
+        self._source_tokens = length
+        self._details: dict[str, Any] = {}
+        self.texts = [example] if isinstance(example, str) else list(example)
+        self.length = length
+
+    def replace(
+        self, places: Sequence[Sequence[tuple[int, int]]], summaries: Sequence[Sequence[str]], reader: ModelReader
+    ) -> bool:
+        """Put summaries in place of the texts' windows, and return whether that is still too long, but less so."""
+        shorter = [" ".join(own) for own in summaries]
+        length = reader.length(self._like_example(shorter))
+        # summaries as long as what they are of would never end
+        if length >= self.length:
+            return False
+        self._details["rounds"] = self._details.get("rounds", 0) + 1
+        if "windows" not in self._details:
+            self._details["windows"] = self._windows(places, summaries, reader)
+        self.texts, self.length = shorter, length
+        return reader.is_too_long(length)
+
+    def reading(self) -> Reading:
+        """What the model reads in place of the example."""
+        return Reading(self._like_example(self.texts), self._source_tokens, None, self._details)
+
+    def _like_example(self, texts: list[str]) -> Example:
+        return texts[0] if isinstance(self._example, str) else texts
+
+    def _windows(self, places, summaries, reader: ModelReader) -> list[dict[str, Any]]:
+        told = []
+        for document, (text, spans, own) in enumerate(zip(self.texts, places, summaries, strict=True)):
+            of = {} if isinstance(self._example, str) else {"document": document}
+            tokens = reader.count([text[start:end] for start, end in spans])
+            told += [
+                {"start": start, "end": end, "tokens": count, "summary_text": summary, **of}
+                for (start, end), count, summary in zip(spans, tokens, own, strict=True)
+            ]
+        return told
+
+
+def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[int, int]]:
+    """The [start, end) characters of the fewest windows that the model reads, the longest as short as can be.
+
+    They end where sentences do; a sentence that is longer than a window is cut between words, or within one.
+    """
+    room = reader.room()
+    places = sentence_places(text, split_sentences(text, language))
+    costs = reader.count([text[start:end] for start, end in places])
+    if any(cost > room for cost in costs):
+        cut = (
+            [place] if cost <= room else _cut(text, *place, reader) for place, cost in zip(places, costs, strict=True)
+        )
+        places = [part for parts in cut for part in parts]
+        costs = reader.count([text[start:end] for start, end in places])
+    return [(places[first][0], places[last - 1][1]) for first, last in partition(costs, room)]
+
+
+def partition(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """The fewest runs of neighboring items whose costs add up to at most `most`, the most costly as cheap as can be.
+
+    An item that costs more has a run of its own. Runs are [first, last).
+    """
+    fewest = len(_filled(costs, most))
+    least = max(costs, default=0)
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (middle + 1, most) if len(_filled(costs, middle)) > fewest else (least, middle)
+    return _filled(costs, most)
+
+
+def _filled(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Runs that each take as many items as fit."""
+    if not costs:
+        return []
+    runs, first, total = [], 0, 0
+    for index, cost in enumerate(costs):
+        if total + cost > most and index > first:
+            runs.append((first, index))
+            first, total = index, 0
+        total += cost
+    return [*runs, (first, len(costs))]
+
+
+def _cut(text: str, start: int, end: int, reader: ModelReader) -> list[tuple[int, int]]:
+    """The parts of a sentence that is longer than a window."""
+    room, parts = reader.room(), []
+    while start < end:
+        near = text[start : min(end, start + _CHARACTERS * room)]
+        # a window has at least one character, whatever its tokens
+        length = max(reader.end_of(near, room), 1)
+        if start + length < end:
+            space = near.rfind(" ", 1, length)
+            length = space + 1 if space > 0 else length
+        parts.append((start, start + length))
+        start += length
+    return parts
