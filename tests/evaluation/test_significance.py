@@ -6,6 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from hf_summ.evaluation import (
     bleu_statistics,
@@ -16,6 +17,7 @@ from hf_summ.evaluation import (
     paired_bootstrap_of_sums,
     paired_randomization,
     perplexity,
+    sign_test,
 )
 from hf_summ.evaluation.significance import _bounds, _perl_draws
 
@@ -273,3 +275,13 @@ def test_sums_that_cannot_be_resampled_are_an_error(statistics, settings, messag
 def test_statistics_of_different_shapes_are_an_error():
     with pytest.raises(ValueError, match=r"`statistics_a` has shape \(2, 2\) but `statistics_b` has \(2, 1\)"):
         paired_bootstrap_of_sums([[1.0, 1.0]] * 2, [[1.0]] * 2, ratio)
+
+
+def test_sign_test_is_the_exact_binomial_one():
+    for wins, losses in itertools.product((0, 1, 2, 5, 6, 30, 700), repeat=2):
+        expected = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
+        assert sign_test(wins, losses) == pytest.approx(expected)
+    # beyond what a float can hold
+    assert sign_test(3000, 3000) == 1
+    with pytest.raises(ValueError, match=r"-1 `wins` and 2 `losses`: neither can be negative"):
+        sign_test(-1, 2)

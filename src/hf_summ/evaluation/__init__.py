@@ -1,10 +1,12 @@
 """Scores of summaries."""
 
+from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
 from hf_summ.evaluation.fragments import copied_fragments
 from hf_summ.evaluation.novelty import copy_positions, novelty, novelty_scores
 from hf_summ.evaluation.perplexity import perplexity
 from hf_summ.evaluation.phrases import phrase_recall, phrase_recall_scores
+from hf_summ.evaluation.power import examples_to_decide
 from hf_summ.evaluation.rouge import rouge, rouge_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import (
@@ -13,6 +15,7 @@ from hf_summ.evaluation.significance import (
     paired_bootstrap,
     paired_bootstrap_of_sums,
     paired_randomization,
+    sign_test,
 )
 from hf_summ.evaluation.statistics import corpus_statistics
 
@@ -25,6 +28,9 @@ __all__ = [
     "copy_positions",
     "corpus_bleu",
     "corpus_statistics",
+    "examples_to_decide",
+    "fleiss_kappa",
+    "krippendorff_alpha",
     "novelty",
     "novelty_scores",
     "paired_bootstrap",
@@ -36,4 +42,5 @@ __all__ = [
     "rouge",
     "rouge155_scores",
     "rouge_scores",
+    "sign_test",
 ]

@@ -5,6 +5,7 @@ statistics, and the measure maps their sums over a corpus, (…, K), to values, 
 `s[..., 0] / s[..., 1]` of rows (numerator, denominator), and a mean is that of rows (score, 1).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -147,6 +148,22 @@ def paired_randomization(
         flipped = np.unpackbits(np.frombuffer(bits, np.uint8))[: min(rows, trials - start) * size].reshape(-1, size)
         as_far += int((np.abs(observed - 2 * (flipped @ differences)) >= far).sum())
     return _share(as_far, trials)
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """The exact two-sided p-value of so many wins and losses if both are equally likely: 0 to 1.
+
+    Args:
+        wins, losses: their numbers; ties say nothing about which is likelier, and do not count.
+
+    Raises:
+        ValueError: a negative number.
+    """
+    if min(wins, losses) < 0:
+        raise ValueError(f"{wins} `wins` and {losses} `losses`: neither can be negative")
+    tosses = wins + losses
+    as_few = sum(math.comb(tosses, number) for number in range(min(wins, losses) + 1))
+    return min(1.0, 2 * as_few / 2**tosses)
 
 
 def bootstrap_interval_of_sums(
