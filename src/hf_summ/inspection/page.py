@@ -1,12 +1,8 @@
 """The page of an explanation: one file of HTML, which needs neither network nor library."""
 
-import base64
-import hashlib
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 
-from jinja2 import Environment
-
+from hf_summ.common.pages import render_page
 from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord
 
 # what source words can be shaded by: name, label, and what the page says of it
@@ -32,15 +28,11 @@ _UNREAD = 2000
 
 def as_page(explanation: Explanation) -> str:
     """The explanation as a page of HTML, in which all texts are escaped."""
-    assets = files("hf_summ.inspection")
-    style, script = ((assets / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        (assets / "page.html").read_text(encoding="utf-8")
-    )
     numbers = [number for number, word in enumerate(explanation.source_words) if word.is_read]
     read = [explanation.source_words[number] for number in numbers]
     known = {name for word in read for name in word.values}
-    return template.render(
+    return render_page(
+        "hf_summ.inspection",
         explanation=explanation,
         read=read,
         shades=[shade for shade in _SHADES if shade[0] in known],
@@ -48,10 +40,6 @@ def as_page(explanation: Explanation) -> str:
         documents=list(_documents(explanation)),
         place_read={number: place for place, number in enumerate(numbers)},
         number=_number,
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
     )
 
 
@@ -79,8 +67,3 @@ def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
 
 def _number(value: float, digits: int = 4) -> str:
     return f"{round(value, digits):g}"
-
-
-def _hash(text: str) -> str:
-    """By which a browser knows that the text is the page's own."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
