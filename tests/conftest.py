@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
+from tests.browser import open_browser
 from tests.hub import LocalHub
 
 torch.set_num_threads(1)
@@ -88,3 +89,37 @@ def read_texts(monkeypatch) -> list[str]:
 
     monkeypatch.setattr(PreTrainedTokenizerFast, "__call__", reading)
     return texts
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser; a test that needs it is skipped where there is none."""
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def shown(browser, tmp_path):
+    """Shows a page, and checks at the end that it had no errors and asked for nothing, in any of its tabs."""
+    problems: list[str] = []
+    requests: list[str] = []
+    contexts = []
+
+    def show(page: str, **settings):
+        (tmp_path / "page.html").write_text(page, encoding="utf-8")
+        context = browser.new_context(offline=True, **settings)
+        contexts.append(context)
+        context.on("console", lambda message: problems.append(message.text))
+        context.on("weberror", lambda error: problems.append(str(error.error)))
+        context.on("dialog", lambda dialog: problems.append(dialog.message))
+        context.on("request", lambda request: requests.append(request.url))
+        tab = context.new_page()
+        tab.goto(f"file://{tmp_path}/page.html")
+        return tab
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert problems == []
+    # besides itself, what it made is the page's own
+    assert [url for url in requests if not url.startswith(("file:", "blob:"))] == []

@@ -7,7 +7,6 @@ from html.parser import HTMLParser
 import pytest
 
 from hf_summ.inspection import Explanation, SourceWord, SummaryWord, as_page, explain
-from tests.browser import open_browser
 from tests.conftest import SENTENCES
 from tests.models.architectures import HIGHLIGHT_TRANSFORMER, SAGCOPY, build_with_processor
 
@@ -98,36 +97,6 @@ def test_what_was_cut_off_is_shown_and_shortened():
     nothing = [SourceWord(0, 0, 3, "one", False), SourceWord(1, 0, 3, "two", True, {"copied": 0.0})]
     texts = Reader(as_page(Explanation("m", "drgd", ["one", "two"], "", nothing, []))).texts["p"]
     assert "Never read: all 1 word, which" in texts
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def shown(browser, tmp_path):
-    """Shows a page, and checks at the end that it had no errors and asked for nothing."""
-    problems: list[str] = []
-    contexts = []
-
-    def show(page: str, **settings):
-        (tmp_path / "page.html").write_text(page, encoding="utf-8")
-        context = browser.new_context(offline=True, **settings)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on("console", lambda message: problems.append(message.text))
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on("dialog", lambda dialog: problems.append(dialog.message))
-        tab.on("request", lambda request: None if request.url.startswith("file:") else problems.append(request.url))
-        tab.goto(f"file://{tmp_path}/page.html")
-        return tab
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert problems == []
 
 
 def test_a_word_points_at_where_it_was_copied_from(shown):

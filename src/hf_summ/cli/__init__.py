@@ -16,12 +16,13 @@ from hf_summ.cli import (
     table,
     train,
     vocabulary,
+    votes,
 )
 from hf_summ.common.messages import one_line
 
 __all__ = ["main"]
 
-_COMMANDS = (summarize, explain, vocabulary, key_phrases, convert, train, average, compare_lms, evaluate, table)
+_COMMANDS = (summarize, explain, vocabulary, key_phrases, convert, train, average, compare_lms, evaluate, votes, table)
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _NOBODY_READS = 130, 141
 

@@ -38,11 +38,11 @@ def _rouge_table(report: dict[str, Any]) -> str:
     for metric, figures in report["rouge"].items():
         row = [_rouge_title(metric)]
         for part in _PARTS:
-            row += [f"{figures[part]:.2f}", _interval(figures["intervals"][part], ".2f")]
+            row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
         rows.append(row)
     for measure, found in copying.items():
         mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
-        rows.append([measure_title(measure), mean, _interval(found["interval"], ".2f"), *["-"] * 4])
+        rows.append([measure_title(measure), mean, shown_interval(found["interval"], ".2f"), *["-"] * 4])
     return markdown_table(columns, rows)
 
 
@@ -55,9 +55,9 @@ def _difference_table(report: dict[str, Any], name: str) -> str:
             found = theirs["differences"][part]
             row = [f"{_rouge_title(metric)} {title}", f"{theirs[part]:.2f}", f"{found['mean']:+.2f}"]
             row += [
-                _interval(found["interval"], "+.2f"),
-                _p_value(found["p_value"]),
-                _p_value(found["p_randomization"]),
+                shown_interval(found["interval"], "+.2f"),
+                shown_p_value(found["p_value"]),
+                shown_p_value(found["p_randomization"]),
             ]
             rows.append([*row, "yes" if found["significant"] else "no"])
     return markdown_table([*columns, "Significant"], rows)
@@ -67,11 +67,13 @@ def _rouge_title(metric: str) -> str:
     return f"ROUGE-{metric.removeprefix('rouge')}"
 
 
-def _interval(bounds: list[float] | None, form: str) -> str:
+def shown_interval(bounds: list[float] | None, form: str) -> str:
+    """`[low, high]`, each in the format."""
     return "none" if bounds is None else f"[{bounds[0]:{form}}, {bounds[1]:{form}}]"
 
 
-def _p_value(p_value: float | None) -> str:
+def shown_p_value(p_value: float | None) -> str:
+    """Three digits, or the first that is not 0."""
     if p_value is None:
         return "none"
     # many resamples give values below the third digit

@@ -1,0 +1,236 @@
+"""`hf-summ votes`: sheets on which people compare systems' summaries blindly, and what their votes say."""
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+# as `PROTOCOLS` of `hf_summ.votes`, which loads more than a parser may
+_PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "votes",
+        help="Let people vote between systems, and count their votes",
+        description="Make sheets on which people compare systems' summaries without knowing whose they are, and count "
+        "what they chose.",
+    )
+    steps = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_make(steps)
+    _add_collect(steps)
+
+
+def _add_make(steps) -> None:
+    parser = steps.add_parser(
+        "make",
+        help="Make a sheet for each voter",
+        description="Draw documents, and write for each voter a page and a table with the same summaries side by side, "
+        "and a key that tells whose they are. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+    )
+    parser.add_argument(
+        "--systems",
+        nargs="+",
+        required=True,
+        metavar="FILE",
+        help="Predictions of two or more systems, each pair of which is compared; the first named wins or loses",
+    )
+    parser.add_argument("--sources", required=True, metavar="FILE", help="Documents that were summarized")
+    parser.add_argument(
+        "--references", metavar="FILE", help="Summaries by people to show beside the documents (default: none)"
+    )
+    parser.add_argument(
+        "--preset",
+        choices=_PROTOCOLS,
+        default="gdlf",
+        help="Paper whose numbers of documents and voters and whose questions are taken (default: gdlf)",
+    )
+    parser.add_argument("--documents", type=int, metavar="N", help="Number of documents (default: the preset's)")
+    parser.add_argument("--voters", type=int, metavar="N", help="Number of voters (default: the preset's)")
+    parser.add_argument(
+        "--aspect",
+        action="append",
+        metavar="NAME=QUESTION",
+        help="A question for voters, in place of the preset's; may be repeated (default: the preset's)",
+    )
+    parser.add_argument(
+        "--separator",
+        metavar="TAG",
+        help="What stands between sentences in all files, as for `hf-summ evaluate` (default: <q>, <n>, <s>, <t>, "
+        "[X_SEP] and <S_SEP>)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="Random seed of documents, sides and orders (default: 0)")
+    parser.add_argument(
+        "--output", required=True, metavar="FOLDER", help="Folder for the pages and tables, which must be new or empty"
+    )
+    parser.add_argument(
+        "--key", required=True, metavar="KEY.json", help="File for the key, which must be new, and not be in the folder"
+    )
+    parser.set_defaults(run=make)
+
+
+def _add_collect(steps) -> None:
+    parser = steps.add_parser(
+        "collect",
+        help="Count the votes",
+        description="Print wins, losses and ties as the papers do, how sure they are and how many documents more would "
+        "decide, how far voters agree, and whether they preferred a side.",
+    )
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="Votes: files that voters downloaded from their pages, or filled tables",
+    )
+    parser.add_argument("--key", required=True, metavar="KEY.json", help="Key that was written with the sheets")
+    parser.add_argument(
+        "--complete", action="store_true", help="Fail if votes are missing (default: count those that are there)"
+    )
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="Resamples of the bootstrap over documents, and trials of the randomization (default: 1000)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="Random seed of both (default: 0)")
+    parser.add_argument("--json", metavar="REPORT.json", help="File for all figures (default: none)")
+    parser.set_defaults(run=collect)
+
+
+def make(arguments: argparse.Namespace) -> None:
+    """Write sheets and key.
+
+    Raises:
+        ValueError: files that cannot be read or do not belong together, a folder that has something in it, a key that
+            exists or would be in it, an aspect without a question, or as `make_sheets`.
+    """
+    _check_make(arguments)
+    folder, key_file = Path(arguments.output), Path(arguments.key)
+    from hf_summ.common.files import moved_into_place
+    from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
+
+    settings: dict[str, Any] = {name: getattr(arguments, name) for name in ("documents", "voters")}
+    settings["aspects"] = _aspects(arguments.aspect)
+    changed = {name: value for name, value in settings.items() if value is not None}
+    protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
+    files, notes = _read(arguments)
+    systems = {name: files[name].texts() for name in arguments.systems}
+    sources = files["sources"]
+    sheets, key = make_sheets(
+        systems,
+        sources.texts(),
+        protocol,
+        files["references"].texts() if "references" in files else None,
+        [f"{sources.name}, {place}" for place in sources.places],
+        arguments.seed,
+    )
+    with moved_into_place(folder) as part:
+        part.mkdir()
+        for sheet in sheets:
+            (part / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
+            (part / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8")
+        key.write(key_file)
+    same = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
+    if same:
+        notes.append(f"{same} of {len(key.items)} items have the same summary on both sides")
+    for note in notes:
+        print(f"hf-summ: {note}", file=sys.stderr)
+    print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
+
+
+def collect(arguments: argparse.Namespace) -> None:
+    """Print what the votes say.
+
+    Raises:
+        ValueError: votes or a key that cannot be read or do not belong together; missing votes, if all are asked for;
+            fewer than one resample; or a report that is no .json file, or would replace an input.
+    """
+    _check_report(arguments)
+    from hf_summ.common.files import write_atomically
+    from hf_summ.votes import read_key, read_votes, vote_report
+    from hf_summ.votes.collecting import missing_votes
+    from hf_summ.votes.report_tables import as_text
+
+    votes = read_votes(arguments.files, read_key(arguments.key))
+    if arguments.complete and (missing := missing_votes(votes)):
+        raise ValueError(f"--complete: {'; '.join(missing)}")
+    report = vote_report(votes, arguments.resamples, arguments.seed)
+    if arguments.json is not None:
+        named = {"votes": arguments.files, "key": arguments.key}
+        write_atomically(arguments.json, json.dumps({"files": named, **report}, indent=2, ensure_ascii=False) + "\n")
+    for note in report["notes"]:
+        print(f"hf-summ: {note}", file=sys.stderr)
+    print(as_text(report), end="")
+
+
+def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    """The texts of all files, systems' by their paths, and notes of the tags found in them."""
+    from hf_summ.evaluation.text_files import (
+        check_aligned,
+        part_sentences,
+        read_predictions,
+        read_references,
+        read_sources,
+    )
+
+    files = {"sources": read_sources(arguments.sources)}
+    if arguments.references is not None:
+        files["references"] = read_references(arguments.references)
+    files |= {name: read_predictions(name) for name in arguments.systems}
+    notes = []
+    for name, file in files.items():
+        check_aligned(files["sources"], file)
+        # tags would tell systems apart
+        files[name], found = part_sentences(file, arguments.separator)
+        notes += found
+    return files, notes
+
+
+def _aspects(named: list[str] | None) -> dict[str, str] | None:
+    if named is None:
+        return None
+    aspects = {}
+    for aspect in named:
+        name, _, question = (part.strip() for part in aspect.partition("="))
+        if not name or not question:
+            raise ValueError(
+                f"--aspect '{aspect}': must be a name and a question, such as 'fluency=Which reads better?'"
+            )
+        if name in aspects:
+            raise ValueError(f"--aspect '{aspect}': '{name}' is named twice")
+        aspects[name] = question
+    return aspects
+
+
+def _check_make(arguments: argparse.Namespace) -> None:
+    systems = arguments.systems
+    if len(systems) < 2:
+        raise ValueError(f"--systems {systems[0]}: only one system, but votes compare two or more")
+    if twice := next((name for name in systems if systems.count(name) > 1), None):
+        raise ValueError(f"--systems {twice}: named twice")
+    folder, key = Path(arguments.output), Path(arguments.key)
+    is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not is_free or not folder.parent.is_dir():
+        raise ValueError(f"--output {folder}: must be a new or empty folder, in an existing one")
+    if folder.resolve() in key.resolve().parents:
+        raise ValueError(f"--key {key}: must not be in the folder {folder}, which goes to the voters")
+    if key.suffix != ".json" or key.exists() or not key.parent.is_dir():
+        raise ValueError(f"--key {key}: must be a new .json file in an existing folder")
+
+
+def _check_report(arguments: argparse.Namespace) -> None:
+    if arguments.resamples < 1:
+        raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
+    if arguments.seed < 0:
+        raise ValueError(f"--seed {arguments.seed}: must be at least 0")
+    if arguments.json is None:
+        return
+    report = Path(arguments.json)
+    if report.suffix != ".json" or report.is_dir() or not report.parent.is_dir():
+        raise ValueError(f"--json {report}: must be a .json file in an existing folder")
+    if report.resolve() in [Path(file).resolve() for file in (arguments.key, *arguments.files)]:
+        raise ValueError(f"--json {report}: would replace an input; give the report another name")

@@ -1,0 +1,134 @@
+"""Votes read back from voters' files, with all that can be wrong with them."""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hf_summ.common.messages import unknown_choice
+from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
+from hf_summ.evaluation.words import first_of
+from hf_summ.votes.key import Key
+from hf_summ.votes.protocols import CHOICES
+
+# what a choice says of side A
+_VALUES = dict(zip(CHOICES, (1.0, -1.0, 0.0), strict=True))
+# people write choices into tables as they like
+_AS_WRITTEN = {choice.lower(): choice for choice in CHOICES}
+
+
+@dataclass(frozen=True)
+class Votes:
+    """The choices of all voters.
+
+    Args:
+        key: of their sheets.
+        choices: (sheet, item) -> aspect -> "A", "B" or "tie"; without what was not answered.
+    """
+
+    key: Key
+    choices: dict[tuple[str, str], dict[str, str]]
+
+    def sheets(self) -> list[str]:
+        """The sheets that have votes, in the key's order."""
+        voted = {sheet for sheet, _ in self.choices}
+        return [sheet for sheet in self.key.sheets if sheet in voted]
+
+    def missing(self) -> dict[str, list[tuple[str, str]]]:
+        """Voter -> item and aspect of each vote that the sheet asks for, but that was not given."""
+        missing = {}
+        for sheet, sides in self.key.sheets.items():
+            asked = ((item, aspect) for item in self.key.items for aspect in self.key.protocol.aspects)
+            missing[sides.voter] = [
+                (item, aspect) for item, aspect in asked if aspect not in self.choices.get((sheet, item), {})
+            ]
+        return {voter: votes for voter, votes in missing.items() if votes}
+
+    def sides(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
+        """(V, N) of the sheets with votes and the pair's items: 1 where the summary on side A won, -1 where it lost.
+
+        A tie is 0, and a missing vote NaN.
+        """
+        items = self._items(pair)
+        choices = [[self.choices.get((sheet, item), {}).get(aspect) for item in items] for sheet in self.sheets()]
+        return np.array([[np.nan if choice is None else _VALUES[choice] for choice in row] for row in choices])
+
+    def outcomes(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
+        """As `sides`, but for the pair's first system in place of side A."""
+        of_sheets = [self.key.sheets[sheet].on_a for sheet in self.sheets()]
+        signs = [[1.0 if on_a[item] == pair[0] else -1.0 for item in self._items(pair)] for on_a in of_sheets]
+        return self.sides(pair, aspect) * np.array(signs)
+
+    def _items(self, pair: tuple[str, str]) -> list[str]:
+        return [id for id, item in self.key.items.items() if (item.first, item.second) == pair]
+
+
+def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
+    """Read what voters downloaded from their pages (.json), or the tables that they filled in (.csv).
+
+    Raises:
+        ValueError: a file that does not exist or has no rows of votes; votes of sheets or items that the key does not
+            have, two of one voter on the same item, an unknown choice, or no vote at all. Messages name file and row.
+    """
+    choices: dict[tuple[str, str], dict[str, str]] = {}
+    read_at: dict[tuple[str, str], str] = {}
+    for where, row in _rows(files, key):
+        sheet, item = str(row["sheet"]), str(row["item"])
+        if sheet not in key.sheets:
+            raise ValueError(f"{where}: the sheet '{sheet}' is not one of the key's: name the key that belongs to it")
+        if item not in key.items:
+            raise ValueError(f"{where}: the sheet has no item '{item}': leave the first columns as they are")
+        given = {aspect: _choice(row[aspect], aspect, where) for aspect in key.protocol.aspects}
+        answered = {aspect: choice for aspect, choice in given.items() if choice is not None}
+        if not answered:
+            continue
+        if (sheet, item) in choices:
+            raise ValueError(
+                f"{where}: {key.sheets[sheet].voter} has voted on {item} before, in {read_at[sheet, item]}: leave out "
+                "one of them"
+            )
+        choices[sheet, item], read_at[sheet, item] = answered, where
+    if not choices:
+        raise ValueError("there are no votes: each of the files is still empty")
+    return Votes(key, choices)
+
+
+def missing_votes(votes: Votes) -> list[str]:
+    """A line for each voter whose votes are missing, with the first of them."""
+    asked = len(votes.key.items) * len(votes.key.protocol.aspects)
+    return [
+        f"{voter} has not voted at all"
+        if len(missing) == asked
+        else f"{len(missing)} of {asked} votes of {voter} are missing: "
+        + first_of([f"{item} ({aspect})" for item, aspect in missing])
+        for voter, missing in votes.missing().items()
+    ]
+
+
+def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, dict[str, Any]]]:
+    for file in files:
+        path = Path(file)
+        if not path.is_file():
+            raise ValueError(f"{path} does not exist: name files of votes")
+        if kind_of_file(path) not in ROW_FILES:
+            raise ValueError(
+                f"{path}: cannot tell how to read this file: name what a page downloaded, or a filled .csv"
+            )
+        for place, row in read_rows((path,)):
+            for column in ("sheet", "item", *key.protocol.aspects):
+                if column not in row:
+                    raise ValueError(
+                        f"{path}, {place}: no column '{column}'; the columns are {', '.join(row) or '(none)'}: name "
+                        "votes of the key's sheets, and save tables with commas between columns"
+                    )
+            yield f"{path}, {place}", row
+
+
+def _choice(value: Any, aspect: str, where: str) -> str | None:
+    written = "" if value is None else str(value).strip()
+    if written and written.lower() not in _AS_WRITTEN:
+        raise ValueError(f"{where}: {unknown_choice(f'`{aspect}`', written, CHOICES)}")
+    return _AS_WRITTEN.get(written.lower())

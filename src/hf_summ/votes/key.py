@@ -1,0 +1,79 @@
+"""The key of sheets: which system wrote the summary on which side."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hf_summ.common.files import write_atomically
+from hf_summ.common.mappings import parse_json
+from hf_summ.votes.protocols import Protocol
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An item: a document, and the two systems whose summaries of it are compared."""
+
+    document: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A sheet: its voter, and for each item the system on side A."""
+
+    voter: str
+    on_a: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What turns votes for sides into votes for systems.
+
+    Args:
+        protocol: what was asked.
+        seed: with which the sheets were made.
+        items: item -> what it compares.
+        sheets: sheet -> its sides.
+    """
+
+    protocol: Protocol
+    seed: int
+    items: Mapping[str, Compared]
+    sheets: Mapping[str, Sides]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of systems that are compared, in their order."""
+        return list(dict.fromkeys((item.first, item.second) for item in self.items.values()))
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the key as JSON."""
+        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n")
+
+
+def read_key(path: str | os.PathLike) -> Key:
+    """Read a key that was written.
+
+    Raises:
+        ValueError: there is no such file, or it is not a key.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist: name the key that was written with the sheets")
+    try:
+        told = parse_json(file.read_text(encoding="utf-8"))
+        key = Key(
+            Protocol(**told["protocol"]),
+            told["seed"],
+            {id: Compared(**item) for id, item in told["items"].items()},
+            {id: Sides(**sheet) for id, sheet in told["sheets"].items()},
+        )
+        whole = all(sides.on_a.keys() == key.items.keys() for sides in key.sheets.values())
+    except (AttributeError, KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{file} is not a key of sheets: name the one that was written with them")
+    return key

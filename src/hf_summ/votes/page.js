@@ -1,0 +1,95 @@
+"use strict";
+// The page holds all items; this shows them one at a time, keeps what was chosen, and writes it out at the end.
+const byId = (id) => document.getElementById(id);
+const { sheet } = document.querySelector("main").dataset;
+const items = [...document.querySelectorAll(".item")];
+const places = [...items, byId("end")];
+const store = `hf-summ votes ${sheet}`;
+let place = 0;
+
+function votes() {
+  return items.map((item) => {
+    const row = { sheet, item: item.dataset.item };
+    item.querySelectorAll("fieldset").forEach((aspect) => {
+      row[aspect.dataset.aspect] = aspect.querySelector(":checked")?.value ?? null;
+    });
+    return row;
+  });
+}
+
+const isOpen = (item) => [...item.querySelectorAll("fieldset")].some((aspect) => !aspect.querySelector(":checked"));
+
+function keep() {
+  try {
+    localStorage.setItem(store, JSON.stringify({ place, votes: votes() }));
+    byId("kept").textContent = "Your votes are kept in this browser: you can close the page and go on later.";
+  } catch {
+    byId("kept").textContent = "This browser keeps no votes: do not close the page before you have downloaded them.";
+  }
+}
+
+function restore() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(store)) ?? { place: 0, votes: [] };
+    kept.votes.forEach((row) => {
+      const item = items.find((other) => other.dataset.item === row.item);
+      item?.querySelectorAll("fieldset").forEach((aspect) => {
+        aspect.querySelectorAll("input").forEach((input) => {
+          input.checked = input.value === row[aspect.dataset.aspect];
+        });
+      });
+    });
+    return Math.min(Math.max(Math.trunc(kept.place) || 0, 0), items.length);
+  } catch {
+    return 0;
+  }
+}
+
+function tell() {
+  const open = items.filter(isOpen).length;
+  const done = items.length - open;
+  byId("progress").textContent = `${done} of ${items.length} done`;
+  byId("open").hidden = open === 0;
+  byId("told").textContent = open
+    ? `${open} of ${items.length} are still open. You can send your votes as they are, or go on.`
+    : "All is done. Thank you!";
+  const text = `${JSON.stringify(votes(), null, 1)}\n`;
+  byId("votes").value = text;
+  URL.revokeObjectURL(byId("download").href);
+  byId("download").href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+}
+
+function show(next) {
+  place = next;
+  places.forEach((section, number) => { section.hidden = number !== place; });
+  byId("previous").disabled = place === 0;
+  byId("next").hidden = place === items.length;
+  byId("next").textContent = place === items.length - 1 ? "To your votes" : "Next";
+  tell();
+}
+
+function go(next) {
+  show(next);
+  keep();
+  // those who cannot see the page hear where they are, and Tab goes on from there
+  places[place].querySelector("h2").focus();
+  window.scrollTo(0, 0);
+}
+
+byId("previous").addEventListener("click", () => go(place - 1));
+byId("next").addEventListener("click", () => go(place + 1));
+byId("open").addEventListener("click", () => go(items.findIndex(isOpen)));
+byId("votes").addEventListener("focus", () => byId("votes").select());
+document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+document.querySelector("form").addEventListener("change", () => {
+  tell();
+  keep();
+});
+// the same sheet in another tab
+window.addEventListener("storage", (event) => {
+  if (event.key !== store) return;
+  restore();
+  tell();
+});
+show(restore());
+keep();

@@ -1,0 +1,124 @@
+"""Votes as figures: who won, how sure that is, how far voters agree, and whether a side was preferred."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hf_summ import __version__
+from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
+from hf_summ.evaluation.power import examples_to_decide
+from hf_summ.evaluation.significance import bootstrap_interval_of_sums, paired_randomization, sign_test
+from hf_summ.votes.collecting import Votes, missing_votes
+
+# a larger p-value than this has decided nothing
+_LEVEL = 0.05
+# fewer documents than these decide nothing, even if all agree: chance alone gives that with p = 2 / 2^5
+_FEWEST = 6
+# more documents than these, nobody votes on
+_MOST = 10_000
+
+
+def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str, Any]:
+    """All figures, ready for JSON.
+
+    - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
+      `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
+      with its 95% bootstrap `interval` over documents, and `p_value` by approximate randomization; Fleiss' `kappa` over
+      the documents on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties between wins and losses;
+      `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and `more_documents`, see
+      `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed. What cannot be computed
+      is null.
+    - `documents`, `voters`: how many have votes; `unit`, `digits`: see `Protocol`.
+    - `settings`, and `notes` such as which votes are missing.
+
+    Args:
+        votes: the votes.
+        resamples: number of resamples of the bootstrap, and of trials of the randomization.
+        seed: their random seed.
+
+    Raises:
+        ValueError: `resamples` below 1.
+    """
+    protocol = votes.key.protocol
+    voted = {votes.key.items[item].document for _, item in votes.choices}
+    return {
+        "settings": {"resamples": resamples, "seed": seed, "hf_summ": __version__},
+        "documents": len(voted),
+        "voters": len(votes.sheets()),
+        "unit": protocol.unit,
+        "digits": protocol.digits,
+        "pairs": [
+            {
+                "first": pair[0],
+                "second": pair[1],
+                "aspects": {aspect: _figures(votes, pair, aspect, resamples, seed) for aspect in protocol.aspects},
+            }
+            for pair in votes.key.pairs()
+        ],
+        "notes": [*missing_votes(votes), *_incomplete(votes)],
+    }
+
+
+def _incomplete(votes: Votes) -> Iterator[str]:
+    """Of the two measures of agreement, one leaves out documents."""
+    for pair in votes.key.pairs():
+        for aspect in votes.key.protocol.aspects:
+            given = ~np.isnan(votes.outcomes(pair, aspect))
+            if len(given) > 1 and not given.all():
+                yield (
+                    f"kappa of {aspect} counts the {given.all(0).sum()} of {given.shape[1]} documents on which all "
+                    f"{len(given)} voted ({pair[0]} against {pair[1]}); alpha counts the others too"
+                )
+
+
+def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> dict[str, Any]:
+    outcomes, sides = votes.outcomes(pair, aspect), votes.sides(pair, aspect)
+    wins, losses, ties = (int((outcomes == value).sum()) for value in (1, -1, 0))
+    on_a, on_b = (int((sides == value).sum()) for value in (1, -1))
+    return {
+        "wins": wins,
+        "losses": losses,
+        "ties": ties,
+        **_preference(outcomes, resamples, seed),
+        **_agreement(outcomes),
+        "sides": {"A": on_a, "B": on_b, "p_value": sign_test(on_a, on_b)},
+    }
+
+
+def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, Any]:
+    """What depends on documents, of which voters' votes are not independent."""
+    numbers = (~np.isnan(outcomes)).sum(0)
+    outcomes, numbers = outcomes[:, numbers > 0], numbers[numbers > 0]
+    documents = len(numbers)
+    if not documents:
+        return {"preference": None, "more_documents": None}
+    leads = np.nansum(outcomes, 0)
+    preference: dict[str, Any] = {"mean": 100 * float(leads.sum() / numbers.sum()), "interval": None, "p_value": None}
+    if documents == 1:
+        return {"preference": preference, "more_documents": None}
+    rows = np.column_stack((100 * leads, numbers))
+    interval = bootstrap_interval_of_sums(rows, lambda sums: sums[..., 0] / sums[..., 1], resamples, seed=seed)
+    preference["interval"] = [interval.low, interval.high]
+    preference["p_value"] = paired_randomization(leads, np.zeros(documents), resamples, seed)
+    return {"preference": preference, "more_documents": _more(leads / numbers, preference["p_value"])}
+
+
+def _more(leads: np.ndarray, p_value: float) -> int | None:
+    if p_value <= _LEVEL:
+        return 0
+    more = max(_FEWEST, examples_to_decide(leads)) - len(leads)
+    return int(more) if more <= _MOST else None
+
+
+def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
+    if len(outcomes) < 2:
+        return {"kappa": None, "alpha": None, "ordinal_alpha": None}
+    complete = outcomes[:, ~np.isnan(outcomes).any(0)]
+    found = {
+        "kappa": fleiss_kappa(complete) if complete.size else math.nan,
+        "alpha": krippendorff_alpha(outcomes),
+        "ordinal_alpha": krippendorff_alpha(outcomes, "ordinal"),
+    }
+    return {name: None if math.isnan(value) else value for name, value in found.items()}

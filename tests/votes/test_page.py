@@ -1,0 +1,198 @@
+"""The page of a sheet, read as HTML and voted on in a real browser."""
+
+import json
+import re
+
+import pytest
+
+from hf_summ.votes import Item, Sheet, as_page, read_votes, vote_report
+from tests.votes.made_up import made_sheets
+
+HOSTILE = (
+    "</p></div><script>document.title = 'run'</script> <img src=x onerror=\"document.title='run'\"> & ' \" &lt;b&gt;"
+)
+
+
+@pytest.fixture
+def sheet():
+    return made_sheets()[0][0]
+
+
+def choose(tab, aspect: str, label: str) -> None:
+    tab.check(f".item:not([hidden]) fieldset[data-aspect={aspect}] label:text-is('{label}') input")
+
+
+def again(tab):
+    """The page in another tab of the same browser."""
+    other = tab.context.new_page()
+    other.goto(tab.url)
+    return other
+
+
+def where(tab) -> str:
+    return tab.inner_text("section:not([hidden]) h2")
+
+
+def download(tab, folder):
+    with tab.expect_download() as started:
+        tab.click("#download")
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    return path
+
+
+def test_votes_are_downloaded_and_collected(shown, tmp_path):
+    sheets, key = made_sheets()
+    tab = shown(as_page(sheets[1]))
+    for number, item in enumerate(sheets[1].items):
+        assert where(tab) == f"{number + 1} of 4"
+        assert tab.locator(".item:not([hidden]) .columns .text").all_inner_texts() == [*item.summaries]
+        better = "AB"[item.summaries[0].endswith("2.")]
+        choose(tab, "relevance", f"Summary {better}")
+        choose(tab, "fluency", "Tie")
+        tab.click("#next")
+    assert tab.inner_text("#told") == "All is done. Thank you!"
+    path = download(tab, tmp_path)
+    assert path.name == "votes-voter-2.json"
+    assert path.read_text(encoding="utf-8") == tab.input_value("#votes")
+    votes = read_votes([path], key)
+    assert "voter-2" not in votes.missing()
+    figures = vote_report(votes, 50)["pairs"][0]["aspects"]
+    assert (figures["relevance"]["wins"], figures["fluency"]["ties"]) == (4, 4)
+
+
+def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
+    tab = shown(as_page(sheet))
+    choose(tab, "fluency", "Summary B")
+    tab.click("#next")
+    choose(tab, "relevance", "Tie")
+    tab = again(tab)
+    assert where(tab) == "2 of 4"
+    assert tab.inner_text("#progress") == "0 of 4 done"
+    assert tab.is_checked(f"input[name='{sheet.items[1].id} relevance'][value=tie]")
+    tab.click("#previous")
+    assert tab.is_checked(f"input[name='{sheet.items[0].id} fluency'][value=B]")
+    choose(tab, "relevance", "Summary A")
+    tab.click("#open")
+    assert where(tab) == "2 of 4"
+    for _ in range(3):
+        tab.click("#next")
+    assert tab.inner_text("#told").startswith("3 of 4 are still open. ")
+    rows = json.loads(download(tab, tmp_path).read_text(encoding="utf-8"))
+    assert rows[0] == {"sheet": sheet.id, "item": sheet.items[0].id, "relevance": "A", "fluency": "B"}
+    assert rows[1] == {"sheet": sheet.id, "item": sheet.items[1].id, "relevance": "tie", "fluency": None}
+    tab.reload()
+    assert where(tab) == "Your votes"
+
+
+def test_two_tabs_do_not_forget_each_other(shown, sheet):
+    tab = shown(as_page(sheet))
+    other = again(tab)
+    choose(tab, "fluency", "Summary B")
+    other.wait_for_selector(f"input[name='{sheet.items[0].id} fluency'][value=B]:checked")
+    choose(other, "relevance", "Summary A")
+    tab.wait_for_selector(f"input[name='{sheet.items[0].id} relevance'][value=A]:checked")
+    assert tab.inner_text("#progress") == "1 of 4 done"
+
+
+def test_another_sheet_has_votes_of_its_own(shown, tmp_path):
+    sheets, _ = made_sheets()
+    tab = shown(as_page(sheets[0]))
+    choose(tab, "fluency", "Summary B")
+    (tmp_path / "page.html").write_text(as_page(sheets[1]), encoding="utf-8")
+    assert again(tab).locator("input:checked").count() == 0
+    (tmp_path / "page.html").write_text(as_page(sheets[0]), encoding="utf-8")
+    assert again(tab).locator("input:checked").count() == 1
+
+
+def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
+    tab = shown(as_page(sheet))
+    beginning, end = "1 of 4", "Your votes"
+    for broken, shows in (
+        ("{", beginning),
+        ("null", beginning),
+        ("[]", beginning),
+        ('{"place": "x", "votes": [null]}', beginning),
+        ('{"place": 1e9, "votes": []}', end),
+    ):
+        tab.evaluate("(text) => localStorage.setItem(localStorage.key(0), text)", broken)
+        tab.reload()
+        assert where(tab) == shows
+        assert tab.inner_text("#progress") == "0 of 4 done"
+
+
+def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
+    tab = shown(as_page(sheet))
+    tab.add_init_script("Storage.prototype.setItem = () => { throw new Error('full'); };")
+    tab.reload()
+    assert tab.inner_text("#kept").startswith("This browser keeps no votes: do not close the page before")
+    choose(tab, "fluency", "Tie")
+    choose(tab, "relevance", "Tie")
+    assert tab.inner_text("#progress") == "1 of 4 done"
+
+
+def test_everything_works_from_the_keyboard(shown, sheet):
+    tab = shown(as_page(sheet))
+    keys = ["Tab", "Tab", "Space", "Tab", "Space", "ArrowRight", "ArrowRight", "Tab", "Enter"]
+    for key in keys:
+        tab.keyboard.press(key)
+    # the document, where the arrows scroll; then the first aspect, the second, and the next item
+    assert where(tab) == "2 of 4"
+    assert tab.evaluate("document.activeElement.textContent") == "2 of 4"
+    row = json.loads(tab.input_value("#votes"))[0]
+    assert (row["relevance"], row["fluency"]) == ("A", "tie")
+    for key in ["Tab", "Tab", "ArrowRight", "Tab", "Space", "Tab", "Enter"]:
+        tab.keyboard.press(key)
+    # the first of the buttons leads back
+    assert where(tab) == "1 of 4"
+    row = json.loads(tab.input_value("#votes"))[1]
+    assert (row["relevance"], row["fluency"]) == ("B", "A")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_it_fits_and_can_be_read(shown, scheme, width):
+    item = Item("i1", "word " * 2000, "x" * 300, ("y" * 300, "<b>bold</b>"))
+    aspects = {"informativeness and " * 9: "z" * 200, "fluency": "Which?"}
+    tab = shown(
+        as_page(Sheet("voter-1", aspects, [item])), viewport={"width": width, "height": 800}, color_scheme=scheme
+    )
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    boxes = [tab.locator(".columns > div").nth(place).bounding_box() for place in (0, 1)]
+    assert (boxes[0]["y"] == boxes[1]["y"]) == (width == 1200)
+    # a long document scrolls in a box of its own, so that summaries and questions stay near
+    assert tab.locator("[role=region]").bounding_box()["height"] < 400
+    colors = "(name) => getComputedStyle(document.querySelector('h2'))[name]"
+    dark = "rgb(241, 241, 241)" if scheme == "dark" else "rgb(27, 27, 27)"
+    assert tab.evaluate(colors, "color") == dark
+    tab.click("#next")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_hostile_texts_do_nothing(shown):
+    item = Item("i1", HOSTILE, HOSTILE, (HOSTILE, " "))
+    page = as_page(Sheet("voter-1", {"fluency": HOSTILE}, [item]))
+    assert page.count("<script>") == 1
+    assert "<img" not in page
+    tab = shown(page)
+    assert tab.title() == "Which summary is better?"
+    assert tab.locator(".item .text").all_inner_texts() == [HOSTILE, HOSTILE, HOSTILE, "(blank)"]
+    assert tab.inner_text("fieldset p") == HOSTILE
+
+
+def test_a_page_stands_alone(sheet):
+    page = as_page(sheet)
+    assert not re.search(r"https?:|\bsrc=|url\(|@import", page)
+    assert "content=\"default-src 'none'; style-src 'sha256-" in page
+
+
+def test_half_a_character_is_shown_as_such(shown):
+    tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [Item("i1", "a\ud800b", None, ("c", "d"))])))
+    assert tab.locator(".item .text").all_inner_texts() == ["a\ufffdb", "c", "d"]
+    assert tab.locator(".item h3").all_inner_texts() == ["Document", "Summary A", "Summary B"]
+
+
+def test_right_to_left_texts_begin_at_the_right(shown):
+    tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [Item("i1", "שלום", None, ("שלום", "word"))])))
+    directions = "[...document.querySelectorAll('.item .text')].map((text) => getComputedStyle(text).direction)"
+    assert tab.evaluate(directions) == ["rtl", "rtl", "ltr"]

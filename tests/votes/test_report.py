@@ -1,0 +1,146 @@
+"""What votes say, against the papers' tables and against counting by hand."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import examples_to_decide, fleiss_kappa, krippendorff_alpha, sign_test
+from hf_summ.votes import read_votes, vote_report
+from hf_summ.votes.report_tables import as_text
+from tests.votes.made_up import made_sheets, rows_of, votes_with, write
+
+
+def spread(voters: int, wins: int, losses: int, ties: int) -> list[list[int]]:
+    """(V, N) of so many outcomes."""
+    flat = np.repeat([1, -1, 0], [wins, losses, ties])
+    return np.random.default_rng(0).permutation(flat).reshape(voters, -1).tolist()
+
+
+def line(text: str, start: str) -> list[str]:
+    """The first row that starts so, as cells."""
+    (row, *_) = (row for row in text.splitlines() if row.startswith(f"| {start}"))
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_votes_are_printed_as_the_papers_print_them():
+    # GDLF's Table 3, XSUM: 50 documents, 3 voters
+    text = as_text(vote_report(votes_with({"relevance": spread(3, 73, 66, 11)}, "documents"), 100))
+    assert line(text, "Votes")[:4] == ["Votes, documents", "Win", "Lose", "Tie"]
+    assert line(text, "Relevance")[1:4] == ["24.3", "22.0", "3.7"]
+    # Highlight-Transformer's Table 3: 50 documents, 4 voters
+    aspects = {"informativeness": (93, 43, 64), "fluency": (59, 52, 89), "non-redundancy": (55, 51, 94)}
+    votes = votes_with({aspect: spread(4, *numbers) for aspect, numbers in aspects.items()})
+    text = as_text(vote_report(votes, 100))
+    assert line(text, "Votes")[:5] == ["Votes, %", "Win", "Lose", "Tie", "Kappa"]
+    assert line(text, "Informativeness")[1:4] == ["46.5", "21.5", "32.0"]
+    assert line(text, "Fluency")[1:4] == ["29.5", "26.0", "44.5"]
+    assert line(text, "Non-redundancy")[1:4] == ["27.5", "25.5", "47.0"]
+    # SAGCopy's Table 4: 100 documents, 3 voters
+    aspects = {"importance": (62, 41, 197), "readability": (20, 11, 269)}
+    votes = votes_with({aspect: spread(3, *numbers) for aspect, numbers in aspects.items()}, digits=2)
+    text = as_text(vote_report(votes, 100))
+    assert line(text, "Importance")[1:4] == ["20.67", "13.67", "65.67"]
+    assert line(text, "Readability")[1:4] == ["6.67", "3.67", "89.67"]
+
+
+@pytest.mark.parametrize("missing", [0, 0.2])
+def test_figures_are_those_counted_by_hand(missing):
+    generator = np.random.default_rng(1)
+    table = generator.choice([1.0, 0.0, -1.0], p=[0.4, 0.3, 0.3], size=(3, 40))
+    table[generator.random(table.shape) < missing] = np.nan
+    rows = [[None if np.isnan(value) else int(value) for value in row] for row in table]
+    votes = votes_with({"fluency": rows})
+    report = vote_report(votes, resamples=2000, seed=5)
+    figures = report["pairs"][0]["aspects"]["fluency"]
+    given = [value for row in rows for value in row if value is not None]
+    assert (figures["wins"], figures["losses"], figures["ties"]) == tuple(given.count(value) for value in (1, -1, 0))
+    assert figures["preference"]["mean"] == pytest.approx(100 * sum(given) / len(given))
+    documents = [[row[place] for row in rows if row[place] is not None] for place in range(40)]
+    documents = [values for values in documents if values]
+    drawn = [
+        [value for place in generator.integers(len(documents), size=len(documents)) for value in documents[place]]
+        for _ in range(2000)
+    ]
+    means = sorted(100 * sum(values) / len(values) for values in drawn)
+    assert figures["preference"]["interval"] == pytest.approx([means[50], means[1949]], abs=2)
+    signs = generator.choice([-1, 1], (2000, len(documents)))
+    leads = np.array([sum(values) for values in documents])
+    as_far = np.abs(signs @ leads) >= abs(leads.sum())
+    assert figures["preference"]["p_value"] == pytest.approx(as_far.mean(), abs=0.04)
+    complete = table[:, ~np.isnan(table).any(0)]
+    assert figures["kappa"] == pytest.approx(fleiss_kappa(complete))
+    assert figures["alpha"] == pytest.approx(krippendorff_alpha(table))
+    assert figures["ordinal_alpha"] == pytest.approx(krippendorff_alpha(table, "ordinal"))
+    needed = examples_to_decide([sum(values) / len(values) for values in documents])
+    assert figures["more_documents"] == needed - len(documents) > 0
+    on_a, on_b = (sum(choices.get("fluency") == side for choices in votes.choices.values()) for side in ("A", "B"))
+    assert figures["sides"] == {"A": on_a, "B": on_b, "p_value": sign_test(on_a, on_b)}
+    kept = f"kappa of fluency counts the {complete.shape[1]} of 40 documents on which all 3 voted (one against two)"
+    assert [note.partition(";")[0] for note in report["notes"]][3:] == ([kept] if missing else [])
+
+
+def test_a_side_that_is_preferred_shows():
+    """Whoever always chooses A prefers no system, but a side."""
+    votes = votes_with({"fluency": spread(2, 30, 30, 20)})
+    votes.choices.update({place: {"fluency": "A"} for place in votes.choices})
+    figures = vote_report(votes, 200)["pairs"][0]["aspects"]["fluency"]
+    assert figures["sides"] == {"A": 80, "B": 0, "p_value": sign_test(80, 0)}
+    assert figures["preference"]["p_value"] > 0.05
+    text = as_text(vote_report(votes, 200))
+    assert line(text.partition("Wins by side")[2], "Fluency")[1:] == ["80", "0", "100.0", "2e-24"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([[1] * 20 + [0] * 5], "decided"),
+        # ((1.960 + 0.842) · 0.959 / 0.333)² = 65, of which 30 are there
+        ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
+        ([[1, -1] * 10], "not at this effect"),
+        # three documents cannot decide, even if all agree
+        ([[1, 1, 1]], "about 3 more"),
+        ([[0] * 9], "not at this effect"),
+        ([[1]], "-"),
+    ],
+)
+def test_how_many_documents_more_would_decide(outcomes, said):
+    text = as_text(vote_report(votes_with({"fluency": outcomes})))
+    assert line(text.partition("points")[2], "Fluency")[-1] == said
+
+
+def test_what_cannot_be_computed_is_left_out():
+    # one voter, and an aspect on which nobody voted
+    votes = votes_with({"fluency": [[1, 0, -1]], "relevance": [[None] * 3]})
+    report = vote_report(votes, 50)
+    figures = report["pairs"][0]["aspects"]
+    assert figures["fluency"]["kappa"] is figures["fluency"]["alpha"] is None
+    assert figures["relevance"]["preference"] is figures["relevance"]["more_documents"] is None
+    assert line(as_text(report), "Relevance")[1:] == ["-"] * 6
+    # all voters of one mind on everything agree as chance would
+    figures = vote_report(votes_with({"fluency": [[1, 1], [1, 1]]}), 50)["pairs"][0]["aspects"]["fluency"]
+    assert figures["kappa"] is figures["alpha"] is figures["ordinal_alpha"] is None
+    # no document on which all voted
+    figures = vote_report(votes_with({"fluency": [[1, None], [None, 1]]}), 50)["pairs"][0]["aspects"]["fluency"]
+    assert figures["kappa"] is None
+
+
+def test_the_same_seed_gives_the_same_report():
+    votes = votes_with({"fluency": spread(3, 40, 30, 20)})
+    assert vote_report(votes, 100, 7) == vote_report(votes, 100, 7)
+    assert vote_report(votes, 100, 7) != vote_report(votes, 100, 8)
+    with pytest.raises(ValueError, match="`resamples` is 0, but must be at least 1"):
+        vote_report(votes, 0)
+
+
+def test_each_pair_has_its_tables(tmp_path):
+    systems = {name: [name] * 6 for name in ("one", "two", "three")}
+    sheets, key = made_sheets(systems=systems)
+    choices = itertools.cycle(["A", "tie", "B", "A"])
+    votes = read_votes([write(tmp_path / "1.json", rows_of(sheets[0], lambda *_: next(choices)))], key)
+    text = as_text(vote_report(votes, 50))
+    for pair in ("one against two", "one against three", "two against three"):
+        assert f"{pair}\n\n| Votes, %" in text
+    assert text.endswith(
+        f"4 documents, 1 voters; 50 resamples, seed 0; hf_summ {vote_report(votes)['settings']['hf_summ']}\n"
+    )
