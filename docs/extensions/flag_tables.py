@@ -32,9 +32,10 @@ class Flags(SphinxDirective):
 
 
 class Command(SphinxDirective):
-    """`{command} name`: the arguments of `hf-summ name`."""
+    """`{command} name`, or `{command} name step`: the arguments of `hf-summ name`."""
 
     required_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
         return [_table(("argument", "meaning"), (34, 66), command_rows(self.arguments[0]))]
@@ -57,12 +58,16 @@ def flag_rows(group: type, inherited: bool) -> list[Row]:
 
 
 def command_rows(name: str) -> list[Row]:
-    """Name and meaning of the arguments of a command of `hf-summ`."""
-    commands = argparse.ArgumentParser().add_subparsers()
-    importlib.import_module(f"hf_summ.cli.{name.replace('-', '_')}").add_parser(commands)
+    """Name and meaning of the arguments of a command of `hf-summ`, or of one of its steps, such as `votes make`."""
+    command, *steps = name.split()
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"hf_summ.cli.{command.replace('-', '_')}").add_parser(parser.add_subparsers())
+    for step in (command, *steps):
+        (commands,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+        parser = commands.choices[step]
     return [
         (f"`{_usage(action)}`", _sentence((action.help or "") % vars(action)))
-        for action in commands.choices[name]._actions
+        for action in parser._actions
         if not isinstance(action, argparse._HelpAction)
     ]
 

@@ -48,16 +48,16 @@ class Votes:
         return {voter: votes for voter, votes in missing.items() if votes}
 
     def sides(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """(V, N) of the sheets with votes and the pair's items: 1 where the summary on side A won, -1 where it lost.
+        """(V, N) of the sheets with votes and the items of a `pair`: 1 where the summary on side A won in the `aspect`.
 
-        A tie is 0, and a missing vote NaN.
+        It is -1 where that lost, 0 for a tie, and NaN for a missing vote.
         """
         items = self._items(pair)
         choices = [[self.choices.get((sheet, item), {}).get(aspect) for item in items] for sheet in self.sheets()]
         return np.array([[np.nan if choice is None else _VALUES[choice] for choice in row] for row in choices])
 
     def outcomes(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """As `sides`, but for the pair's first system in place of side A."""
+        """As `sides` of the `pair` and `aspect`, but for the pair's first system in place of side A."""
         of_sheets = [self.key.sheets[sheet].on_a for sheet in self.sheets()]
         signs = [[1.0 if on_a[item] == pair[0] else -1.0 for item in self._items(pair)] for on_a in of_sheets]
         return self.sides(pair, aspect) * np.array(signs)
@@ -67,7 +67,7 @@ class Votes:
 
 
 def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
-    """Read what voters downloaded from their pages (.json), or the tables that they filled in (.csv).
+    """Read the `files` that voters downloaded from their pages (.json), or the tables that they filled in (.csv).
 
     Raises:
         ValueError: a file that does not exist or has no rows of votes; votes of sheets or items that the key does not

@@ -50,12 +50,12 @@ class Key:
         return list(dict.fromkeys((item.first, item.second) for item in self.items.values()))
 
     def write(self, path: str | os.PathLike) -> None:
-        """Write the key as JSON."""
+        """Write the key to the file `path` as JSON."""
         write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
 def read_key(path: str | os.PathLike) -> Key:
-    """Read a key that was written.
+    """Read the key that was written to the file `path`.
 
     Raises:
         ValueError: there is no such file, or it is not a key.

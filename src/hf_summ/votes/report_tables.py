@@ -59,6 +59,6 @@ def _sides_table(pair: dict[str, Any]) -> str:
 def _settings_line(report: dict[str, Any]) -> str:
     settings = report["settings"]
     return (
-        f"{report['documents']} documents, {report['voters']} voters; {settings['resamples']} resamples, seed "
+        f"documents: {report['documents']}; voters: {report['voters']}; {settings['resamples']} resamples, seed "
         f"{settings['seed']}; hf_summ {settings['hf_summ']}"
     )

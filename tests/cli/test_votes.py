@@ -1,0 +1,186 @@
+"""`hf-summ votes` on small files."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import votes
+from hf_summ.votes import PROTOCOLS, read_key, read_votes, vote_report
+from hf_summ.votes.report_tables import as_text
+
+FILES = {
+    "ours.txt": [f"Ours {number}." for number in range(8)],
+    "theirs.txt": [f"Theirs {number}." for number in range(8)],
+    "third.txt": ["Theirs 0.", *(f"Third {number}." for number in range(1, 8))],
+    "r.txt": [f"Reference {number}." for number in range(8)],
+    "s.txt": [f"Document {number}." for number in range(8)],
+    "short.txt": ["One.", "Two."],
+}
+SYSTEMS = ("--systems", "ours.txt", "theirs.txt", "--sources", "s.txt")
+MAKE = (*SYSTEMS, "--documents", "6", "--voters", "2", "--output", "sheets", "--key", "key.json")
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path, monkeypatch):
+    """A folder to work in, with systems' summaries, references and sources."""
+    for name, texts in FILES.items():
+        (tmp_path / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fill(sheet: str, choose) -> None:
+    """Fill in a sheet's table."""
+    with open(sheet, encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(sheet, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: value or choose(row) for name, value in row.items()})
+
+
+def for_ours(row) -> str:
+    return "A" if row["summary A"].startswith("Ours") else "B"
+
+
+def test_sheets_are_made_and_votes_collected(run):
+    output, errors = run("votes", "make", *MAKE)
+    assert (output, errors) == ("2 sheets of 6 items in sheets; keep key.json from the voters\n", "")
+    assert sorted(path.name for path in Path("sheets").iterdir()) == [
+        f"voter-{number}.{kind}" for number in (1, 2) for kind in ("csv", "html")
+    ]
+    page = Path("sheets/voter-1.html").read_text(encoding="utf-8")
+    assert "ours" not in page
+    assert "theirs.txt" not in page
+    key = read_key("key.json")
+    assert key.protocol.unit == PROTOCOLS["gdlf"].unit
+    assert all(item.document.startswith("s.txt, line ") for item in key.items.values())
+    for number in (1, 2):
+        fill(f"sheets/voter-{number}.csv", for_ours)
+    argv = ("sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json")
+    output, errors = run("votes", "collect", *argv, "--complete", "--json", "report.json", "--resamples", "99")
+    report = vote_report(read_votes(argv[:2], key), 99)
+    assert (output, errors) == (as_text(report), "")
+    assert re.search(r"^\| Relevance +\| +6\.0 \| +0\.0 \| +0\.0 \|", output, flags=re.MULTILINE)
+    files = {"votes": [*argv[:2]], "key": "key.json"}
+    assert json.loads(Path("report.json").read_text(encoding="utf-8")) == {"files": files, **report}
+
+
+def test_missing_votes_are_told_and_refused_if_all_are_asked_for(run, refusal):
+    run("votes", "make", *MAKE, "--documents", "8")
+    fill("sheets/voter-1.csv", lambda row: "tie" if row["document"] != "Document 1." else "")
+    argv = ("sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json")
+    output, errors = run("votes", "collect", *argv)
+    one, absent = errors.splitlines()
+    assert re.fullmatch(r"hf-summ: 1 of 8 votes of voter-1 are missing: i[0-9a-f]{12} \(relevance\)", one)
+    assert absent == "hf-summ: voter-2 has not voted at all"
+    assert "documents: 7; voters: 1;" in output
+    message = refusal("votes", "collect", *argv, "--complete", "--json", "report.json")
+    assert message == f"--complete: {one.removeprefix('hf-summ: ')}; voter-2 has not voted at all"
+    assert not Path("report.json").exists()
+
+
+def test_three_systems_references_and_own_questions(run):
+    aspects = ("--aspect", "truth=Which says less that the document does not?", "--aspect", "fluency = Which? = ")
+    systems = ("--systems", "ours.txt", "theirs.txt", "third.txt", *SYSTEMS[-2:])
+    argv = (*systems, "--references", "r.txt", *aspects, "--preset", "sagcopy", "--documents", "8", *MAKE[-4:])
+    output, errors = run("votes", "make", *argv)
+    assert output.startswith("3 sheets of 24 items")
+    assert errors == "hf-summ: 1 of 24 items have the same summary on both sides\n"
+    key = read_key("key.json")
+    assert key.protocol.aspects == {"truth": "Which says less that the document does not?", "fluency": "Which? ="}
+    assert key.protocol.digits == PROTOCOLS["sagcopy"].digits
+    assert key.pairs() == [("ours.txt", "theirs.txt"), ("ours.txt", "third.txt"), ("theirs.txt", "third.txt")]
+    assert "Reference 3." in Path("sheets/voter-3.html").read_text(encoding="utf-8")
+
+
+def test_tags_do_not_tell_systems_apart(run):
+    Path("ours.txt").write_text("One <q> two.\n" * 8, encoding="utf-8")
+    _, errors = run("votes", "make", *MAKE)
+    assert errors == "hf-summ: ours.txt: 8 of 8 rows contain <q>, read as a sentence's end\n"
+    assert "<q>" not in Path("sheets/voter-1.csv").read_text(encoding="utf-8")
+
+
+def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
+    for name, texts in (("a.jsonl", FILES["ours.txt"]), ("b.jsonl", FILES["theirs.txt"])):
+        rows = [{"id": number, "document": f"D{number}", "prediction": text} for number, text in enumerate(texts)]
+        Path(name).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    argv = ("--systems", "a.jsonl", "b.jsonl", "--sources", "a.jsonl", *MAKE[-8:])
+    run("votes", "make", *argv)
+    rows.reverse()
+    Path("b.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    message = refusal("votes", "make", *argv[:-4], "--output", "other", "--key", "other.json")
+    assert message.startswith("a.jsonl, line 1 has the id 0 and b.jsonl, line 1 has 7: both files must have their ids")
+
+
+def test_presets_are_the_protocols():
+    assert tuple(PROTOCOLS) == votes._PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (
+            ("--systems", "ours.txt", *MAKE[3:]),
+            "--systems ours.txt: only one system, but votes compare two or more",
+        ),
+        (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt: named twice"),
+        (
+            ("--systems", "ours.txt", "short.txt", *MAKE[3:]),
+            "s.txt has 8 texts and short.txt has 2: line 3 of s.txt has no counterpart",
+        ),
+        ((*MAKE, "--references", "short.txt"), "s.txt has 8 texts and short.txt has 2: line 3 of s.txt"),
+        ((*MAKE, "--documents", "9"), "9 documents are to be drawn, but only 8 are not blank: lower `documents`, or"),
+        ((*MAKE, "--documents", "0"), "`documents` is 0, but must be at least 1"),
+        ((*MAKE, "--voters", "0"), "`voters` is 0, but must be at least 1"),
+        ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a name and a question, such as 'fluency=Which"),
+        ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': 'a' is named twice"),
+        ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', as is another column of the sheets"),
+        ((*MAKE, "--sources", "none.txt"), "none.txt does not exist: name a file of sources"),
+        ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder, in an existing one"),
+        ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
+        ((*MAKE, "--output", "none/sheets"), "--output none/sheets: must be a new or empty folder, in an existing one"),
+        ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which goes to"),
+        ((*MAKE, "--key", "old.json"), "--key old.json: must be a new .json file in an existing folder"),
+        ((*MAKE, "--key", "key.txt"), "--key key.txt: must be a new .json file"),
+    ],
+)
+def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
+    (workplace / "full").mkdir()
+    (workplace / "full" / "voter-1.html").touch()
+    (workplace / "old.json").touch()
+    before = sorted(workplace.rglob("*"))
+    assert refusal("votes", "make", *argv).startswith(message)
+    assert sorted(workplace.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("none.csv", "--key", "key.json"), "none.csv does not exist: name files of votes"),
+        (("sheets/voter-1.csv", "--key", "none.json"), "none.json does not exist: name the key"),
+        (("sheets/voter-1.csv", "--key", "s.txt"), "s.txt is not a key of sheets: name the one"),
+        (("sheets/voter-1.csv", "--key", "key.json"), "there are no votes: each of the files is still empty"),
+        (("filled.csv", "--key", "others.json"), "filled.csv, line 2: the sheet 's"),
+        (("filled.csv", "filled.csv", "--key", "key.json"), "filled.csv, line 2: voter-2 has voted on i"),
+        (("filled.csv", "--key", "key.json", "--resamples", "0"), "--resamples 0: must be at least 1"),
+        (("filled.csv", "--key", "key.json", "--seed", "-1"), "--seed -1: must be at least 0"),
+        (("filled.csv", "--key", "key.json", "--json", "r.md"), "--json r.md: must be a .json file in an existing"),
+        (
+            ("filled.csv", "--key", "key.json", "--json", "./key.json"),
+            "--json key.json: would replace an input; give the report another name",
+        ),
+    ],
+)
+def test_what_cannot_be_collected_is_told(run, refusal, workplace, argv, message):
+    run("votes", "make", *MAKE)
+    run("votes", "make", *MAKE, "--seed", "1", "--output", "others", "--key", "others.json")
+    fill("sheets/voter-2.csv", for_ours)
+    Path("sheets/voter-2.csv").rename("filled.csv")
+    before = Path("key.json").read_bytes()
+    assert refusal("votes", "collect", *argv).startswith(message)
+    assert Path("key.json").read_bytes() == before
