@@ -26,8 +26,8 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
     - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
       `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
       with its 95% bootstrap `interval` over documents, and `p_value` by approximate randomization; Fleiss' `kappa` over
-      the documents on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties between wins and losses;
-      `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and `more_documents`, see
+      the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties between wins and
+      losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and `more_documents`, see
       `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed. What cannot be computed
       is null.
     - `documents`, `voters`: how many have votes; `unit`, `digits`: see `Protocol`.
@@ -43,34 +43,31 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
     """
     protocol = votes.key.protocol
     voted = {votes.key.items[item].document for _, item in votes.choices}
+    pairs = [
+        {
+            "first": pair[0],
+            "second": pair[1],
+            "aspects": {aspect: _figures(votes, pair, aspect, resamples, seed) for aspect in protocol.aspects},
+        }
+        for pair in votes.key.pairs()
+    ]
     return {
         "settings": {"resamples": resamples, "seed": seed, "hf_summ": __version__},
         "documents": len(voted),
         "voters": len(votes.sheets()),
         "unit": protocol.unit,
         "digits": protocol.digits,
-        "pairs": [
-            {
-                "first": pair[0],
-                "second": pair[1],
-                "aspects": {aspect: _figures(votes, pair, aspect, resamples, seed) for aspect in protocol.aspects},
-            }
-            for pair in votes.key.pairs()
-        ],
-        "notes": [*missing_votes(votes), *_incomplete(votes)],
+        "pairs": pairs,
+        "notes": [*missing_votes(votes), *_left_out(pairs, protocol.documents)],
     }
 
 
-def _incomplete(votes: Votes) -> Iterator[str]:
-    """Of the two measures of agreement, one leaves out documents."""
-    for pair in votes.key.pairs():
-        for aspect in votes.key.protocol.aspects:
-            given = ~np.isnan(votes.outcomes(pair, aspect))
-            if len(given) > 1 and not given.all():
-                yield (
-                    f"kappa of {aspect} counts the {given.all(0).sum()} of {given.shape[1]} documents on which all "
-                    f"{len(given)} voted ({pair[0]} against {pair[1]}); alpha counts the others too"
-                )
+def _left_out(pairs: list[dict[str, Any]], documents: int) -> Iterator[str]:
+    """A note if Fleiss' kappa is of fewer documents than were drawn."""
+    numbers = [figures["kappa_documents"] for pair in pairs for figures in pair["aspects"].values()]
+    fewest = min((number for number in numbers if number is not None), default=documents)
+    if fewest < documents:
+        yield f"kappa counts only documents on which all voted, at least {fewest} of {documents}; alpha counts all"
 
 
 def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, seed: int) -> dict[str, Any]:
@@ -108,17 +105,20 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
 def _more(leads: np.ndarray, p_value: float) -> int | None:
     if p_value <= _LEVEL:
         return 0
-    more = max(_FEWEST, examples_to_decide(leads)) - len(leads)
+    # with few documents, randomization asks for more than the normal distribution does
+    more = max(1, max(_FEWEST, examples_to_decide(leads)) - len(leads))
     return int(more) if more <= _MOST else None
 
 
 def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
     if len(outcomes) < 2:
-        return {"kappa": None, "alpha": None, "ordinal_alpha": None}
+        return dict.fromkeys(("kappa", "kappa_documents", "alpha", "ordinal_alpha"))
     complete = outcomes[:, ~np.isnan(outcomes).any(0)]
+    documents = complete.shape[1]
     found = {
-        "kappa": fleiss_kappa(complete) if complete.size else math.nan,
+        "kappa": fleiss_kappa(complete) if documents else math.nan,
         "alpha": krippendorff_alpha(outcomes),
         "ordinal_alpha": krippendorff_alpha(outcomes, "ordinal"),
     }
-    return {name: None if math.isnan(value) else value for name, value in found.items()}
+    numbers = {name: None if math.isnan(value) else value for name, value in found.items()}
+    return {**numbers, "kappa_documents": documents}

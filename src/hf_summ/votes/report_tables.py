@@ -26,7 +26,7 @@ def _votes_table(report: dict[str, Any], pair: dict[str, Any]) -> str:
         whole = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
         shares = [f"{number / whole:.{report['digits']}f}" if whole else "-" for number in numbers]
         agreement = (figures[name] for name in ("kappa", "alpha", "ordinal_alpha"))
-        rows.append([aspect.capitalize(), *shares, *("-" if value is None else f"{value:.3f}" for value in agreement)])
+        rows.append([_title(aspect), *shares, *("-" if value is None else f"{value:.3f}" for value in agreement)])
     return markdown_table(columns, rows)
 
 
@@ -36,13 +36,13 @@ def _preference_table(pair: dict[str, Any]) -> str:
     for aspect, figures in pair["aspects"].items():
         found, more = figures["preference"], figures["more_documents"]
         if found is None:
-            rows.append([aspect.capitalize(), *["-"] * 4])
+            rows.append([_title(aspect), *["-"] * 4])
             continue
         if found["p_value"] is None:
             needed = "-"
         else:
             needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
-        row = [aspect.capitalize(), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]
+        row = [_title(aspect), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]
         rows.append([*row, shown_p_value(found["p_value"]), needed])
     return markdown_table(columns, rows)
 
@@ -52,8 +52,12 @@ def _sides_table(pair: dict[str, Any]) -> str:
     for aspect, figures in pair["aspects"].items():
         a, b = figures["sides"]["A"], figures["sides"]["B"]
         share = f"{100 * a / (a + b):.1f}" if a + b else "-"
-        rows.append([aspect.capitalize(), str(a), str(b), share, shown_p_value(figures["sides"]["p_value"])])
+        rows.append([_title(aspect), str(a), str(b), share, shown_p_value(figures["sides"]["p_value"])])
     return markdown_table(["Wins by side", "A", "B", "A, %", "p"], rows)
+
+
+def _title(aspect: str) -> str:
+    return aspect[:1].upper() + aspect[1:]
 
 
 def _settings_line(report: dict[str, Any]) -> str:
