@@ -102,6 +102,8 @@ def test_a_table_has_all_texts_and_room_for_votes():
             assert written.removeprefix("'") == text.replace("\ud800", "\ufffd")
     with_references, _ = make_sheets(systems, documents, PROTOCOL, references=["r"] * 4)
     assert as_csv(with_references[0]).startswith("\ufeffsheet,item,document,reference,summary A,")
+    blank, _ = make_sheets(systems, documents, PROTOCOL, references=["", " ", "\n", ""])
+    assert as_csv(blank[0]) == table.replace(sheets[0].id, blank[0].id)
 
 
 def test_a_key_is_read_as_it_was_written(tmp_path):

@@ -71,7 +71,7 @@ def make_sheets(
         systems: name -> summaries, one per document; in each pair, the first named wins or loses.
         documents: (N,) texts; blank ones are never drawn.
         protocol: how many documents and voters, and what is asked.
-        references: (N,) texts to show beside the documents.
+        references: (N,) texts to show beside the documents; of blank ones nothing is shown.
         places: (N,), what the key calls the documents; by default their numbers, counted from 0.
         seed: random seed of documents, sides and orders.
 
@@ -85,13 +85,14 @@ def make_sheets(
         if len(texts) != len(documents):
             raise ValueError(f"{len(documents)} documents but {len(texts)} of {name}: each needs its counterpart")
     places = list(map(str, range(len(documents)))) if places is None else places
+    references = [""] * len(documents) if references is None else references
     compared, shown = {}, {}
     for row in _draw(documents, protocol.documents, seed):
         for pair in itertools.combinations(systems, 2):
             id = _name("i", seed, row, pair)
             compared[id] = Compared(places[row], *pair)
             texts = {name: systems[name][row] for name in pair}
-            shown[id] = (documents[row], references[row] if references else None, texts)
+            shown[id] = (documents[row], references[row] if references[row].strip() else None, texts)
     sheets, sides = [], {}
     for number in range(1, protocol.voters + 1):
         voter = f"voter-{number}"
