@@ -80,8 +80,7 @@ byId("previous").addEventListener("click", () => go(place - 1));
 byId("next").addEventListener("click", () => go(place + 1));
 byId("open").addEventListener("click", () => go(items.findIndex(isOpen)));
 byId("votes").addEventListener("focus", () => byId("votes").select());
-document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
-document.querySelector("form").addEventListener("change", () => {
+document.querySelector("main").addEventListener("change", () => {
   tell();
   keep();
 });
