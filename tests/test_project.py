@@ -56,8 +56,11 @@ PUBLIC_NAMES = {
         "read_votes",
         "vote_report",
     ],
-    "hf_summ.extractive": ["METHODS", "extract", "extract_sentences"],
     "hf_summ.shortening": ["extract", "windows"],
+    "hf_summ.extractive": [
+        *("METHODS", "DocumentFrequencies"),
+        *("consistent_extract", "consistent_sentences", "extract", "extract_sentences"),
+    ],
 }
 
 

@@ -1,7 +1,9 @@
 """Readings of the thesis's section 4.1 word by word."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 
 def idf(collection: Sequence[Sequence[str]], word: str) -> float:
@@ -22,3 +24,35 @@ def order(sentences: Sequence[Sequence[str]], collection: Sequence[Sequence[str]
     """From the highest score to the lowest; earlier sentences win ties."""
     scores = tfidf(sentences, collection)
     return sorted(range(len(sentences)), key=lambda index: (-round(scores[index], 9), index))
+
+
+def close_gaps(sentences: Sequence[str], kept: Sequence[int], follows: Callable[[str, str], float]) -> list[int]:
+    """Each adjacent pair of kept sentences, one after the other, and every sentence between them."""
+    result = list(kept)
+    for left, right in itertools.pairwise(kept):
+        if follows(sentences[left], sentences[right]) > 0.5:
+            continue
+        found = [
+            (follows(sentences[left], sentences[k]) * follows(sentences[k], sentences[right]), -k)
+            for k in range(left + 1, right)
+            if follows(sentences[left], sentences[k]) > 0.5 and follows(sentences[k], sentences[right]) > 0.5
+        ]
+        if found:
+            result.append(-max(found)[1])
+    return sorted(result)
+
+
+def keep_share(words: Sequence[Sequence[str]], share: Fraction) -> list[int]:
+    """The first three, and the share of all with the highest scores."""
+    return sorted({*range(len(words))[:3], *order(words, words)[: math.ceil(share * len(words))]})
+
+
+def keep_sentences(words: Sequence[Sequence[str]], costs: Sequence[int], budget: int) -> list[int]:
+    """The first three, then the best, each that fits; the first alone if it does not fit."""
+    if words and costs[0] > budget:
+        return [0]
+    kept: list[int] = []
+    for index in [*range(len(words))[:3], *(index for index in order(words, words) if index > 2)]:
+        if sum(costs[i] for i in [*kept, index]) <= budget:
+            kept.append(index)
+    return sorted(kept)

@@ -1,31 +1,55 @@
 """The consistent extractive stage against a reading of the thesis word by word."""
 
+import time
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from hf_summ.extractive.consistent import keep_sentences
+from hf_summ.data import split_sentences
+from hf_summ.evaluation.words import split_words
+from hf_summ.extractive import DocumentFrequencies, consistent_extract, consistent_sentences, extract_sentences
+from hf_summ.extractive.consistent import keep_sentences, keep_share
+from tests.conftest import SENTENCES
 from tests.extractive import naive
 
+DOCUMENT = " ".join(SENTENCES)
+WORDS = [split_words(sentence) for sentence in SENTENCES]
+UNCHECKED = "ignore:no `next_sentence_model` is given:UserWarning"
 
-def naive_keep(words: list[list[str]], costs: list[int], budget: int) -> list[int]:
-    if words and costs[0] > budget:
-        return [0]
-    kept: list[int] = []
-    for index in [*range(len(words))[:3], *(i for i in naive.order(words, words) if i > 2)]:
-        if sum(costs[i] for i in [*kept, index]) <= budget:
-            kept.append(index)
-    return sorted(kept)
+
+def drawn(rng: np.random.Generator, number: int) -> list[list[str]]:
+    """Sentences of few words, so that many are equal, and some empty."""
+    return [rng.choice(list("abcdefgh"), rng.integers(0, 6)).tolist() for _ in range(number)]
+
+
+def hashed(pairs) -> list[float]:
+    """A judge that accepts half of all pairs, with many ties; it is asked about none twice."""
+    assert len(set(pairs)) == len(pairs)
+    return [follows(*pair) for pair in pairs]
+
+
+def follows(first: str, second: str) -> float:
+    return (7 * sum(map(ord, first)) + 3 * sum(map(ord, second))) % 11 / 10
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_kept_within_a_budget(seed):
     rng = np.random.default_rng(seed)
-    words = [rng.choice(list("abcdefgh"), rng.integers(0, 6)).tolist() for _ in range(rng.integers(0, 12))]
+    words = drawn(rng, rng.integers(0, 12))
     costs = rng.integers(1, 9, len(words)).tolist()
     budget = int(rng.integers(1, 30))
     kept = keep_sentences(words, costs, budget)
-    assert kept == naive_keep(words, costs, budget)
+    assert kept == naive.keep_sentences(words, costs, budget)
     assert sum(costs[index] for index in kept) <= budget or kept == [0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_of_a_share(seed):
+    rng = np.random.default_rng(seed)
+    words = drawn(rng, rng.integers(0, 25))
+    for percent in (1, 7, 29, 50, 57, 70, 100):
+        assert keep_share(words, percent / 100) == naive.keep_share(words, Fraction(percent, 100))
 
 
 def test_the_first_three_come_before_the_best():
@@ -37,6 +61,7 @@ def test_the_first_three_come_before_the_best():
     assert keep_sentences(words, [9, 1, 1, 1, 1, 1], 3) == [0]
     assert keep_sentences(words, [1] * 6, 99) == [0, 1, 2, 3, 4, 5]
     assert keep_sentences([], [], 3) == []
+    assert keep_share(words, 0.01) == [0, 1, 2, 4]
 
 
 def test_refuses_what_cannot_be_a_budget():
@@ -44,3 +69,115 @@ def test_refuses_what_cannot_be_a_budget():
         keep_sentences([["a"]], [1], 0)
     with pytest.raises(ValueError, match="2 costs but 1 sentences"):
         keep_sentences([["a"]], [1, 2], 3)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_whole_documents_agree_with_the_thesis(seed):
+    rng = np.random.default_rng(seed)
+    texts = [[f"{' '.join(words)}." for words in drawn(rng, number) if words] for number in (0, 1, 2, 3, 4, 9, 40)]
+    documents = ["\n".join(sentences) for sentences in texts]
+    chosen = consistent_sentences(documents, 0.2, next_sentence_model=hashed)
+    summaries = consistent_extract(documents, 0.2, next_sentence_model=hashed)
+    for sentences, document, indices, summary in zip(texts, documents, chosen, summaries, strict=True):
+        assert split_sentences(document) == sentences
+        words = [sentence[:-1].split() for sentence in sentences]
+        assert indices == naive.close_gaps(sentences, naive.keep_share(words, Fraction(1, 5)), follows)
+        assert summary == " ".join(sentences[index] for index in indices)
+
+
+def test_documents_do_not_change_each_other(monkeypatch):
+    documents = ["\n".join(f"{text} {text[place:]}." for text in SENTENCES * 3) for place in range(7)]
+    together = consistent_extract(documents, 0.3, next_sentence_model=hashed)
+    assert together == [consistent_extract([text], 0.3, next_sentence_model=hashed)[0] for text in documents]
+    monkeypatch.setattr("hf_summ.extractive.consistent._DOCUMENTS_AT_ONCE", 3)
+    assert together == consistent_extract(documents, 0.3, next_sentence_model=hashed)
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_a_number_of_tokens_as_each_counter_has_them(tiny_tokenizer):
+    lengths = list(map(len, WORDS))
+    assert consistent_sentences([DOCUMENT], tokens=sum(lengths[:3])) == [[0, 1, 2]]
+    assert consistent_sentences([DOCUMENT], tokens=sum(lengths)) == [[0, 1, 2, 3, 4]]
+    assert consistent_sentences([DOCUMENT], tokens=4, counter=lambda _: 1) == [keep_sentences(WORDS, [1] * 5, 4)]
+    costs = [len(tiny_tokenizer.tokenize(sentence)) for sentence in SENTENCES]
+    kept = consistent_sentences([DOCUMENT, ""], tokens=sum(costs) - 1, counter=tiny_tokenizer)
+    assert kept == [keep_sentences(WORDS, costs, sum(costs) - 1), []]
+    assert len(kept[0]) == 4
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_what_the_repair_puts_back_comes_on_top_of_the_budget():
+    sentences = [*SENTENCES[:4], "Rain and rain and rain."]
+    settings = {"tokens": 4, "counter": lambda _: 1}
+    assert consistent_sentences(["\n".join(sentences)], **settings) == [[0, 1, 2, 4]]
+
+    def judge(pairs):
+        return [float(sentences[3] in pair) for pair in pairs]
+
+    kept = consistent_sentences(["\n".join(sentences)], next_sentence_model=judge, **settings)
+    assert kept == [[0, 1, 2, 3, 4]]
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_frequencies_of_a_corpus_change_the_choice(tmp_path):
+    document = "One. Two. Three. The flood. The cat. The dog. The flood."
+    # alone, words of two sentences weigh less than those of one
+    assert consistent_sentences([document], tokens=4, counter=lambda _: 1) == [[0, 1, 2, 3]]
+    table = DocumentFrequencies.fit(["the flood", "the flood", "the flood", "the cat", "a cat", "x"])
+    table.save(tmp_path / "idf.json")
+    for idf in (table, tmp_path / "idf.json", str(tmp_path / "idf.json")):
+        assert consistent_sentences([document], tokens=4, counter=lambda _: 1, idf=idf) == [[0, 1, 2, 5]]
+
+
+def test_says_that_pairs_are_not_checked():
+    with pytest.warns(UserWarning, match="no `next_sentence_model` is given, so whether"):
+        assert consistent_extract(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"share": 0}, "`share` is 0, but must be above 0 and at most 1"),
+        ({"share": 1.01}, "`share` is 1.01, but must be above 0 and at most 1"),
+        ({"share": float("nan")}, "`share` is nan, but must be above 0"),
+        ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
+        ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
+        ({}, "needs `share` or `tokens`"),
+        ({"share": 0.5, "counter": len}, "`counter` needs `tokens`"),
+        ({"share": 0.5, "splitter": "nltk"}, "`splitter` is 'nltk', but must be one of"),
+        ({"share": 0.5, "language": "English"}, "`language` is 'English', but must be an ISO 639 code"),
+        ({"share": 0.5, "idf": "nowhere.json"}, r"nowhere.json does not exist: name a file that `hf-summ idf`"),
+        (
+            {"share": 0.5, "idf": DocumentFrequencies({}, 2, "de")},
+            "the document frequencies are of language 'de', but `language` is 'en': fit others",
+        ),
+    ],
+)
+def test_errors(settings, message):
+    with pytest.raises(ValueError, match=message):
+        consistent_extract(["One. Two."], **settings)
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_documents_with_little_to_choose_from():
+    documents = ["", " \n", "One.", "Just one", "你好世界。Hello there. Привет мир."]
+    assert consistent_extract(documents, 0.5, language="zh") == ["", "", *documents[2:]]
+    with pytest.warns(UserWarning, match="1 of 2 documents have no words and keep their first sentences: rows 1, cou"):
+        assert consistent_sentences(["One.", "你好。\n世界。\n下雨了。\n再见。"], 0.5) == [[0], [0, 1, 2]]
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+def test_five_thousand_sentences_of_a_million_words():
+    rng = np.random.default_rng(0)
+    words = [[f"w{word}" for word in np.minimum(rng.zipf(1.3, 200), 30_000)] for _ in range(5000)]
+    document = "\n".join(f"{' '.join(sentence)}." for sentence in words)
+    start = time.process_time()
+    (kept,) = consistent_sentences([document], 0.1)
+    assert time.process_time() - start < 30
+    assert kept == keep_share(words, 0.1)
+    assert 500 <= len(kept) <= 503
+
+
+def test_a_method_of_extract():
+    assert extract_sentences([DOCUMENT], "consistent", 4) == [keep_sentences(WORDS, [1] * 5, 4)]

@@ -11,6 +11,7 @@ from hf_summ.cli import (
     convert,
     evaluate,
     explain,
+    idf,
     key_phrases,
     summarize,
     table,
@@ -22,7 +23,10 @@ from hf_summ.common.messages import one_line
 
 __all__ = ["main"]
 
-_COMMANDS = (summarize, explain, vocabulary, key_phrases, convert, train, average, compare_lms, evaluate, votes, table)
+_COMMANDS = (
+    *(summarize, explain, vocabulary, key_phrases, idf, convert, train, average),
+    *(compare_lms, evaluate, votes, table),
+)
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
 _INTERRUPTED, _NOBODY_READS = 130, 141
 

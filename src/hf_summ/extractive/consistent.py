@@ -1,12 +1,186 @@
 """The consistent extractive stage, which shortens a document before a model reads it (Aksenov 2020, section 4.1)."""
 
-from collections.abc import Sequence
+import math
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from hf_summ.common.progress import progress_bar
+from hf_summ.data.sentences import pick_sentences, split_sentences
+from hf_summ.evaluation.words import first_of, no_words, split_words
+from hf_summ.extractive.consistency import Judge, close_gaps
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.tfidf import best_first, tfidf_scores
 
 # the first sentences, which are kept whatever their score
 _ALWAYS = 3
+UNCHECKED = "no `next_sentence_model` is given, so whether neighboring sentences go together is not checked"
+# documents whose pairs of sentences are judged together
+_DOCUMENTS_AT_ONCE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistentStage:
+    """The settings of the stage, and how it shortens documents.
+
+    Args:
+        judge: what is asked whether sentences go together; if not given, the repair pass is left out.
+        share, tokens, counter, idf, language, splitter: as for `consistent_sentences`.
+
+    Raises:
+        ValueError: a number out of range, both `share` and `tokens`, or neither; `counter` without `tokens`; document
+            frequencies of another language; or as `split_sentences`.
+    """
+
+    share: float | None = None
+    tokens: int | None = None
+    counter: Any = None
+    idf: DocumentFrequencies | None = None
+    judge: Judge | None = None
+    language: str = "en"
+    splitter: str = "sentencex"
+
+    def __post_init__(self):
+        if self.share is not None and self.tokens is not None:
+            raise ValueError("`share` and `tokens` exclude each other: set only one")
+        if self.share is None and self.tokens is None:
+            raise ValueError("the consistent extractive stage needs `share` or `tokens`, what to keep of a document")
+        if self.share is not None and not 0 < self.share <= 1:
+            raise ValueError(f"`share` is {self.share}, but must be above 0 and at most 1")
+        if self.tokens is not None and self.tokens < 1:
+            raise ValueError(f"`tokens` is {self.tokens}, but must be at least 1")
+        if self.counter is not None and self.tokens is None:
+            raise ValueError("`counter` needs `tokens`, the number to keep")
+        if self.idf is not None:
+            self.idf.check_language(self.language)
+        # unknown names are errors before the first document
+        split_sentences("", self.language, self.splitter)
+
+    def choose(self, documents: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
+        """Each document's sentences, and the ascending indices of those that are kept.
+
+        Warns:
+            UserWarning: some documents have text but no words, so that they are ranked by their order alone.
+        """
+        wordless: list[int] = []
+        with progress_bar(None, "extracting", len(documents)) as bar:
+            for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+                sentences, kept = [], []
+                for row, document in enumerate(documents[start : start + _DOCUMENTS_AT_ONCE], start):
+                    sentences.append(split_sentences(document, self.language, self.splitter))
+                    words = [split_words(sentence, self.language) for sentence in sentences[-1]]
+                    kept.append(self._keep(sentences[-1], words))
+                    if words and not any(words):
+                        wordless.append(row)
+                    bar.update()
+                yield from zip(
+                    sentences, kept if self.judge is None else close_gaps(sentences, kept, self.judge), strict=True
+                )
+        if wordless:
+            finding = f"{len(wordless)} of {len(documents)} documents have no words and keep their first sentences"
+            warnings.warn(
+                no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", self.language), stacklevel=4
+            )
+
+    def shorten(self, documents: Sequence[str]) -> list[str]:
+        """What is kept of each document, on one line."""
+        return [
+            pick_sentences(document, *chosen)
+            for document, chosen in zip(documents, self.choose(documents), strict=True)
+        ]
+
+    def _keep(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
+        """The indices of the sentences that are kept before the repair pass."""
+        if self.share is not None:
+            return keep_share(words, self.share, self.idf)
+        assert self.tokens is not None
+        return keep_sentences(words, self._costs(sentences, words), self.tokens, self.idf)
+
+    def _costs(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
+        if self.counter is None:
+            return [len(sentence) for sentence in words]
+        if not hasattr(self.counter, "convert_ids_to_tokens"):
+            return [self.counter(sentence) for sentence in sentences]
+        if not sentences:
+            return []
+        return [len(row) for row in self.counter(sentences, add_special_tokens=False, verbose=False)["input_ids"]]
+
+
+def consistent_extract(
+    documents: Sequence[str],
+    share: float | None = None,
+    tokens: int | None = None,
+    counter: Any = None,
+    idf: DocumentFrequencies | str | os.PathLike | None = None,
+    next_sentence_model: Judge | str | None = None,
+    language: str = "en",
+    splitter: str = "sentencex",
+) -> list[str]:
+    """Shorten each document to some of its own sentences, in their order, on one line, so that a model can read it.
+
+    The sentences with the highest mean tf-idf are kept, and the first three. If a next-sentence model is given, each
+    two neighbors among them that it rejects get back the most probable of the sentences between them that it accepts
+    beside both, if there is one; once, without judging again (Aksenov 2020, section 4.1).
+
+    See `consistent_sentences` for arguments and errors.
+    """
+    stage = _stage(share, tokens, counter, idf, next_sentence_model, language, splitter)
+    return stage.shorten(documents)
+
+
+def consistent_sentences(
+    documents: Sequence[str],
+    share: float | None = None,
+    tokens: int | None = None,
+    counter: Any = None,
+    idf: DocumentFrequencies | str | os.PathLike | None = None,
+    next_sentence_model: Judge | str | None = None,
+    language: str = "en",
+    splitter: str = "sentencex",
+) -> list[list[int]]:
+    """The sentences that `consistent_extract` keeps: ascending indices into `split_sentences` per document.
+
+    Args:
+        documents: one text per document; one without sentences gives none.
+        share: share of the sentences that are kept as the highest by mean tf-idf, above 0 and at most 1, rounded up;
+            those of the first three that are not among them are added.
+        tokens: number of tokens to keep instead. The first three sentences come first, then the others by mean tf-idf,
+            and each is kept that fits in what is left; the first is kept alone if it does not fit. What the repair pass
+            puts back comes on top.
+        counter: what counts a sentence's tokens: a tokenizer, or a function from a sentence to a number; if not given,
+            words are counted.
+        idf: document frequencies of a corpus, or the file in which `hf-summ idf` has written them; if not given, a
+            document's sentences are the collection.
+        next_sentence_model: folder or Hub repository of a BERT with its next-sentence head, or a function from pairs of
+            sentences to the probabilities that the second follows the first. Pairs of many documents are judged at
+            once. If not given, the repair pass is left out.
+        language: ISO 639 code of the documents.
+        splitter: as for `split_sentences`.
+
+    Raises:
+        ValueError: a number out of range, both `share` and `tokens`, or neither; a file or a model that cannot be used,
+            or is of another language; or as `split_sentences`.
+
+    Warns:
+        UserWarning: there is no next-sentence model, so that no pairs were judged; or some documents have text but no
+            words, and keep their first sentences.
+    """
+    stage = _stage(share, tokens, counter, idf, next_sentence_model, language, splitter)
+    return [indices for _, indices in stage.choose(documents)]
+
+
+def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
+    """The ascending indices of the share of the sentences with the highest mean tf-idf, and of the first three.
+
+    Args:
+        words, idf: as for `keep_sentences`.
+        share: above 0 and at most 1; the number of sentences is rounded up.
+    """
+    # .07 of 100 are 7, whatever a computer makes of the product
+    number = math.ceil(round(share * len(words), 6))
+    return sorted({*best_first(tfidf_scores(words, idf))[:number], *range(min(_ALWAYS, len(words)))})
 
 
 def keep_sentences(
@@ -44,3 +218,33 @@ def _by_importance(words: Sequence[Sequence[str]], idf: DocumentFrequencies | No
     """All indices: the first three, then the others by mean tf-idf."""
     first = range(min(_ALWAYS, len(words)))
     return [*first, *(index for index in best_first(tfidf_scores(words, idf)) if index not in first)]
+
+
+def load_judge(name: str, **hub_settings: Any) -> Judge:
+    """The next-sentence model in a folder or a Hub repository; see `NextSentenceModel` for settings and errors."""
+    # imports torch and transformers, which the stage does without
+    from hf_summ.extractive.next_sentence import NextSentenceModel
+
+    return NextSentenceModel(name, **hub_settings)
+
+
+def _stage(
+    share: float | None,
+    tokens: int | None,
+    counter: Any,
+    idf: DocumentFrequencies | str | os.PathLike | None,
+    next_sentence_model: Judge | str | None,
+    language: str,
+    splitter: str,
+) -> ConsistentStage:
+    """The stage with these settings; says if it has no judge."""
+    table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
+    stage = ConsistentStage(
+        share=share, tokens=tokens, counter=counter, idf=table, language=language, splitter=splitter
+    )
+    if next_sentence_model is None:
+        warnings.warn(UNCHECKED, stacklevel=3)
+        return stage
+    # last, as it takes long
+    judge = load_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model
+    return replace(stage, judge=judge)

@@ -8,11 +8,12 @@ from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
+from hf_summ.extractive.consistent import keep_sentences
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 from hf_summ.extractive.tfidf import best_first, tfidf_scores
 
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
-METHODS = ("lead", "tail", "oracle", *_CENTRALITIES)
+METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
 
 
 def extract(
@@ -34,6 +35,8 @@ def extract(
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
       scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
       "spacy".
+    - "consistent": the first three sentences, and beyond that number those with the highest tf-idf; what
+      `consistent_extract`, which has more settings, keeps without a next-sentence model.
 
     See `extract_sentences` for arguments and errors.
     """
@@ -98,6 +101,8 @@ def _choose(
             yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
             yield texts, sorted(best_first(_CENTRALITIES[method](parts))[:number])
+        elif method == "consistent":
+            yield texts, keep_sentences(parts, [1] * len(parts), number)
         else:
             indices = list(range(len(parts)))
             yield texts, indices[:number] if method == "lead" else indices[-number:]

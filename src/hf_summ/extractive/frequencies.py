@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,36 +51,35 @@ class DocumentFrequencies:
             raise ValueError("no documents to count words in: the corpus is empty")
         return cls(found, number, language)
 
-    def save(self, path: str | Path) -> None:
-        """Write them to a JSON file, which `load` reads."""
+    def save(self, path: str | os.PathLike) -> None:
+        """Write them to a JSON file, which `load` reads, at once or not at all."""
         content = {"language": self.language, "documents": self.documents, "document_frequencies": self.frequencies}
         write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
-    def load(cls, path: str | Path, language: str | None = None) -> "DocumentFrequencies":
+    def load(cls, path: str | os.PathLike) -> "DocumentFrequencies":
         """Read a file that `hf-summ idf` has written.
 
-        Args:
-            language: that of the texts to read, which must be the file's, if given.
-
         Raises:
-            ValueError: the file does not exist, has other content, or is of another language.
+            ValueError: the file does not exist, or has other content.
         """
         try:
             content = parse_json(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ValueError(f"{path} does not exist: name a file that `hf-summ idf` has written") from None
         except (OSError, ValueError) as error:
-            raise ValueError(f"{path}: cannot be read ({error}): name a file that `hf-summ idf` has written") from None
+            raise ValueError(f"{path} cannot be read ({error}): name a file that `hf-summ idf` has written") from None
         if not _is_table(content):
             raise ValueError(f"{path}: not a table of document frequencies: write one with `hf-summ idf`")
-        found = cls(content["document_frequencies"], content["documents"], content["language"])
-        if language is not None and language_code(language) != language_code(found.language):
+        return cls(content["document_frequencies"], content["documents"], content["language"])
+
+    def check_language(self, language: str) -> None:
+        """Raise a ValueError unless these are the frequencies of words in that language."""
+        if language_code(language) != language_code(self.language):
             raise ValueError(
-                f"{path}: of documents in language '{found.language}', but `language` is '{language}': name the "
-                "documents' own, or write another table with `hf-summ idf`"
+                f"the document frequencies are of language '{self.language}', but `language` is '{language}': fit "
+                "others with `hf-summ idf --language`, or set `language`"
             )
-        return found
 
 
 def _is_table(content: object) -> bool:

@@ -1,0 +1,46 @@
+"""`hf-summ idf`: document frequencies fitted to corpus files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hf_summ.extractive import DocumentFrequencies
+from tests.data.files import json_lines, write
+
+ROWS = [{"article": text, "summary": "s"} for text in ("The flood.", "The bridge, the flood!", "Rain.")]
+
+
+@pytest.fixture(autouse=True)
+def corpus(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "rows.jsonl", json_lines(ROWS))
+    write(tmp_path / "more.jsonl", json_lines([{"text": "The mayor.", "article": "Rain and rain.", "summary": "s"}]))
+
+
+def test_words_of_several_files_and_of_one_column(run):
+    printed, _ = run("idf", "rows.jsonl", "more.jsonl", "--output", "idf.json", "--text_column", "article")
+    assert printed == "idf.json: 3 words that occur in at least 2 of 4 documents\n"
+    assert DocumentFrequencies.load("idf.json") == DocumentFrequencies({"flood": 2, "rain": 2, "the": 2}, 4, "en")
+
+
+def test_words_of_a_language(run):
+    write(Path("zh.jsonl"), json_lines([{"document": "下雨。", "summary": "s"}, {"document": "雨", "summary": "s"}]))
+    run("idf", "zh.jsonl", "--output", "idf.json", "--language", "zh")
+    assert DocumentFrequencies.load("idf.json") == DocumentFrequencies({"雨": 2}, 2, "zh")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["none.jsonl", "--output", "idf.json"], "^none.jsonl does not exist"),
+        (["rows.jsonl", "--output", "idf.txt"], "^--output idf.txt: must be a .json file in an existing folder$"),
+        (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a .json file"),
+        (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the corpus; give the frequencies"),
+        (["rows.jsonl", "--output", "idf.json", "--language", "English"], "^`language` is 'English', but must be an"),
+        (["rows.jsonl", "--output", "idf.json", "--text_column", "body"], "no column 'body'; the columns are article"),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, argv, message):
+    assert re.search(message, refusal("idf", *argv))
+    assert not Path("idf.json").exists()

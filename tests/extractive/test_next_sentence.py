@@ -1,0 +1,113 @@
+"""BERT's next-sentence head, read in batches."""
+
+import pytest
+import torch
+from tokenizers.processors import BertProcessing
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertForNextSentencePrediction,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+)
+
+from hf_summ.extractive import consistent_extract, next_sentence
+from hf_summ.extractive.next_sentence import NextSentenceModel
+from tests.conftest import SENTENCES, word_piece_tokenizer
+
+SIZES = {
+    **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
+    # so that probabilities are far from a half on either side
+    **{"max_position_embeddings": 40, "initializer_range": 0.5},
+}
+# one that is longer than the positions
+PAIRS = [(first, second) for first in SENTENCES for second in SENTENCES] + [("Rain.", " ".join(SENTENCES))]
+
+
+def pair_tokenizer():
+    tokenizer = word_piece_tokenizer(SENTENCES, 200)
+    marks = [(f"[{name}]", tokenizer.convert_tokens_to_ids(f"[{name}]")) for name in ("SEP", "CLS")]
+    tokenizer.backend_tokenizer.post_processor = BertProcessing(*marks)
+    return tokenizer
+
+
+def saved(folder, kind=BertForNextSentencePrediction) -> str:
+    tokenizer = pair_tokenizer()
+    model = kind(BertConfig(vocab_size=len(tokenizer), **SIZES)).eval()
+    if kind is BertForNextSentencePrediction:
+        # so that half of the pairs are rejected
+        inputs = tokenizer(
+            *map(list, zip(*PAIRS, strict=True)),
+            padding=True,
+            truncation=True,
+            max_length=40,
+            return_token_type_ids=True,
+        )
+        logits = model(**inputs.convert_to_tensors("pt")).logits
+        model.cls.seq_relationship.bias.data[1] += (logits[:, 0] - logits[:, 1]).median()
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_batches_give_what_the_model_gives_alone(tmp_path, monkeypatch):
+    name = saved(tmp_path)
+    # training a tokenizer twice may give two
+    tokenizer = AutoTokenizer.from_pretrained(name)
+    model = BertForNextSentencePrediction.from_pretrained(name)
+    expected, cut = [], 0
+    for first, second in PAIRS:
+        rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (first, second)]
+        while sum(map(len, rows)) > 40 - 3:
+            max(rows, key=len).pop()
+            cut += 1
+        end = tokenizer.sep_token_id
+        ids = [tokenizer.cls_token_id, *rows[0], end, *rows[1], end]
+        types = [0] * (len(rows[0]) + 2) + [1] * (len(rows[1]) + 1)
+        logits = model(torch.tensor([ids]), token_type_ids=torch.tensor([types])).logits
+        expected.append(torch.softmax(logits, dim=-1)[0, 0].item())
+    assert cut
+    assert min(expected) < 0.45 < 0.55 < max(expected)
+    judge = NextSentenceModel(name)
+    assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
+    monkeypatch.setattr(next_sentence, "_TOKENS_AT_ONCE", 90)
+    monkeypatch.setattr(next_sentence, "_PAIRS_AT_ONCE", 5)
+    assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
+    assert judge([]) == []
+    # a lone surrogate, which no tokenizer reads
+    assert 0 < judge([("\ud83d", "Snow.")])[0] < 1
+
+
+def test_the_stage_takes_a_checkpoint_by_name(tmp_path, monkeypatch):
+    name = saved(tmp_path)
+    read: list = []
+    plain = NextSentenceModel.__call__
+    monkeypatch.setattr(NextSentenceModel, "__call__", lambda self, pairs: read.extend(pairs) or plain(self, pairs))
+    consistent_extract(["\n".join(SENTENCES * 4)], 0.2, next_sentence_model=name)
+    # the third and those that are kept after it are no neighbors
+    assert (SENTENCES[2], SENTENCES[2]) in read
+
+
+@pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM])
+def test_a_bert_without_the_head_is_refused(tmp_path, kind):
+    name = saved(tmp_path, kind)
+    message = (
+        r"has no weights for cls.seq_relationship.weight \(\d are missing\): name a checkpoint that was saved with"
+    )
+    with pytest.raises(ValueError, match=message):
+        consistent_extract(["One."], 0.5, next_sentence_model=name)
+
+
+def test_an_architecture_without_the_head_is_refused(tmp_path):
+    DistilBertModel(DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=1, hidden_dim=8)).save_pretrained(
+        tmp_path
+    )
+    with pytest.raises(ValueError, match="is a distilbert, which has no next-sentence head: name a checkpoint"):
+        NextSentenceModel(str(tmp_path))
+
+
+def test_a_checkpoint_that_does_not_exist(tmp_path):
+    with pytest.raises(ValueError, match=r"next-sentence model .*nowhere cannot be loaded .*: if the Hub is out of"):
+        NextSentenceModel(str(tmp_path / "nowhere"))
