@@ -58,13 +58,14 @@ class ConsistentStage:
         # unknown names are errors before the first document
         split_sentences("", self.language, self.splitter)
 
-    def choose(self, documents: Sequence[str]) -> Iterator[tuple[list[str], list[int]]]:
+    def choose(
+        self, documents: Sequence[str], wordless: list[int] | None = None
+    ) -> Iterator[tuple[list[str], list[int]]]:
         """Each document's sentences, and the ascending indices of those that are kept.
 
-        Warns:
-            UserWarning: some documents have text but no words, so that they are ranked by their order alone.
+        Args:
+            wordless: to which the rows are added of documents with text but no words, which are ranked by order alone.
         """
-        wordless: list[int] = []
         with progress_bar(None, "extracting", len(documents)) as bar:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
                 sentences, kept = [], []
@@ -72,24 +73,12 @@ class ConsistentStage:
                     sentences.append(split_sentences(document, self.language, self.splitter))
                     words = [split_words(sentence, self.language) for sentence in sentences[-1]]
                     kept.append(self._keep(sentences[-1], words))
-                    if words and not any(words):
+                    if wordless is not None and words and not any(words):
                         wordless.append(row)
                     bar.update()
                 yield from zip(
                     sentences, kept if self.judge is None else close_gaps(sentences, kept, self.judge), strict=True
                 )
-        if wordless:
-            finding = f"{len(wordless)} of {len(documents)} documents have no words and keep their first sentences"
-            warnings.warn(
-                no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", self.language), stacklevel=4
-            )
-
-    def shorten(self, documents: Sequence[str]) -> list[str]:
-        """What is kept of each document, on one line."""
-        return [
-            pick_sentences(document, *chosen)
-            for document, chosen in zip(documents, self.choose(documents), strict=True)
-        ]
 
     def _keep(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
         """The indices of the sentences that are kept before the repair pass."""
@@ -126,8 +115,8 @@ def consistent_extract(
 
     See `consistent_sentences` for arguments and errors.
     """
-    stage = _stage(share, tokens, counter, idf, next_sentence_model, language, splitter)
-    return stage.shorten(documents)
+    chosen = _choose(documents, share, tokens, counter, idf, next_sentence_model, language, splitter)
+    return [pick_sentences(document, *choice) for document, choice in zip(documents, chosen, strict=True)]
 
 
 def consistent_sentences(
@@ -167,8 +156,8 @@ def consistent_sentences(
         UserWarning: there is no next-sentence model, so that no pairs were judged; or some documents have text but no
             words, and keep their first sentences.
     """
-    stage = _stage(share, tokens, counter, idf, next_sentence_model, language, splitter)
-    return [indices for _, indices in stage.choose(documents)]
+    chosen = _choose(documents, share, tokens, counter, idf, next_sentence_model, language, splitter)
+    return [indices for _, indices in chosen]
 
 
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
@@ -228,7 +217,8 @@ def load_judge(name: str, **hub_settings: Any) -> Judge:
     return NextSentenceModel(name, **hub_settings)
 
 
-def _stage(
+def _choose(
+    documents: Sequence[str],
     share: float | None,
     tokens: int | None,
     counter: Any,
@@ -236,15 +226,21 @@ def _stage(
     next_sentence_model: Judge | str | None,
     language: str,
     splitter: str,
-) -> ConsistentStage:
-    """The stage with these settings; says if it has no judge."""
+) -> list[tuple[list[str], list[int]]]:
+    """Each document's sentences and the ascending indices of those that are kept, with all warnings."""
     table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
     stage = ConsistentStage(
         share=share, tokens=tokens, counter=counter, idf=table, language=language, splitter=splitter
     )
     if next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=3)
-        return stage
-    # last, as it takes long
-    judge = load_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model
-    return replace(stage, judge=judge)
+    else:
+        # last, as it takes long
+        judge = load_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model
+        stage = replace(stage, judge=judge)
+    wordless: list[int] = []
+    chosen = list(stage.choose(documents, wordless))
+    if wordless:
+        finding = f"{len(wordless)} of {len(documents)} documents have no words and keep their first sentences"
+        warnings.warn(no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language), stacklevel=3)
+    return chosen

@@ -1,5 +1,7 @@
 """Whether a sentence follows another, by the head with which BERT was pre-trained (Devlin et al. 2019, section 3.1)."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,8 +56,8 @@ class NextSentenceModel:
             raise
         except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
             raise ValueError(
-                f"next-sentence model {name} cannot be loaded ({one_line(error)}): if the Hub is out of reach, give "
-                "the folder of a downloaded checkpoint"
+                f"{name} cannot be loaded as a next-sentence model ({one_line(error)}): if the Hub is out of reach, "
+                "give the folder of a downloaded checkpoint"
             ) from error
         if missing := loaded["missing_keys"]:
             # the last by name is the head's
@@ -73,6 +75,13 @@ class NextSentenceModel:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 found += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
         return found
+
+    def fingerprint(self) -> str:
+        """A hash of the weights and the vocabulary, equal for equal checkpoints whatever their names."""
+        digest = hashlib.sha256(json.dumps(self.tokenizer.get_vocab(), sort_keys=True).encode())
+        for name, values in self.model.state_dict().items():
+            digest.update(name.encode() + values.cpu().numpy().tobytes())
+        return digest.hexdigest()
 
     def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
         encoded = self.tokenizer(

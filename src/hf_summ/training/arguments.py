@@ -63,6 +63,15 @@ class ModelArguments:
     )
 
 
+# flags that need `extract_share` or `extract_tokens`
+OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")
+
+
+def _extraction_flag(help: str, unset: str) -> Any:
+    """A flag of the extractive stage, which decides what is trained on and what is summarized."""
+    return flag("training decoding updates", help, unset=unset)
+
+
 @dataclass
 class LoraArguments:
     """LoRA (Hu et al. 2021): small matrices that are trained beside the model's weights, which stay as they are."""
@@ -123,9 +132,32 @@ class DataArguments:
         "ISO 639 code of the summaries' language, for the metrics' words and sentences",
         default="en",
     )
+    extract_share: float | None = _extraction_flag(
+        "Share of each document's sentences to keep by the consistent extractive stage before anything reads it", "all"
+    )
+    extract_tokens: int | None = _extraction_flag("Number of tokens of sentences to keep instead", "all")
+    extract_idf: str | None = _extraction_flag(
+        "Document frequencies for the stage, a file that `hf-summ idf` has written", "each document's own"
+    )
+    next_sentence_model: str | None = _extraction_flag(
+        "BERT with its next-sentence head, by which the stage puts sentences back: a folder or a Hub repository",
+        "none, and nothing is put back",
+    )
+    extract_splits: typing.Literal["train", "test", "both"] | None = _extraction_flag(
+        "Documents that the stage shortens: those of train, of test and with them of validation, or of both", "both"
+    )
 
     def __post_init__(self):
         check_bounds(self)
+        self._check_extraction()
+
+    def _check_extraction(self):
+        if self.extract_share is not None and self.extract_tokens is not None:
+            raise ValueError("--extract_share and --extract_tokens exclude each other: give only one of them")
+        if self.extract_share is None and self.extract_tokens is None:
+            for name in OF_EXTRACTION:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"--{name} {getattr(self, name)}: needs --extract_share or --extract_tokens")
 
 
 def _generation_flag(help: str) -> Any:

@@ -63,6 +63,8 @@ BOUNDS: Mapping[str, Bounds] = {
     "lora_r": _COUNT,
     "lora_alpha": _POSITIVE,
     "lora_dropout": _FRACTION,
+    "extract_share": Bounds(0, 1, is_open=True),
+    "extract_tokens": Bounds(1, _TOKENS),
 }
 
 

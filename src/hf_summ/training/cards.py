@@ -19,6 +19,7 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
+from hf_summ.training.extraction import SPLITS_OF
 from hf_summ.training.records import LIBRARIES, command_line
 
 _EXAMPLE = (
@@ -98,6 +99,7 @@ def make_card(
         model_id=model_id,
         service=SERVICE,
         corpus_details=_corpus_details(corpus),
+        extraction=_extraction(arguments, documents),
         splits=_splits(arguments, documents),
         results=[result.as_markdown() for result in results],
         notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
@@ -272,6 +274,28 @@ def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
         rows.append([split, *([] if file is None else [f"`{_file_name(file)}`"]), amount])
     columns = ["Split", *([] if arguments.corpus.dataset_name else ["File"]), "Documents"]
     return markdown_table(columns, rows, left=len(columns) - 1)
+
+
+def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | None:
+    """What the extractive stage left of the documents, if there was one."""
+    data = arguments.data
+    if data.extract_share is None and data.extract_tokens is None:
+        return None
+    share, tokens = data.extract_share, data.extract_tokens
+    kept = f"{share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
+    splits = " and ".join(split for split in documents if split in SPLITS_OF[data.extract_splits or "both"])
+    idf = "each document alone" if data.extract_idf is None else f"`{Path(data.extract_idf).name}`"
+    model = data.next_sentence_model
+    pairs = "without a next-sentence model"
+    if model is not None:
+        pairs = (
+            f"and sentences that the next-sentence model `{model if _is_on_hub(model) else Path(model).name}` put back"
+        )
+    return (
+        f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {kept}, by "
+        f"document frequencies of {idf}, {pairs}, before the model read them. "
+        "`consistent_extract` of `hf_summ.extractive` does the same for other documents."
+    )
 
 
 def _is_cut(arguments: RunArguments, split: str) -> bool:

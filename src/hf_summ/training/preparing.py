@@ -4,8 +4,9 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -20,7 +21,7 @@ from hf_summ.training.batches import token_lengths
 from hf_summ.training.building import Processor
 
 # rows whose whole length is measured, and a length that none reaches
-_MEASURED, _ENDLESS = 200, 10**7
+MEASURED, _ENDLESS = 200, 10**7
 
 
 def prepare(
@@ -31,20 +32,44 @@ def prepare(
     The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so that every run
     uses the same file, unlike with a hash of the processor object itself.
     """
-    data = arguments.data
-    parts = (dataset._fingerprint, processor_fingerprint(processor), *lengths, data.source_prefix, _code(processor))
-    fingerprint = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+    prefix = arguments.data.source_prefix
+    return cached_map(
+        dataset,
+        functools.partial(encode, processor=processor, lengths=lengths, prefix=prefix),
+        (processor_fingerprint(processor), *lengths, prefix, _code(processor)),
+        arguments,
+        description,
+        num_proc=arguments.data.preprocessing_num_workers,
+        remove_columns=[name for name in dataset.column_names if name != "summary"],
+    )
+
+
+def cached_map(
+    dataset: datasets.Dataset,
+    convert: Callable[[dict[str, list]], dict[str, list]],
+    parts: Sequence[Any],
+    arguments: RunArguments,
+    description: str,
+    **settings: Any,
+) -> datasets.Dataset:
+    """The data set with its rows converted in batches, from a file that is written once.
+
+    Args:
+        convert: gets and returns columns.
+        parts: all that the result depends on beside the rows.
+        settings: of `Dataset.map`.
+    """
+    fingerprint = hashlib.sha256(json.dumps((dataset._fingerprint, *parts)).encode()).hexdigest()[:32]
     folder = Path(arguments.model.cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
     folder.mkdir(parents=True, exist_ok=True)
     return dataset.map(
-        functools.partial(encode, processor=processor, lengths=lengths, prefix=data.source_prefix),
+        convert,
         batched=True,
-        num_proc=data.preprocessing_num_workers,
-        remove_columns=[name for name in dataset.column_names if name != "summary"],
-        load_from_cache_file=not data.overwrite_cache,
+        load_from_cache_file=not arguments.data.overwrite_cache,
         cache_file_name=str(folder / f"{fingerprint}.arrow"),
         new_fingerprint=fingerprint,
         desc=description,
+        **settings,
     )
 
 
@@ -74,7 +99,7 @@ def describe_cuts(
 ) -> list[str]:
     """How many documents and summaries are cut, and how much of them is left, as lines for the user.
 
-    How much is left is measured on the first `_MEASURED` rows that may be cut.
+    How much is left is measured on the first `MEASURED` rows that may be cut.
     """
     told = []
     for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
@@ -82,8 +107,8 @@ def describe_cuts(
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
         if not len(full):
             continue
-        rows = dataset.select(full[:_MEASURED])[:]
-        whole = np.array([len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]])
+        rows = dataset.select(full[:MEASURED])[:]
+        whole = np.array(whole_lengths(rows, processor, prefix, column))
         cut = whole[whole > limit]
         if len(cut):
             number = round(len(full) * len(cut) / len(whole))
@@ -93,6 +118,11 @@ def describe_cuts(
                 f"tokens, which leaves {(limit / cut).mean():.0%} of them"
             )
     return told
+
+
+def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
+    """The number of tokens of each document, or of each summary in the column `labels`, before any cut."""
+    return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
 
 
 def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:
@@ -129,9 +159,13 @@ def processor_fingerprint(processor: Processor) -> str:
 
 
 def _code(processor: Processor) -> str:
-    """A hash of the code that converts texts to ids, so that results cached by another version of it are not used."""
     files = {__file__}
     if not isinstance(processor, PreTrainedTokenizerBase):
         own = inspect.getfile(type(processor))
         files |= {own, *get_relative_import_files(own)}
+    return hash_of_code(files)
+
+
+def hash_of_code(files: Iterable[str]) -> str:
+    """A hash of the code that converts texts, so that results cached by another version of it are not used."""
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()

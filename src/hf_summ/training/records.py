@@ -205,7 +205,8 @@ def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, An
 
 def _content(data: Mapping[str, Any]) -> list[Any]:
     # a file may be moved
-    return list(data["files"].values()) if "files" in data else [data.get("name"), data.get("fingerprint")]
+    texts = list(data["files"].values()) if "files" in data else [data.get("name"), data.get("fingerprint")]
+    return [*texts, data.get("extraction")]
 
 
 def _name_of_data(data: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ from hf_summ.training.arguments import LoraArguments, RunArguments, Summarizatio
 from hf_summ.training.building import Lengths, Processor, build
 from hf_summ.training.cards import make_card
 from hf_summ.training.checkpoints import check_fits, check_optimizer, last_complete_checkpoint
+from hf_summ.training.extraction import Extraction, check_documents, load_extraction
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
@@ -63,6 +64,7 @@ class Parts:
     lengths: Lengths
     resumption: Resumption
     scorer: Scorer | None
+    extraction: Extraction | None
     record: RunRecord
     description: dict[str, Any]
     lock: FileLock | None
@@ -151,8 +153,12 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
         load_tagger(processor.tagger, processor.tags)
     if training.do_train:
         check_room(training, model)
+    extraction = load_extraction(arguments, processor)
+    check_documents(extraction, corpus)
     cut = (lengths.source, lengths.target)
     description = describe(arguments, argv, corpus, model.config.to_dict(), processor_fingerprint(processor), cut)
+    if extraction is not None:
+        extraction.describe(description["data"])
     lock = lock_folder(training)
     try:
         record = RunRecord(training.output_dir)
@@ -166,7 +172,7 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
         if lock is not None:
             lock.release()
         raise
-    return Parts(corpus, model, processor, lengths, resumption, scorer, record, description, lock)
+    return Parts(corpus, model, processor, lengths, resumption, scorer, extraction, record, description, lock)
 
 
 def run(arguments: RunArguments, parts: Parts, argv: Sequence[str] = ()) -> dict[str, float]:
@@ -308,10 +314,13 @@ def _needed_splits(corpus: datasets.DatasetDict, arguments: RunArguments) -> dat
 
 def _prepare_splits(arguments: RunArguments, parts: Parts) -> dict[str, datasets.Dataset]:
     prepared = {}
-    for split, rows in parts.corpus.items():
+    for split, rows in list(parts.corpus.items()):
         target = parts.lengths.target if split == "train" else parts.lengths.evaluation_target
         lengths, description = (parts.lengths.source, target), f"preparing {split}"
         with arguments.training.main_process_first(desc=description):
+            if parts.extraction is not None:
+                # also for what reads the documents later: they are what the model has read
+                rows = parts.corpus[split] = parts.extraction.apply(rows, split, parts.processor, arguments)
             prepared[split] = prepare(rows, parts.processor, arguments, lengths, description)
         if arguments.training.should_log:
             logger.info(f"{split}: {len(rows):,} documents")

@@ -1,0 +1,150 @@
+"""The consistent extractive stage before a run's model: which documents it shortens, and what is kept of them."""
+
+import functools
+import hashlib
+import inspect
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+
+from hf_summ.common.files import content_hash
+from hf_summ.data import sentences
+from hf_summ.data.columns import source_column
+from hf_summ.data.sentences import pick_sentences
+from hf_summ.evaluation import words
+from hf_summ.evaluation.words import no_words
+from hf_summ.extractive import consistency, consistent, frequencies, tfidf
+from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
+from hf_summ.extractive.frequencies import DocumentFrequencies
+from hf_summ.extractive.next_sentence import NextSentenceModel
+from hf_summ.training.arguments import RunArguments
+from hf_summ.training.building import Processor
+from hf_summ.training.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
+
+logger = logging.getLogger(__name__)
+
+# checkpoints are chosen by summaries of documents such as the test's
+SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
+_CODE = (consistency, consistent, frequencies, tfidf, sentences, words)
+# of each document, the numbers of sentences that it keeps and that it had, and whether it has words
+_COUNTS = "extraction"
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """The stage as a run's flags describe it.
+
+    Args:
+        splits: those whose documents it shortens.
+        parts: all that its results depend on beside the documents and the code.
+    """
+
+    stage: ConsistentStage
+    splits: tuple[str, ...]
+    parts: tuple[Any, ...]
+
+    def describe(self, data: dict[str, Any]) -> None:
+        """Say of the splits among run.yaml's `data` that are shortened by what, so that runs can be told apart."""
+        for split in set(self.splits) & data.keys():
+            data[split]["extraction"] = hashlib.sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
+
+    def apply(
+        self, rows: datasets.Dataset, split: str, processor: Processor, arguments: RunArguments
+    ) -> datasets.Dataset:
+        """The rows of a split with shortened documents, from the cache if they were shortened before.
+
+        Says how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
+        """
+        if split not in self.splits or not len(rows):
+            return rows
+        kept = cached_map(
+            rows,
+            functools.partial(_shorten, stage=self.stage),
+            (*self.parts, _code()),
+            arguments,
+            f"extracting {split}",
+            # a model is on one device
+            num_proc=arguments.data.preprocessing_num_workers if self.stage.judge is None else None,
+        )
+        counts, kept = kept[_COUNTS], kept.remove_columns(_COUNTS)
+        if arguments.training.should_log:
+            left, whole, has_words = (sum(column) for column in zip(*counts, strict=True))
+            before, after = (
+                sum(whole_lengths(part[:MEASURED], processor, arguments.data.source_prefix)) for part in (rows, kept)
+            )
+            logger.info(
+                f"{split}: the extractive stage keeps {left / max(whole, 1):.0%} of the sentences and "
+                f"{after / before:.0%} of the tokens"
+            )
+            if has_words < len(rows):
+                finding = (
+                    f"{len(rows) - has_words} of {len(rows):,} documents have no words and keep their first sentences"
+                )
+                logger.warning(f"{split}: {no_words(finding, self.stage.language)}")
+        return kept
+
+
+def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction | None:
+    """The stage that the flags describe, with its model, or None without one.
+
+    Raises:
+        ValueError: the document frequencies or the model cannot be used, or are of another language.
+    """
+    data, model = arguments.data, arguments.model
+    if data.extract_share is None and data.extract_tokens is None:
+        return None
+    # rather than what was given, what it contains
+    table, judge, contents = None, None, []
+    if data.extract_idf is not None:
+        try:
+            table = DocumentFrequencies.load(data.extract_idf)
+            table.check_language(data.language)
+        except ValueError as error:
+            raise ValueError(f"--extract_idf {error}") from error
+        contents.append(content_hash(data.extract_idf))
+    if data.next_sentence_model is None:
+        logger.warning(UNCHECKED)
+    else:
+        try:
+            judge = NextSentenceModel(data.next_sentence_model, cache_dir=model.cache_dir, token=model.token)
+        except ValueError as error:
+            raise ValueError(f"--next_sentence_model {error}") from error
+        contents.append(judge.fingerprint())
+    is_counted = data.extract_tokens is not None
+    stage = ConsistentStage(
+        share=data.extract_share,
+        tokens=data.extract_tokens,
+        counter=getattr(processor, "tokenizer", processor) if is_counted else None,
+        idf=table,
+        judge=judge,
+        language=data.language,
+    )
+    settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
+    parts = (*settings, *contents, processor_fingerprint(processor) if is_counted else None)
+    return Extraction(stage, SPLITS_OF[data.extract_splits or "both"], parts)
+
+
+def check_documents(extraction: Extraction | None, corpus: datasets.DatasetDict) -> None:
+    """Raise a ValueError if examples have several documents, of which the stage cannot say what to keep."""
+    for split, rows in corpus.items():
+        if extraction is not None and split in extraction.splits and source_column(rows.column_names) != "document":
+            raise ValueError(
+                f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
+                "shortens single ones: leave out --extract_share and --extract_tokens"
+            )
+
+
+def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
+    wordless: list[int] = []
+    chosen = list(stage.choose(rows["document"], wordless))
+    counts = [[len(indices), len(parts), row not in wordless] for row, (parts, indices) in enumerate(chosen)]
+    texts = [pick_sentences(text, *choice) for text, choice in zip(rows["document"], chosen, strict=True)]
+    return {"document": texts, _COUNTS: counts}
+
+
+@functools.cache
+def _code() -> str:
+    return hash_of_code([__file__, *(inspect.getfile(module) for module in _CODE)])

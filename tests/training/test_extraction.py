@@ -1,0 +1,166 @@
+"""The extractive stage before a run's model."""
+
+import json
+import re
+
+import datasets
+import pytest
+import yaml
+
+from hf_summ.data import split_sentences
+from hf_summ.extractive import DocumentFrequencies, consistent_extract
+from hf_summ.training import extraction
+from hf_summ.training.extraction import check_documents, load_extraction
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.preparing import whole_lengths
+from hf_summ.training.run import main, set_up
+from tests.conftest import SENTENCES
+from tests.training import tiny
+
+UNCHECKED = "no `next_sentence_model` is given, so whether neighboring sentences go together is not checked"
+SHORTENED = {("train",): "train", ("validation", "test"): "test", ("train", "validation", "test"): "both"}
+
+
+@pytest.fixture
+def rows() -> datasets.Dataset:
+    """Documents of ten sentences, and one without any words."""
+    texts = [" ".join([*SENTENCES, *SENTENCES[place:], *SENTENCES[:place]]) for place in range(5)]
+    return datasets.Dataset.from_list([{"id": str(text), "document": text, "summary": "s"} for text in [*texts, "…"]])
+
+
+@pytest.fixture
+def load(settings, tiny_tokenizer):
+    """The stage of flags, with the flags and the processor."""
+
+    def loaded(**flags):
+        arguments, processor = parse_arguments([settings(**flags)]), tiny.processor(tiny_tokenizer)
+        return load_extraction(arguments, processor), processor, arguments
+
+    return loaded
+
+
+def idf_file(tmp_path, texts: list[str]) -> str:
+    DocumentFrequencies.fit(texts).save(tmp_path / "idf.json")
+    return str(tmp_path / "idf.json")
+
+
+@pytest.mark.filterwarnings("ignore:no `next_sentence_model` is given:UserWarning")
+@pytest.mark.parametrize("kind", ["share", "tokens", "checked"])
+def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, bert_folder, tiny_tokenizer, caplog, kind):
+    idf = idf_file(tmp_path, SENTENCES)
+    flags, same = {
+        "share": ({"extract_share": 0.4}, {"share": 0.4}),
+        "tokens": ({"extract_tokens": 90, "extract_idf": idf}, {"tokens": 90, "counter": tiny_tokenizer, "idf": idf}),
+        "checked": (
+            {"extract_share": 0.2, "next_sentence_model": bert_folder},
+            {"share": 0.2, "next_sentence_model": bert_folder},
+        ),
+    }[kind]
+    caplog.set_level("INFO", "hf_summ")
+    stage, processor, arguments = load(**flags)
+    kept = stage.apply(rows, "test", processor, arguments)
+    with pytest.warns(UserWarning, match="1 of 6 documents have no words"):
+        assert kept["document"] == consistent_extract(rows["document"], **same)
+    assert (kept["id"], kept["summary"], kept.column_names) == (rows["id"], rows["summary"], rows.column_names)
+    assert (UNCHECKED in caplog.text) == (kind != "checked")
+    sentences = [sum(len(split_sentences(text)) for text in part["document"]) for part in (kept, rows)]
+    tokens = [sum(whole_lengths(part[:], processor, "")) for part in (kept, rows)]
+    assert (
+        f"test: the extractive stage keeps {sentences[0] / sentences[1]:.0%} of the sentences and "
+        f"{tokens[0] / tokens[1]:.0%} of the tokens"
+    ) in caplog.text
+    assert "test: 1 of 6 documents have no words and keep their first sentences (language 'en')" in caplog.text
+
+
+def test_documents_are_shortened_once(load, rows, tmp_path, monkeypatch):
+    idf = idf_file(tmp_path, SENTENCES)
+    stage, *others = load(extract_share=0.4, extract_idf=idf)
+    before = stage.apply(rows, "train", *others)["document"]
+    plain = extraction._shorten
+    calls = []
+    monkeypatch.setattr(extraction, "_shorten", lambda *args, **kwargs: calls.append(1) or plain(*args, **kwargs))
+    # a file of another name with the same content is the same
+    (tmp_path / "same.json").write_bytes((tmp_path / "idf.json").read_bytes())
+    again, *others = load(extract_share=0.4, extract_idf=str(tmp_path / "same.json"))
+    assert again.apply(rows, "train", *others)["document"] == before
+    assert not calls
+    for changes in (
+        {"extract_share": 0.5},
+        {"extract_idf": idf_file(tmp_path, SENTENCES * 2)},
+        {"overwrite_cache": True},
+    ):
+        other, *others = load(**{"extract_share": 0.4, "extract_idf": idf} | changes)
+        other.apply(rows, "train", *others)
+        assert calls.pop() == 1
+
+
+@pytest.mark.parametrize(("splits", "flag"), SHORTENED.items())
+def test_splits_that_are_shortened(load, rows, splits, flag):
+    stage, *others = load(extract_share=0.1, extract_splits=flag)
+    for split in ("train", "validation", "test"):
+        assert (stage.apply(rows, split, *others)["document"] != rows["document"]) == (split in splits)
+    data: dict = {"train": {"rows": 6}, "test": {"rows": 6}}
+    stage.describe(data)
+    assert [split for split in data if "extraction" in data[split]] == [split for split in data if split in splits]
+
+
+def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, caplog):
+    rows = [{"document": " ".join(SENTENCES * 2), "summary": f"s {place}"} for place in range(4)]
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {f"{split}_file": str(tmp_path / f"{split}.jsonl") for split in ("train", "test")}
+    flags = {"extract_share": 0.2, "extract_idf": idf_file(tmp_path, SENTENCES), "next_sentence_model": bert_folder}
+    path = settings(**files, **flags, validation_file=None, do_predict=True, max_steps=2, max_source_length=400)
+    main([path])
+    assert re.search(r"train: the extractive stage keeps \d\d% of the sentences and \d\d% of the tokens", caplog.text)
+    (command,) = yaml.safe_load((tmp_path / "out" / "run.yaml").read_text(encoding="utf-8"))["commands"]
+    assert flags.items() <= command["settings"].items()
+    assert command["data"]["train"]["extraction"] == command["data"]["test"]["extraction"]
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert (
+        "Of the documents of train and test, the consistent extractive stage (Aksenov 2020, section 4.1) kept 0.2 of "
+        "the sentences, by document frequencies of `idf.json`, and sentences that the next-sentence model `bert"
+    ) in card
+    # other frequencies are another training
+    idf_file(tmp_path, SENTENCES * 2)
+    with pytest.raises(ValueError, match="its training has other settings"):
+        main([path])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"extract_share": 0}, "^--extract_share 0.0: must be above 0$"),
+        ({"extract_share": 1.5}, "^--extract_share 1.5: must be at most 1$"),
+        ({"extract_tokens": 0}, "^--extract_tokens 0: must be at least 1$"),
+        ({"extract_share": 0.5, "extract_tokens": 9}, "^--extract_share and --extract_tokens exclude each other: give"),
+        ({"extract_idf": "idf.json"}, "^--extract_idf idf.json: needs --extract_share or --extract_tokens$"),
+        ({"next_sentence_model": "bert"}, "^--next_sentence_model bert: needs --extract_share or --extract_tokens$"),
+        ({"extract_splits": "test"}, "^--extract_splits test: needs --extract_share or --extract_tokens$"),
+        ({"extract_share": 0.5, "extract_idf": "no.json"}, "^--extract_idf no.json does not exist: name a file that"),
+        (
+            {"extract_share": 0.5, "next_sentence_model": "no"},
+            "^--next_sentence_model no cannot be loaded as a next-",
+        ),
+    ],
+)
+def test_wrong_flags_are_told_before_anything_starts(settings, flags, message):
+    with pytest.raises(ValueError, match=message):
+        set_up(parse_arguments([settings(**flags)]))
+
+
+def test_frequencies_of_another_language(settings, tmp_path):
+    DocumentFrequencies({}, 2, "de").save(tmp_path / "idf.json")
+    with pytest.raises(
+        ValueError, match=r"^--extract_idf the document frequencies are of language 'de', but `language`"
+    ):
+        set_up(parse_arguments([settings(extract_share=0.5, extract_idf=str(tmp_path / "idf.json"))]))
+
+
+def test_examples_of_several_documents(load):
+    rows = datasets.Dataset.from_list([{"document": "A.\n\nB.", "documents": ["A.", "B."], "summary": "s"}])
+    stage, *_ = load(extract_share=0.5, extract_splits="train")
+    check_documents(stage, datasets.DatasetDict(test=rows))
+    check_documents(None, datasets.DatasetDict(train=rows))
+    with pytest.raises(ValueError, match=r"^--extract_splits: the examples of train have several documents each"):
+        check_documents(stage, datasets.DatasetDict(train=rows))
