@@ -56,6 +56,8 @@ SHARED = [
         ("thesis_7_1", "Transformer + Pointer Gen."),
         ("thesis_7_1", "Transformer + Pointer Gen. + Beam Search"),
         ("thesis_7_3", "CopyTransformer"),
+        ("thesis_7_3", "+Extraction in testing time (50%)"),
+        ("thesis_7_3", "+Extraction in testing time (70%)"),
         ("thesis_7_4", "CopyTransformer"),
         ("thesis_7_5", "CopyTransformer"),
     },
@@ -251,6 +253,8 @@ def test_row_of_the_thesis_is_what_it_is_called(name, label):
     assert (config.convolutional_attention != "none") == ("conv" in words)
     assert (config.masked_lm_name is not None) == ("bert-generator" in words)
     assert (arguments.data.max_source_length > 512) == ("(full)" in words)
+    share = re.search(r"extraction .*\((\d\d)%\)", words)
+    assert arguments.data.extract_share == (share and int(share[1]) / 100)
     # Table 7.3 extracts before the best model of Table 7.1
     beams = 4 if is_final else 15 if "beam" in words or number == "7_3" else 1
     assert arguments.generation.num_beams == beams
@@ -260,7 +264,8 @@ def test_rows_of_the_thesis_are_the_same_where_their_scores_are():
     scores_of = defaultdict(set)
     for name, label in THESIS:
         arguments, config = run_of(name, label)
-        run = config.to_json_string(), json.dumps(arguments.generation.given()), arguments.data.max_source_length
+        read = arguments.data.max_source_length, arguments.data.extract_share, "testing" in label
+        run = config.to_json_string(), json.dumps(arguments.generation.given()), *read
         # where the scores are lost no two rows are the same
         scores_of[run].add(next(iter(row_of(name, label).published.values()), label))
     # the figure's row that Table 7.4 has as well

@@ -130,6 +130,17 @@ def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):
     assert ["GDLF", "–", "–", "–"] in rows
 
 
+def test_documents_that_were_shortened_are_told(tmp_path):
+    read = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}], measures=["rouge1"])
+    plain, shortened = (
+        Outcome(row, facts={**FACTS, **facts}, measures={"rouge1": equal_scores(20)})
+        for row, facts in zip(read.rows, ({}, {"extraction": "50% of the sentences, unchecked"}), strict=True)
+    )
+    text = markdown(make_report(read, "full", [block_of_scores(read, "xsum", "xsum", 9, [plain, shortened])]))
+    told = "Documents from which sentences were left out before the model read them, and what was kept:"
+    assert f"\n{told}\n\n- GDLF: 50% of the sentences, unchecked\n" in text
+
+
 def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_path):
     measures = ["pairs", "document_words", "vocabulary"]
     read = table(

@@ -190,6 +190,7 @@ def test_flags_are_read_as_their_values(tokens, flags):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
+        (["--extract_idf", "no.json"], "^--extract_idf no.json does not exist: name a file that `hf-summ idf` has"),
         (["5", "--seed", "1"], "5: does not belong to a flag"),
         (["--max_step", "5"], r"unknown flag --max_step; did you mean --max_steps\?"),
         (["--no_max_steps"], r"unknown flag --no_max_steps; did you mean --max_steps\?"),

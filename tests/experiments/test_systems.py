@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hf_summ.experiments.scales import load_scale
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
 from hf_summ.experiments.tables import Row
+from hf_summ.extractive import DocumentFrequencies
 from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
 from tests.training import tiny
 
@@ -105,6 +107,43 @@ def test_full_scale_fits_as_many_subwords_as_the_configuration_says(tmp_path, pl
     assert said == ["fitting subwords to the training documents: vocab_size 30000, lowercase True, tags none"]
     assert (system.training.settings["max_steps"], system.training.settings["max_source_length"]) == (30000, 500)
     assert not system.training.settings.keys() & {"dataset_name", "text_column", "summary_column"}
+
+
+def test_extraction_is_in_the_steps_that_a_row_has_it_in(place, tmp_path):
+    said: list = []
+    place = replaced(place, announce=said.append, extra={"next_sentence_model": "a/bert"})
+    rows = [
+        DC,
+        Row("both", config_overrides=TRANSFORMER, flags={"extract_share": 0.5}),
+        Row("test", config_overrides=TRANSFORMER, decoding={"extract_tokens": 40}),
+    ]
+    plain, both, test = plan(place, rows, "xsum").systems
+    assert not plain.training.settings.keys() & {
+        "extract_share",
+        "extract_tokens",
+        "extract_idf",
+        "next_sentence_model",
+    }
+    assert (plain.decoding, plain.training) == (both.decoding, test.training) == ({}, plain.training)
+    # counted in the training documents, once
+    assert said.count("counting the words of the training documents") == 1
+    of_stage = {name: both.training.settings[name] for name in ("extract_idf", "next_sentence_model")}
+    assert test.decoding == of_stage
+    assert of_stage["next_sentence_model"] == "a/bert"
+    assert DocumentFrequencies.load(of_stage["extract_idf"]).documents == 200
+    settings = decoding_settings(test.training.settings, test.row, tmp_path, **test.decoding)
+    assert settings.items() >= {**of_stage, "extract_tokens": 40}.items()
+    assert systems._extraction(settings) == {"extraction": "40 tokens, checked by a/bert"}
+    shared = decoding_settings(both.training.settings, both.row, tmp_path, **both.decoding)
+    assert shared.items() >= {**of_stage, "extract_share": 0.5}.items()
+    # by their content, wherever they are
+    copied = tmp_path / "copy.json"
+    copied.write_bytes(Path(of_stage["extract_idf"]).read_bytes())
+    assert decoding_fingerprint({**settings, "extract_idf": str(copied)}) == decoding_fingerprint(settings)
+    (own,) = plan(replaced(place, extra={"extract_idf": str(copied)}), rows[1:2], "xsum").systems
+    assert own.training.settings["extract_idf"] == str(copied)
+    copied.write_text(json.dumps({"language": "en", "documents": 9, "document_frequencies": {}}), encoding="utf-8")
+    assert decoding_fingerprint({**settings, "extract_idf": str(copied)}) != decoding_fingerprint(settings)
 
 
 def test_users_processor_is_taken(place):

@@ -121,6 +121,10 @@ def markdown(report: dict[str, Any]) -> str:
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", data_line(report, block), ""]
         lines.append(_scores(report, block))
+        shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
+        if shortened:
+            lines += ["", "Documents from which sentences were left out before the model read them, and what was kept:"]
+            lines += ["", *shortened]
         if report["baseline"] is not None:
             # one training per row says nothing about what another seed would change
             lines += [

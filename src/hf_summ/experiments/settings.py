@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
 from hf_summ.experiments.scales import Scale, load_scale
 from hf_summ.experiments.tables import Row, Table, configs_folder
+from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.overrides import BOOKKEEPING, apply_overrides
 from hf_summ.training.parsing import merged, parse_flags, read_settings
@@ -90,9 +91,15 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
     """Settings of the training recipe for every row, from the command line.
 
     Raises:
-        ValueError: as `parse_flags`, or a flag that is for a single run, or one that must not be written down.
+        ValueError: as `parse_flags`, document frequencies that cannot be read, or a flag that is for a single run, or
+            one that must not be written down.
     """
     settings = parse_flags(tokens)
+    if "extract_idf" in settings:
+        try:
+            DocumentFrequencies.load(settings["extract_idf"])
+        except ValueError as error:
+            raise ValueError(f"--extract_idf {error}") from error
     for name in settings:
         if name in flags_of("single"):
             raise ValueError(
@@ -143,16 +150,28 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
     """
     # these two are represented by the values of the configuration and the contents of the processor
     counted = flags_of("model", "training") - flags_of("reporting") - {"config_overrides", "tokenizer_name"}
-    flags = {name: value for name, value in settings.items() if name in counted}
+    flags = _flags(settings, counted)
     data = data_fingerprint(settings, ("train", "validation"))
     return fingerprint(resolved_config(settings), flags, data, name_of_processor(settings))
 
 
-def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path) -> dict[str, Any]:
-    """The flags of a trained row's decoding."""
+def extracts(settings: Mapping[str, Any]) -> bool:
+    """Whether flags ask for the consistent extractive stage before the model."""
+    return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
+
+
+def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path, **own: Any) -> dict[str, Any]:
+    """The flags of a trained row's decoding.
+
+    Args:
+        settings: those of its training.
+        model: the folder of the trained model.
+        own: flags that its training does not have, beside the row's.
+    """
     return {
         **{name: value for name, value in settings.items() if name in flags_of("decoding")},
         **Corpus.among(settings).only(["test"]).given(),
+        **own,
         **row.decoding,
         "config_overrides": dict(row.decoding_overrides),
         "model_name_or_path": str(model),
@@ -163,8 +182,14 @@ def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path) -> dic
 def decoding_fingerprint(settings: Mapping[str, Any]) -> str:
     """A hash that is equal for equal decodings of a model."""
     counted = flags_of("decoding") - flags_of("reporting") | {"config_overrides"}
+    return fingerprint(_flags(settings, counted), data_fingerprint(settings, ("test",)))
+
+
+def _flags(settings: Mapping[str, Any], counted: Collection[str]) -> dict[str, Any]:
+    """The settings that count, with the content of a file in place of its name."""
     flags = {name: value for name, value in settings.items() if name in counted}
-    return fingerprint(flags, data_fingerprint(settings, ("test",)))
+    frequencies = flags.get("extract_idf")
+    return flags if frequencies is None else {**flags, "extract_idf": content_hash(frequencies)}
 
 
 def name_of_processor(settings: Mapping[str, Any]) -> str:

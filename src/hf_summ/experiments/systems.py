@@ -26,6 +26,7 @@ from hf_summ.experiments.settings import (
     data_fingerprint,
     decoding_fingerprint,
     decoding_settings,
+    extracts,
     fingerprint,
     name_of_processor,
     resolved_config,
@@ -33,8 +34,9 @@ from hf_summ.experiments.settings import (
     with_data,
 )
 from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Table
-from hf_summ.extractive import extract
+from hf_summ.extractive import DocumentFrequencies, extract
 from hf_summ.models import HighlightTransformerConfig
+from hf_summ.training.arguments import OF_EXTRACTION
 
 # what a scale says of the vocabulary to fit
 _FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
@@ -47,12 +49,14 @@ class System:
 
     Args:
         training: the job that trains it; None for rows that are not trained.
+        decoding: flags of its decoding that its training does not have.
         problem: why it is not run, if it is not.
     """
 
     row: Row
     dataset: str
     training: Job | None = None
+    decoding: Mapping[str, Any] = field(default_factory=dict)
     problem: str | None = None
 
     @property
@@ -109,17 +113,17 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
     """The systems of rows with the jobs that train them; fits their vocabularies."""
     systems, unreachable = [], None
     for row in rows:
-        training, problem = None, why_not_run(row)
+        training, decoding, problem = None, {}, why_not_run(row)
         if row.is_trained and unreachable is not None:
             problem = unreachable
         elif row.is_trained:
             try:
-                training = _training(workplace, row, dataset)
+                training, decoding = _jobs(workplace, row, dataset)
             except OSError as error:
                 problem = unreachable = one_line(error)
             except (ValueError, ImportError) as error:
                 problem = one_line(error)
-        systems.append(System(row, dataset, training, problem))
+        systems.append(System(row, dataset, training, decoding, problem))
     return Plan(dataset, tuple(systems), unreachable)
 
 
@@ -144,7 +148,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
             workplace.announce(f"[{number}/{len(waiting)}] {system.name}: {training.folder}")
             try:
                 if training.folder not in failures:
-                    outcomes[place] = _run(system.row, training)
+                    outcomes[place] = _run(system, training)
             except JobBusy as error:
                 busy.append((place, training))
                 lock = error.lock
@@ -164,21 +168,21 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
         waiting = busy
 
 
-def _run(row: Row, training: Job) -> Outcome:
+def _run(system: System, training: Job) -> Outcome:
     """Train and decode."""
     perform(training)
-    settings = decoding_settings(training.settings, row, training.output)
+    settings = decoding_settings(training.settings, system.row, training.output, **system.decoding)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
     perform(decoding)
     with open(decoding.output / "predictions.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     losses = [[line["nll"], line["tokens"]] for line in lines if "nll" in line]
     return Outcome(
-        row,
+        system.row,
         predictions=[line["prediction"] for line in lines],
         losses=np.array(losses, dtype=np.float64) if len(losses) == len(lines) else None,
         values={name: np.array([line[name] for line in lines]) for name in SUMMARY_VALUES if name in lines[0]},
-        facts=_facts(training),
+        facts=_facts(training) | _extraction(settings),
     )
 
 
@@ -198,6 +202,17 @@ def _facts(training: Job) -> dict[str, Any]:
         "epochs": round(state["epoch"], 2),
         "seed": training.settings["seed"],
     }
+
+
+def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What a report says about the documents that a model summarized, if they were shortened."""
+    if not extracts(settings):
+        return {}
+    share = settings.get("extract_share")
+    kept = f"{share:.0%} of the sentences" if share is not None else f"{settings['extract_tokens']} tokens"
+    model = settings.get("next_sentence_model")
+    judge = "without a next-sentence model, so unchecked" if model is None else f"checked by {model}"
+    return {"extraction": f"{kept}, {judge}"}
 
 
 def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
@@ -269,7 +284,8 @@ def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], sc
     return with_data(settings, {file_flag(split): str(folder / f"{split}.jsonl") for split in SPLITS})
 
 
-def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
+def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, Any]]:
+    """The job that trains a row, and the flags that only its decoding has."""
     settings, scale = base_settings(workplace.table, row, dataset, workplace.scale, workplace.extra)
     settings = settle_data(workplace, dataset, settings, scale)
     settings["language"] = settings.get("language", workplace.table.language_of(dataset))
@@ -281,8 +297,14 @@ def _training(workplace: Workplace, row: Row, dataset: str) -> Job:
         settings["tokenizer_name"] = str(_vocabulary(workplace, settings, fitted, config.get("tags", "none")))
     if settings["model_type"] == HighlightTransformerConfig.model_type and settings.get("tokenizer_name"):
         settings["tokenizer_name"] = _with_phrases(workplace, settings)
+    # flags of the extractive stage, which the user may give for all rows, where there is one
+    of_stage = {name: settings.pop(name) for name in OF_EXTRACTION if name in settings}
+    if extracts(settings) or extracts(row.decoding):
+        of_stage.setdefault("extract_idf", str(_frequencies(workplace, settings)))
+    if extracts(settings):
+        settings |= of_stage
     name = training_fingerprint(settings)
-    return Job(workplace.folder / "runs" / name, settings | _TRAINING)
+    return Job(workplace.folder / "runs" / name, settings | _TRAINING), of_stage if extracts(row.decoding) else {}
 
 
 def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str, Any], tags: str) -> Path:
@@ -321,3 +343,16 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
             with moved_into_place(folder) as part:
                 fit_phrases(examples, processor, max_source_length=length).save_pretrained(part)
     return str(folder)
+
+
+def _frequencies(workplace: Workplace, settings: dict[str, Any]) -> Path:
+    """The file with the document frequencies of the training documents, created if it does not exist."""
+    language = settings["language"]
+    name = fingerprint(data_fingerprint(settings, ("train",)), language)
+    file = workplace.folder / "frequencies" / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            workplace.announce("counting the words of the training documents")
+            DocumentFrequencies.fit(read_corpus(settings, ("train",))["train"]["document"], language).save(file)
+    return file.absolute()
