@@ -12,6 +12,8 @@ import numpy as np
 _THRESHOLD = 0.1
 # share of the random walk that follows links: TextRank's d, one minus LexRank's
 _DAMPING = 0.85
+# sentences that are compared with each other at most; the similarities of so many take 2 GB
+MOST_SENTENCES = 10_000
 # PageRank ends when a step changes the ranks of all sentences by this much on average
 _TOLERANCE = 1e-9
 
@@ -63,7 +65,16 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 
 
 def _counts(sentences: Sequence[Sequence[str]]):
-    """How often each word is in each sentence: a sparse array (sentences, words)."""
+    """How often each word is in each sentence: a sparse array (sentences, words).
+
+    Raises:
+        ValueError: there are more sentences than can be compared with each other.
+    """
+    if len(sentences) > MOST_SENTENCES:
+        raise ValueError(
+            f"the document has {len(sentences):,} sentences, but lexrank and textrank compare at most "
+            f"{MOST_SENTENCES:,} with each other: choose tfidf or consistent, whose memory grows with the length alone"
+        )
     text, sparse = _library("sklearn.feature_extraction.text"), _library("scipy.sparse")
     # the sentences are already split into words
     return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))

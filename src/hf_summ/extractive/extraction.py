@@ -68,7 +68,8 @@ def extract_sentences(
 
     Raises:
         ValueError: an unknown method, measure or splitter; fewer than 1 sentence; a number of sentence counts or
-            references that is not that of the documents; "oracle" without references; no document with words.
+            references that is not that of the documents; "oracle" without references; no document with words; more
+            sentences in a document than "lexrank" and "textrank" can compare with each other.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
@@ -100,7 +101,11 @@ def _choose(
             assert references is not None
             yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
         elif method in _CENTRALITIES:
-            yield texts, sorted(best_first(_CENTRALITIES[method](parts))[:number])
+            try:
+                scores = _CENTRALITIES[method](parts)
+            except ValueError as error:
+                raise ValueError(f"row {row}: {error}") from error
+            yield texts, sorted(best_first(scores)[:number])
         elif method == "consistent":
             yield texts, keep_sentences(parts, [1] * len(parts), number)
         else:
