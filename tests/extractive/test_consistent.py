@@ -103,6 +103,8 @@ def test_a_number_of_tokens_as_each_counter_has_them(tiny_tokenizer):
     kept = consistent_sentences([DOCUMENT, ""], tokens=sum(costs) - 1, counter=tiny_tokenizer)
     assert kept == [keep_sentences(WORDS, costs, sum(costs) - 1), []]
     assert len(kept[0]) == 4
+    # a lone surrogate, which no tokenizer reads
+    assert consistent_sentences(["One \ud83d."], tokens=9, counter=tiny_tokenizer) == [[0]]
 
 
 @pytest.mark.filterwarnings(UNCHECKED)

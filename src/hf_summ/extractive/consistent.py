@@ -13,6 +13,7 @@ from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.consistency import Judge, close_gaps
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.tfidf import best_first, tfidf_scores
+from hf_summ.models.text_cleaning import readable
 
 # the first sentences, which are kept whatever their score
 _ALWAYS = 3
@@ -94,7 +95,8 @@ class ConsistentStage:
             return [self.counter(sentence) for sentence in sentences]
         if not sentences:
             return []
-        return [len(row) for row in self.counter(sentences, add_special_tokens=False, verbose=False)["input_ids"]]
+        texts = [readable(sentence) for sentence in sentences]
+        return [len(row) for row in self.counter(texts, add_special_tokens=False, verbose=False)["input_ids"]]
 
 
 def consistent_extract(

@@ -52,7 +52,7 @@ class DocumentFrequencies:
         return cls(found, number, language)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write them to a JSON file, which `load` reads, at once or not at all."""
+        """Write them to the JSON file `path`, which `load` reads, at once or not at all."""
         content = {"language": self.language, "documents": self.documents, "document_frequencies": self.frequencies}
         write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
 
