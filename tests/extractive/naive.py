@@ -14,16 +14,15 @@ def idf(collection: Sequence[Sequence[str]], word: str) -> float:
 def tfidf(sentences: Sequence[Sequence[str]], collection: Sequence[Sequence[str]]) -> list[float]:
     """The mean of equations 4.1 times 4.2 over the words of each sentence."""
     document = [word for sentence in sentences for word in sentence]
-    return [
-        sum(document.count(word) / len(document) * idf(collection, word) for word in sentence) / max(len(sentence), 1)
-        for sentence in sentences
-    ]
+    values = {word: document.count(word) / len(document) * idf(collection, word) for word in set(document)}
+    return [sum(values[word] for word in sentence) / max(len(sentence), 1) for sentence in sentences]
 
 
 def order(sentences: Sequence[Sequence[str]], collection: Sequence[Sequence[str]]) -> list[int]:
-    """From the highest score to the lowest; earlier sentences win ties."""
+    """From the highest score to the lowest; earlier sentences win ties, which sums in another order do not break."""
     scores = tfidf(sentences, collection)
-    return sorted(range(len(sentences)), key=lambda index: (-round(scores[index], 9), index))
+    best = max(scores, default=0) or 1
+    return sorted(range(len(sentences)), key=lambda index: (-round(scores[index] / best, 9), index))
 
 
 def close_gaps(sentences: Sequence[str], kept: Sequence[int], follows: Callable[[str, str], float]) -> list[int]:
