@@ -118,8 +118,8 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
     assert command["data"]["train"]["extraction"] == command["data"]["test"]["extraction"]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert (
-        "Of the documents of train and test, the consistent extractive stage (Aksenov 2020, section 4.1) kept 0.2 of "
-        "the sentences, by document frequencies of `idf.json`, and sentences that the next-sentence model `bert"
+        "Of the documents of train and test, the consistent extractive stage (Aksenov 2020, section 4.1) kept a share "
+        "of 0.2 of the sentences, by document frequencies of `idf.json`, and sentences that the next-sentence model "
     ) in card
     # other frequencies are another training
     idf_file(tmp_path, SENTENCES * 2)

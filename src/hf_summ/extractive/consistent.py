@@ -93,6 +93,7 @@ class ConsistentStage:
             return [len(sentence) for sentence in words]
         if not hasattr(self.counter, "convert_ids_to_tokens"):
             return [self.counter(sentence) for sentence in sentences]
+        # a tokenizer, which reads many texts at once, but not none
         if not sentences:
             return []
         texts = [readable(sentence) for sentence in sentences]

@@ -129,7 +129,7 @@ class DataArguments:
     overwrite_cache: bool = flag("reporting decoding", "Prepare the data again", default=False)
     language: str = flag(
         "training decoding",
-        "ISO 639 code of the summaries' language, for the metrics' words and sentences",
+        "ISO 639 code of the texts' language, by which metrics and the extractive stage find words and sentences",
         default="en",
     )
     extract_share: float | None = _extraction_flag(

@@ -282,7 +282,7 @@ def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | 
     if data.extract_share is None and data.extract_tokens is None:
         return None
     share, tokens = data.extract_share, data.extract_tokens
-    kept = f"{share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
+    kept = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
     splits = " and ".join(split for split in documents if split in SPLITS_OF[data.extract_splits or "both"])
     idf = "each document alone" if data.extract_idf is None else f"`{Path(data.extract_idf).name}`"
     model = data.next_sentence_model
