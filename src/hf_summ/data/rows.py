@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -80,8 +80,19 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
     """
     if len(paths) == 2:
         return _pair_rows(*paths, show_progress)
-    reader = _csv_rows if kind_of_file(paths[0]) == ".csv" else _json_rows
-    return reader(paths[0], show_progress)
+    return ((place, read()) for place, read in unread_rows(paths[0], show_progress))
+
+
+def unread_rows(path: Path, show_progress: bool = False) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+    """The place of each row of a .json, .jsonl or .csv file as in `read_rows`, and a function that reads the row.
+
+    So rows can be skipped without the time of reading them, and one that cannot be read is no end to the others: its
+    function raises the ValueError with which `read_rows` would end.
+
+    Raises:
+        ValueError: what concerns the file: not UTF-8, broken compression, an unclosed quotation mark.
+    """
+    return (_csv_rows if kind_of_file(path) == ".csv" else _json_rows)(path, show_progress)
 
 
 def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, str]]:
@@ -151,7 +162,7 @@ def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator
         yield number, [text.rstrip("\r\n") for _, text in lines]
 
 
-def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     lines = read_lines(path, show_progress)
     for number, line in lines:
         if line.isspace():
@@ -159,22 +170,26 @@ def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str,
         if line.lstrip().startswith("["):
             yield from _json_list(path, number, line, lines)
             return
-        try:
-            # control characters inside strings are not strict JSON, but unambiguous
-            row = parse_json(line, strict=False)
-        except json.JSONDecodeError as error:
-            raise ValueError(
-                f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps truncated: "
-                'each line must be a complete object such as {"document": "...", "summary": "..."}'
-            ) from None
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}: cannot be read as a row: {error}") from None
-        yield f"line {number}", _object(path, f"line {number}", row)
+        yield f"line {number}", partial(_json_row, path, number, line)
+
+
+def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        # control characters inside strings are not strict JSON, but unambiguous
+        row = parse_json(line, strict=False)
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps truncated: "
+            'each line must be a complete object such as {"document": "...", "summary": "..."}'
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: cannot be read as a row: {error}") from None
+    return _object(path, f"line {number}", row)
 
 
 def _json_list(
     path: Path, number: int, line: str, rest: Iterable[tuple[int, str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     text = line + "".join(line for _, line in rest)
     try:
         rows = parse_json(text, strict=False)
@@ -186,7 +201,7 @@ def _json_list(
     except ValueError as error:
         raise ValueError(f"{path}, line {number}: the list of rows cannot be read: {error}") from None
     for index, row in enumerate(rows, 1):
-        yield f"row {index}", _object(path, f"row {index}", row)
+        yield f"row {index}", partial(_object, path, f"row {index}", row)
 
 
 def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
@@ -198,7 +213,7 @@ def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
     return row
 
 
-def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     # the module's default limit of 131,072 characters per field is below the length of a long document
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader((line for _, line in read_lines(path, show_progress)), strict=True)
@@ -219,16 +234,20 @@ def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, 
                         f"{path}, {place}: two columns have the same name ({', '.join(names)}): rename one"
                     )
                 continue
-            if len(values) != len(names):
-                raise ValueError(
-                    f"{path}, {place}: {len(values)} fields, but the header names {len(names)} ({', '.join(names)}): "
-                    'put fields that contain commas or line ends in "quotes"'
-                )
-            yield place, dict(zip(names, values, strict=True))
+            yield place, partial(_csv_row, path, place, names, values)
     except csv.Error as error:
         raise ValueError(
             f"{path}, {place}: not a CSV row ({error}): is a quotation mark not closed, or not doubled?"
         ) from None
+
+
+def _csv_row(path: Path, place: str, names: list[str], values: list[str]) -> dict[str, Any]:
+    if len(values) != len(names):
+        raise ValueError(
+            f"{path}, {place}: {len(values)} fields, but the header names {len(names)} ({', '.join(names)}): "
+            'put fields that contain commas or line ends in "quotes"'
+        )
+    return dict(zip(names, values, strict=True))
 
 
 def _pair_rows(source: Path, target: Path, show_progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
