@@ -4,17 +4,16 @@ import dataclasses
 import importlib.metadata
 import json
 import shlex
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
-import yaml
 
 import hf_summ
-from hf_summ.common.files import content_hash, write_atomically
+from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
+from hf_summ.common.records import changed, read_record, write_record
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.overrides import BOOKKEEPING
@@ -26,8 +25,6 @@ LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
 _NOT_SETTINGS = (*BOOKKEEPING, "dtype", "epochs_trained", "_attn_implementation_internal")
 # schedules of transformers whose rates do not depend on how long the training is
 _ENDLESS = ("constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau")
-# differences that a message names; run.yaml has all settings
-_NAMED = 4
 
 
 class RunRecord:
@@ -46,7 +43,8 @@ class RunRecord:
 
     def __init__(self, folder: str | Path):
         self._path = Path(folder) / RUN_FILE
-        self._commands: list[dict[str, Any]] = _read_commands(self._path)
+        content = read_record(self._path, _problem_of)
+        self._commands: list[dict[str, Any]] = [] if content is None else content["commands"]
 
     def of(self, step: str) -> dict[str, Any] | None:
         """What is known of the command that began a step."""
@@ -84,9 +82,7 @@ class RunRecord:
         self._write()
 
     def _write(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"commands": self._commands}
-        write_atomically(self._path, yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000))
+        write_record(self._path, {"commands": self._commands})
 
 
 def describe(
@@ -153,9 +149,7 @@ def differences(
         training: the arguments of `now`.
     """
     old, new = _deciding(before, training), _deciding(now, training)
-    found = [
-        f"{name} {_short(old.get(name))}, now {_short(new.get(name))}" for name in new if old.get(name) != new[name]
-    ]
+    found = changed(old, new)
     data, lengths = (before["data"].get("train", {}), now["data"]["train"]), (before["lengths"], now["lengths"])
     if _content(data[0]) != _content(data[1]):
         found.append(f"train_file {_name_of_data(data[0])}, now {_name_of_data(data[1])} with other content")
@@ -168,24 +162,9 @@ def differences(
     return found
 
 
-def shown(found: Sequence[str]) -> str:
-    """Differences as a message names them: the first ones, and how many more there are."""
-    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return "; ".join(found[:_NAMED]) + more
-
-
-def _read_commands(path: Path) -> list[dict[str, Any]]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        commands = content["commands"]
-        if all(command["steps"].keys() <= {"train", "eval", "predict"} for command in commands):
-            return commands
-        problem = "unknown steps"
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        problem = error
-    raise ValueError(f"{path}: cannot be read ({problem}): remove it if the folder's results may be lost")
+def _problem_of(content: Any) -> str | None:
+    known = all(command["steps"].keys() <= {"train", "eval", "predict"} for command in content["commands"])
+    return None if known else "unknown steps"
 
 
 def _flag_name(token: str) -> str:
@@ -242,7 +221,3 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return flat
-
-
-def _short(value: Any) -> str:
-    return "not set" if value is None else textwrap.shorten(str(value), 60, placeholder=" ...")

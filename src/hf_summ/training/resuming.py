@@ -11,10 +11,11 @@ from typing import Any
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
+from hf_summ.common.records import shown
 from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments, flags_of
 from hf_summ.training.checkpoints import has_checkpoints, last_complete_checkpoint, resume_problem
-from hf_summ.training.records import RunRecord, differences, shown
+from hf_summ.training.records import RunRecord, differences
 
 logger = logging.getLogger(__name__)
 

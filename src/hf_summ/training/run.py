@@ -20,6 +20,7 @@ from transformers import EvalPrediction, PreTrainedModel, TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import shown
 from hf_summ.data import SummarizationCollator
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.losses import IGNORED_LABEL
@@ -36,7 +37,7 @@ from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parallelism import asks_for_fsdp
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import describe_cuts, prefixed, prepare, processor_fingerprint
-from hf_summ.training.records import RunRecord, describe, shown
+from hf_summ.training.records import RunRecord, describe
 from hf_summ.training.resuming import (
     Resumption,
     check_folder,

@@ -1,0 +1,225 @@
+"""Rows of files and of Hub data sets of any size, read lazily from any row on, with the types of their columns."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from glob import glob, has_magic
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hf_summ.common.files import content_hash
+from hf_summ.common.messages import one_line
+from hf_summ.data.columns import feature_of, kind_of_column, kind_of_value, storable
+from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, unread_rows
+
+STREAMED_FILES = (*ROW_FILES, ".parquet")
+# rows of a Parquet file that are decoded at a time
+_DECODED = 256
+
+# where a row is, and a function that reads it, which raises a ValueError for one that cannot be read
+Unread = tuple[str, Callable[[], dict[str, Any]]]
+
+
+def streamed_files(names: Sequence[str]) -> list[Path]:
+    """The files of these names, each of which may be a pattern such as `news/*.jsonl.gz`, whose files are sorted.
+
+    Raises:
+        ValueError: a file does not exist, is empty or of an unknown kind, is named twice, or no file fits a pattern.
+    """
+    paths: list[Path] = []
+    for name in names:
+        if has_magic(name) and not Path(name).exists():
+            found = sorted(file for file in map(Path, glob(name, recursive=True)) if file.is_file())
+            if not found:
+                raise ValueError(f"{name}: no file fits this pattern")
+        else:
+            found = [existing(Path(name))]
+        paths += found
+    for path in paths:
+        if kind_of_file(path) not in STREAMED_FILES or path.suffixes[-2:] == [".parquet", ".gz"]:
+            known = ", ".join(STREAMED_FILES)
+            raise ValueError(f"{path}: cannot tell from its name how to read rows: it must be one of {known}, also .gz")
+        if paths.count(path) > 1:
+            raise ValueError(f"{path} is named twice: name each file once")
+    return paths
+
+
+class FileRows:
+    """Rows of .json, .jsonl, .csv and .parquet files, one file after the other.
+
+    What has no types of its own is read once before anything is answered, with a progress bar, as only that tells the
+    number of rows and the types of columns. So all that is wrong with a whole file is found then: text that is not
+    UTF-8, broken compression, a Parquet file that is none. A single row that cannot be read is no such error.
+
+    A column whose values have different types holds strings of JSON, as in a `Corpus`, and CSV fields are strings. A
+    file is read a row at a time, but a .json file that is one list as a whole.
+
+    Args:
+        paths: the files, see `streamed_files`.
+
+    Raises:
+        ValueError: a file cannot be read, or a column has types that do not go together.
+    """
+
+    def __init__(self, paths: Sequence[Path]):
+        # a relative name means another file in another process
+        self._paths = {str(path): path.resolve() for path in paths}
+
+    @cached_property
+    def _survey(self) -> tuple[dict[str, int], dict[str, set[str]], list[pa.Schema]]:
+        """Each file's number of rows, the kinds of value in columns without types, and the schemas of others."""
+        numbers: dict[str, int] = {}
+        kinds: dict[str, set[str]] = {}
+        schemas = []
+        for name, path in self._paths.items():
+            if _is_parquet(path):
+                with _parquet(path, name) as file:
+                    numbers[name] = file.metadata.num_rows
+                    schemas.append(file.schema_arrow.remove_metadata())
+            else:
+                numbers[name] = _look_through(path, kinds)
+        return numbers, kinds, schemas
+
+    @property
+    def number(self) -> int:
+        """Number of rows, with those that cannot be read."""
+        return sum(self._survey[0].values())
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of all files."""
+        _, kinds, schemas = self._survey
+        untyped = {name: feature_of(kind_of_column(found)) for name, found in kinds.items()}
+        every = [datasets.Features(untyped).arrow_schema.remove_metadata(), *schemas]
+        try:
+            return pa.unify_schemas(every, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(f"{', '.join(self._paths)}: columns do not go together: {one_line(error)}") from error
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows are: the hash of each file's content, as a file may be moved."""
+        return {"files": [content_hash(path) for path in self._paths.values()]}
+
+    def read(self, start: int = 0) -> Iterator[Unread]:
+        """The rows from number `start` on, of which those before it are not parsed."""
+        numbers, kinds, _ = self._survey
+        as_json = {name for name, found in kinds.items() if kind_of_column(found) == "json"}
+        for name, path in self._paths.items():
+            passed = min(start, numbers[name])
+            start -= passed
+            if passed == numbers[name]:
+                continue
+            if _is_parquet(path):
+                yield from _parquet_rows(path, name, passed)
+                continue
+            for place, read in islice(unread_rows(path), passed, None):
+                yield f"{name}, {place}", lambda read=read: _stored(read(), as_json)
+
+
+class HubRows:
+    """Rows of a split of a data set on the Hub, or of a folder that `datasets` can load, streamed.
+
+    Args:
+        name, config_name: the data set, and its configuration.
+        split: the split.
+
+    Raises:
+        ValueError: there is no such data set, configuration or split.
+        OSError: it cannot be reached.
+    """
+
+    def __init__(self, name: str, config_name: str | None, split: str):
+        self._name, self._config_name, self._split = name, config_name, split
+
+    def __reduce__(self):
+        # a builder is not for other processes
+        return HubRows, (self._name, self._config_name, self._split)
+
+    @cached_property
+    def _builder(self):
+        try:
+            return datasets.load_dataset_builder(self._name, self._config_name)
+        except (ValueError, FileNotFoundError, RuntimeError) as error:
+            raise ValueError(f"--dataset_name {self._name}: {one_line(error)}") from error
+
+    @cached_property
+    def _stream(self) -> datasets.IterableDataset:
+        splits = self._builder.as_streaming_dataset()
+        if self._split not in splits:
+            raise ValueError(f"--split {self._split}: {self._name} has the splits {', '.join(splits)}")
+        return splits[self._split]
+
+    @property
+    def number(self) -> int | None:
+        """Number of rows, or None if the data set does not say so."""
+        known = (self._builder.info.splits or {}).get(self._split)
+        return getattr(known, "num_examples", None) or None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        features = self._stream.features or self._stream._resolve_features().features
+        return features.arrow_schema.remove_metadata()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows are: the data set's names, and the hash that `datasets` gives to its content."""
+        names = {"dataset_name": self._name, "dataset_config_name": self._builder.config.name, "split": self._split}
+        return {**names, "content": self._builder.hash}
+
+    def read(self, start: int = 0) -> Iterator[Unread]:
+        """The rows from number `start` on."""
+        for index, row in enumerate(self._stream.skip(start), start + 1):
+            yield f"{self._name}, row {index}", lambda row=row: row
+
+
+def _is_parquet(path: Path) -> bool:
+    return kind_of_file(path) == ".parquet"
+
+
+def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
+    """Number of rows; adds the kinds of their values."""
+    number = 0
+    for _, read in unread_rows(path, show_progress=True):
+        number += 1
+        try:
+            row = read()
+        except ValueError:
+            continue
+        for name, value in row.items():
+            kinds.setdefault(name, set()).add(kind_of_value(value))
+    return number
+
+
+def _stored(row: dict[str, Any], as_json: set[str]) -> dict[str, Any]:
+    return {name: storable(value, name in as_json) for name, value in row.items()}
+
+
+def _parquet(path: Path, name: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{name}: not a complete Parquet file ({one_line(error)}): copy or write it again") from error
+
+
+def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
+    with _parquet(path, name) as file:
+        first, group = 0, 0
+        # whole groups before the first row are not read
+        while first + (rows := file.metadata.row_group(group).num_rows) <= start:
+            first, group = first + rows, group + 1
+        groups = range(group, file.metadata.num_row_groups)
+        index = first
+        try:
+            for batch in file.iter_batches(_DECODED, row_groups=list(groups)):
+                passed = min(max(start - index, 0), len(batch))
+                for offset, row in enumerate(batch.slice(passed).to_pylist(), index + passed + 1):
+                    yield f"{name}, row {offset}", lambda row=row: row
+                index += len(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"{name}: cannot be read after row {index} ({one_line(error)}): copy it again") from error

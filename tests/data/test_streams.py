@@ -1,0 +1,159 @@
+"""Rows of files and data sets that are read lazily."""
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hf_summ.data.streams import FileRows, HubRows, streamed_files
+from tests.data.files import json_lines, write, write_csv
+
+ROWS = [{"id": number, "text": f"Text {number}, with words.", "tags": ["a"] * (number % 3)} for number in range(11)]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The eleven rows over five files of all kinds, of which Parquet has row groups of two rows."""
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.jsonl", json_lines(ROWS[:3]).replace("\n", "\n\n"))
+    write(tmp_path / "b.jsonl.gz", json_lines(ROWS[3:5]))
+    write(tmp_path / "c.json", json.dumps(ROWS[5:6]))
+    pq.write_table(pa.Table.from_pylist(ROWS[6:]), tmp_path / "d.parquet", row_group_size=2)
+    return ["a.jsonl", "b.jsonl.gz", "c.json", "d.parquet"]
+
+
+def rows_of(stream, start=0):
+    return [read() for _, read in stream.read(start)]
+
+
+def test_rows_from_any_row_on(files):
+    stream = FileRows(streamed_files(files))
+    assert stream.number == len(ROWS)
+    assert stream.schema.names == ["id", "text", "tags"]
+    assert stream.schema.field("id").type == pa.int64()
+    for start in range(len(ROWS) + 1):
+        assert rows_of(stream, start) == ROWS[start:]
+    places = [place for place, _ in stream.read()]
+    assert places[:4] == ["a.jsonl, line 1", "a.jsonl, line 3", "a.jsonl, line 5", "b.jsonl.gz, line 1"]
+    assert places[5:8] == ["c.json, row 1", "d.parquet, row 1", "d.parquet, row 2"]
+
+
+def test_csv_and_types_that_differ(tmp_path):
+    rows = [{"id": "1", "text": "a,\nb"}, {"id": "2", "text": "c"}]
+    write_csv(tmp_path / "a.csv", rows)
+    stream = FileRows([tmp_path / "a.csv"])
+    assert (stream.number, rows_of(stream), rows_of(stream, 1)) == (2, rows, rows[1:])
+    write(tmp_path / "b.jsonl", '{"id": 3, "text": "\\ud800"}\n{"id": {"a": 1}, "more": null}')
+    stream = FileRows([tmp_path / "a.csv", tmp_path / "b.jsonl"])
+    assert {field.name: str(field.type) for field in stream.schema} == dict.fromkeys(("id", "text", "more"), "string")
+    assert rows_of(stream, 2) == [{"id": "3", "text": "\ufffd"}, {"id": '{"a": 1}', "more": None}]
+
+
+def test_row_that_cannot_be_read_is_no_end_to_the_others(tmp_path):
+    write(tmp_path / "a.jsonl", '{"text": "a"}\n{"text": \n3\n{"text": "b"}\n')
+    write(tmp_path / "b.csv", "text,id\nc,1\nd\ne,2\n")
+    found = []
+    stream = FileRows([tmp_path / "a.jsonl", tmp_path / "b.csv"])
+    for _, read in stream.read():
+        try:
+            found.append(read()["text"])
+        except ValueError as error:
+            found.append(str(error).split(":")[1][:20])
+    assert stream.number == 7
+    assert found == ["a", " not a JSON row (Exp", " a row must be an ob", "b", "c", " 1 fields, but the h", "e"]
+
+
+def test_content_is_what_counts(tmp_path):
+    write(tmp_path / "a.jsonl", json_lines(ROWS))
+    write(tmp_path / "b.jsonl", json_lines(ROWS))
+    write(tmp_path / "c.jsonl", json_lines(ROWS[1:]))
+    a, b, c = (FileRows([tmp_path / f"{name}.jsonl"]).identity for name in "abc")
+    assert a == b != c
+
+
+def test_patterns(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep").mkdir()
+    for name in ("b.jsonl", "a.jsonl", "deep/c.jsonl", "x[1].jsonl"):
+        write(tmp_path / name, json_lines(ROWS))
+    assert list(map(str, streamed_files(["[ab].jsonl"]))) == ["a.jsonl", "b.jsonl"]
+    assert list(map(str, streamed_files(["**/[c]*.jsonl", "x[1].jsonl"]))) == ["deep/c.jsonl", "x[1].jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["no*.jsonl"], r"no\*.jsonl: no file fits this pattern"),
+        (["nowhere.jsonl"], "nowhere.jsonl does not exist"),
+        (["a.jsonl", "*.jsonl"], "a.jsonl is named twice"),
+        (["a.txt"], "a.txt: cannot tell from its name how to read rows: it must be one of .json, .jsonl, .csv, .parq"),
+        (["a.parquet.gz"], "a.parquet.gz: cannot tell from its name"),
+        (["."], ". is a folder"),
+    ],
+)
+def test_names_that_are_no_files_of_rows(tmp_path, monkeypatch, names, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jsonl", "a.txt", "a.parquet.gz"):
+        write(tmp_path / name, "x")
+    with pytest.raises(ValueError, match=message):
+        streamed_files(names)
+
+
+def test_files_that_cannot_be_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = gzip.compress(json_lines(ROWS * 50).encode())
+    (tmp_path / "cut.jsonl.gz").write_bytes(content[: len(content) // 2])
+    write(tmp_path / "none.parquet", "PAR1 and no more")
+    write(tmp_path / "latin.jsonl", '{"text": "é"}'.encode("latin-1"))
+    pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "numbers.parquet")
+    pq.write_table(pa.Table.from_pylist([{"id": ["a"]}]), tmp_path / "lists.parquet")
+    for names, message in [
+        (["cut.jsonl.gz"], "cut.jsonl.gz: not a complete .gz file, as reading ends after line"),
+        (["none.parquet"], r"none.parquet: not a complete Parquet file \(.*\): copy or write it again"),
+        (["latin.jsonl"], "latin.jsonl, line 1: not UTF-8"),
+        (["numbers.parquet", "lists.parquet"], "numbers.parquet, lists.parquet: columns do not go together: .*id"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            FileRows(streamed_files(names)).schema  # noqa: B018 (looks through the files)
+
+
+def test_parquet_that_breaks_off(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.Table.from_pylist(ROWS * 100), "a.parquet", row_group_size=200, compression="zstd")
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[4:400] = bytes(396)
+    (tmp_path / "a.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a.parquet: cannot be read after row \d+ \(.*\): copy it again"):
+        rows_of(FileRows([tmp_path / "a.parquet"]))
+
+
+def test_data_set_is_streamed(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder / "train.jsonl", json_lines(ROWS))
+    write(folder / "test.jsonl", json_lines(ROWS[:4]))
+    stream = HubRows(str(folder), None, "test")
+    assert stream.schema.names == ["id", "text", "tags"]
+    assert (rows_of(stream), rows_of(stream, 3)) == (ROWS[:4], ROWS[3:4])
+    assert [place for place, _ in stream.read(3)] == [f"{folder}, row 4"]
+    assert stream.identity == HubRows(str(folder), None, "test").identity
+    write(folder / "test.jsonl", json_lines(ROWS[:5]))
+    assert stream.identity != HubRows(str(folder), None, "test").identity
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "split", "message"),
+    [
+        ("corpus", None, "tset", "--split tset: corpus has the splits train"),
+        ("nowhere/at/all", None, "train", "--dataset_name nowhere/at/all: "),
+        ("corpus", "other", "train", "--dataset_name corpus: BuilderConfig 'other' not found"),
+    ],
+)
+def test_data_sets_that_are_not_there(tmp_path, monkeypatch, name, config, split, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    write(tmp_path / "corpus" / "train.jsonl", json_lines(ROWS))
+    with pytest.raises((ValueError, OSError), match=message):
+        rows_of(HubRows(name, config, split))
