@@ -4,4 +4,6 @@ import sys
 
 from hf_summ.cli import main
 
-sys.exit(main())
+# processes that the command starts import this file again
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hf_summ.data.streams import FileRows, HubRows, streamed_files
+from hf_summ.data.streams import FileRows, HubRows, stored, streamed_files
 from tests.data.files import json_lines, write, write_csv
 
 ROWS = [{"id": number, "text": f"Text {number}, with words.", "tags": ["a"] * (number % 3)} for number in range(11)]
@@ -48,7 +48,11 @@ def test_csv_and_types_that_differ(tmp_path):
     write(tmp_path / "b.jsonl", '{"id": 3, "text": "\\ud800"}\n{"id": {"a": 1}, "more": null}')
     stream = FileRows([tmp_path / "a.csv", tmp_path / "b.jsonl"])
     assert {field.name: str(field.type) for field in stream.schema} == dict.fromkeys(("id", "text", "more"), "string")
-    assert rows_of(stream, 2) == [{"id": "3", "text": "\ufffd"}, {"id": '{"a": 1}', "more": None}]
+    assert rows_of(stream, 2) == [{"id": 3, "text": "\ud800"}, {"id": {"a": 1}, "more": None}]
+    assert [stored(row, stream.schema) for row in rows_of(stream, 2)] == [
+        {"id": "3", "text": "\ufffd", "more": None},
+        {"id": '{"a": 1}', "text": None, "more": None},
+    ]
 
 
 def test_row_that_cannot_be_read_is_no_end_to_the_others(tmp_path):

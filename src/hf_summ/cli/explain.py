@@ -12,6 +12,7 @@ from hf_summ.cli.summarizers import (
     add_document_flags,
     add_model_flags,
     check_flags,
+    check_output_file,
     decoding_settings,
     load_summarizer,
     read_document,
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: an output that is not a .html file; as `summarize`; or as `explain`.
     """
     check_flags(arguments)
+    check_output_file(arguments)
     page = Path(arguments.output)
     if page.suffix != ".html":
         raise ValueError(f"--output {page}: must be a .html file")

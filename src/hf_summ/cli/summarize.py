@@ -1,4 +1,4 @@
-"""`hf-summ summarize`: summaries of files or of standard input."""
+"""`hf-summ summarize`: summaries of files, of standard input, or of rows of corpora."""
 
 import argparse
 import json
@@ -7,13 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
     add_decoding_flags,
     add_document_flags,
+    add_int8_flag,
     add_length_flags,
     add_model_flags,
     check_flags,
+    check_output_file,
     decoding_settings,
     length_settings,
     load_summarizer,
@@ -28,9 +31,9 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "summarize",
-        help="Summarize text files",
+        help="Summarize text files, or the rows of corpora",
         description="Summarize each file as one document, or all of them together; `-` or no file reads standard "
-        "input.",
+        "input. With --text_column, summarize each row of files or of a data set.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
     add_model_flags(parser)
@@ -39,39 +42,41 @@ def add_parser(commands) -> None:
     )
     add_document_flags(parser)
     add_length_flags(parser)
-    parser.add_argument("--output", help="File for the summaries (default: standard output)")
-    parser.add_argument("--format", choices=("text", "jsonl"), default="text", help="Output format (default: text)")
     parser.add_argument(
         "--details",
         action="store_true",
         help="Write what was read of each document beside its summary, with --format jsonl (default: do not)",
     )
-    parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
+    parser.add_argument("--output", help="File for the summaries, of rows the folder (default: standard output)")
     parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="Decode on the CPU with linear layers in 8 bits, about twice as fast (default: do not)",
+        "--format", choices=("text", "jsonl", "parquet"), help="Output format (default: text, of rows parquet)"
     )
+    parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
+    add_int8_flag(parser)
     add_decoding_flags(parser)
+    add_row_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Summarize the files.
+    """Summarize the files, or their rows.
 
     Raises:
-        ValueError: a number that is too small, a device or an output folder that does not exist, a file that cannot be
-            read or is not text in the given encoding, or a model that cannot be loaded. All are checked before anything
-            long starts.
+        ValueError: flags that do not go together, a number that is too small, a device or an output folder that does
+            not exist, a file that cannot be read or is not text in the given encoding, or a model that cannot be
+            loaded. All are checked before anything long starts.
     """
+    if takes_rows(arguments):
+        run_rows(arguments)
+        return
     check_flags(arguments, batch_size=1)
-    _check_int8(arguments)
+    check_output_file(arguments)
     if arguments.details and arguments.format != "jsonl":
         raise ValueError("--details needs --format jsonl, which has room for them")
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
-    summarizer = _load(arguments)
+    summarizer = load_summarizer(arguments)
     # a checkpoint may ask for several
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
     settings["return_details"] = arguments.details
@@ -92,22 +97,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
-    _write("".join(_lines(names, summaries, arguments.format)), arguments.output)
-
-
-def _load(arguments: argparse.Namespace):
-    if not arguments.int8:
-        return load_summarizer(arguments)
-    from hf_summ.models import Int8Config
-
-    return load_summarizer(arguments, device="cpu", model_kwargs={"quantization_config": Int8Config()})
-
-
-def _check_int8(arguments: argparse.Namespace) -> None:
-    import torch
-
-    if arguments.int8 and torch.device(arguments.device or "cpu").type != "cpu":
-        raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
+    _write("".join(_lines(names, summaries, arguments.format or "text")), arguments.output)
 
 
 def _lines(names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], output_format: str) -> Iterator[str]:

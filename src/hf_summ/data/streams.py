@@ -55,8 +55,8 @@ class FileRows:
     number of rows and the types of columns. So all that is wrong with a whole file is found then: text that is not
     UTF-8, broken compression, a Parquet file that is none. A single row that cannot be read is no such error.
 
-    A column whose values have different types holds strings of JSON, as in a `Corpus`, and CSV fields are strings. A
-    file is read a row at a time, but a .json file that is one list as a whole.
+    Values are as the file has them; a column whose values have different types is one of strings in the schema, see
+    `stored`. A file is read a row at a time, but a .json file that is one list as a whole.
 
     Args:
         paths: the files, see `streamed_files`.
@@ -107,8 +107,7 @@ class FileRows:
 
     def read(self, start: int = 0) -> Iterator[Unread]:
         """The rows from number `start` on, of which those before it are not parsed."""
-        numbers, kinds, _ = self._survey
-        as_json = {name for name, found in kinds.items() if kind_of_column(found) == "json"}
+        numbers = self._survey[0]
         for name, path in self._paths.items():
             passed = min(start, numbers[name])
             start -= passed
@@ -118,7 +117,7 @@ class FileRows:
                 yield from _parquet_rows(path, name, passed)
                 continue
             for place, read in islice(unread_rows(path), passed, None):
-                yield f"{name}, {place}", lambda read=read: _stored(read(), as_json)
+                yield f"{name}, {place}", read
 
 
 class HubRows:
@@ -178,6 +177,16 @@ class HubRows:
             yield f"{self._name}, row {index}", lambda row=row: row
 
 
+def stored(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
+    """A row as its columns store it: in those of strings, JSON of what is no string; U+FFFD for lone surrogates."""
+    return {
+        field.name: storable(
+            row.get(field.name), pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        )
+        for field in schema
+    }
+
+
 def _is_parquet(path: Path) -> bool:
     return kind_of_file(path) == ".parquet"
 
@@ -194,10 +203,6 @@ def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(kind_of_value(value))
     return number
-
-
-def _stored(row: dict[str, Any], as_json: set[str]) -> dict[str, Any]:
-    return {name: storable(value, name in as_json) for name, value in row.items()}
 
 
 def _parquet(path: Path, name: str) -> pq.ParquetFile:

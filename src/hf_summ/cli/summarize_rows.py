@@ -1,0 +1,163 @@
+"""`hf-summ summarize --text_column`: summaries of the rows of files and data sets, in shards."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hf_summ.cli.summarizers import check_flags, decoding_settings, load_summarizer, loading, read_phrases
+
+# flags of rows alone, and what they are if they are not given
+_DEFAULTS = {
+    "dataset_name": None,
+    "dataset_config_name": None,
+    "split": "train",
+    "columns": None,
+    "output_column": "summary",
+    "rows_per_shard": 1000,
+    "num_processes": None,
+    "engine": "local",
+    "ray_address": None,
+}
+
+
+def add_row_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a run over rows; those that are not given are None."""
+    rows = parser.add_argument_group("rows of files and data sets, written in shards to a folder")
+    rows.add_argument(
+        "--text_column",
+        help="Column of the documents; the files are then .json, .jsonl, .csv (also .gz) or .parquet, or patterns such "
+        "as 'news/*.jsonl.gz' (default: the files are documents)",
+    )
+    rows.add_argument("--dataset_name", help="Data set on the Hub in place of files, streamed (default: files)")
+    rows.add_argument("--dataset_config_name", help="Configuration of that data set (default: its only one)")
+    rows.add_argument("--split", help="Split of that data set (default: train)")
+    rows.add_argument("--columns", nargs="+", metavar="COLUMN", help="Columns to keep in the output (default: all)")
+    rows.add_argument("--output_column", help="Column for the summaries (default: summary)")
+    rows.add_argument(
+        "--rows_per_shard",
+        type=int,
+        help="Number of rows that are written at a time, and all of which an interrupted run loses (default: 1000)",
+    )
+    rows.add_argument(
+        "--num_processes",
+        type=int,
+        help="Number of processes, each with its own model (default: 1, and with --engine ray one less than its CPUs)",
+    )
+    rows.add_argument(
+        "--engine", choices=("local", "ray"), help="Run on this machine, or on all of a Ray cluster (default: local)"
+    )
+    rows.add_argument("--ray_address", help="Address of the Ray cluster (default: a Ray of its own on this machine)")
+
+
+def takes_rows(arguments: argparse.Namespace) -> bool:
+    """Whether the command is for rows.
+
+    Raises:
+        ValueError: it has flags for rows without a column, or flags for files of text with one.
+    """
+    if arguments.text_column is None:
+        given = next((name for name in _DEFAULTS if getattr(arguments, name) is not None), None)
+        if given is not None:
+            raise ValueError(f"--{given} needs --text_column, the column of the documents")
+        if arguments.format == "parquet":
+            raise ValueError("--format parquet needs --text_column, the column of the documents")
+        return False
+    for name, unset in (("together", False), ("encoding", "utf-8")):
+        if getattr(arguments, name) != unset:
+            raise ValueError(f"--text_column and --{name} exclude each other: --{name} is for files of text")
+    if arguments.format == "text":
+        raise ValueError("--format text: with --text_column, it must be one of parquet, jsonl")
+    return True
+
+
+def run_rows(arguments: argparse.Namespace) -> None:
+    """Summarize the rows.
+
+    Raises:
+        ValueError: a flag's value cannot work, an input cannot be read, the folder belongs to other settings, or the
+            model cannot be loaded.
+        OSError: a shard cannot be written, or a data set cannot be reached.
+    """
+    for name, value in _DEFAULTS.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    check_flags(arguments, batch_size=1, rows_per_shard=1, num_processes=1)
+    _check_output(arguments)
+    from hf_summ.data.streams import FileRows, HubRows, streamed_files
+    from hf_summ.offline.run import model_identity, summarize_rows
+    from hf_summ.offline.shards import Plan
+    from hf_summ.offline.work import Work
+
+    phrases, decoding = read_phrases(arguments.phrase), decoding_settings(arguments)
+    if (arguments.dataset_name is None) == (not arguments.files):
+        raise ValueError("--text_column needs files of rows or --dataset_name: give one of them")
+    if arguments.dataset_name is None:
+        source = FileRows(streamed_files(arguments.files))
+    else:
+        source = HubRows(arguments.dataset_name, arguments.dataset_config_name, arguments.split)
+    plan = Plan(
+        source=source,
+        text_column=arguments.text_column,
+        columns=arguments.columns,
+        output_column=arguments.output_column,
+        rows_per_shard=arguments.rows_per_shard,
+        folder=Path(arguments.output).resolve(),
+        format=arguments.format or "parquet",
+    )
+    arguments.interrupted = f"the same command goes on with what is missing in {arguments.output}"
+    with loading(arguments.model):
+        settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
+    settings |= {} if phrases is None else {"phrases": phrases}
+    if Path(arguments.model).is_dir():
+        # other processes may work in another folder
+        arguments.model = os.path.realpath(arguments.model)
+    work = Work(partial(_load, arguments), decoding, arguments.batch_size, arguments.output_column, phrases)
+    outcome = summarize_rows(plan, settings, _engine(arguments, work, plan))
+    for message in _told(outcome, arguments.output):
+        _say(message)
+
+
+def _load(arguments: argparse.Namespace, device: str | None = None):
+    return load_summarizer(arguments, **({} if device is None or arguments.device is not None else {"device": device}))
+
+
+def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
+    from hf_summ.offline.engines import in_processes, in_this_process
+
+    number = arguments.num_processes
+    if arguments.engine == "ray":
+        from hf_summ.offline.on_ray import on_ray
+
+        return partial(on_ray, work, plan, number=number, address=arguments.ray_address)
+    if number in (None, 1):
+        return partial(in_this_process, work, plan)
+    return partial(in_processes, work, plan, number=number, announce=_say)
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    if arguments.output is None:
+        raise ValueError("--text_column needs --output, the folder for the summaries")
+    for name in ("dataset_config_name", "split"):
+        if arguments.dataset_name is None and getattr(arguments, name) != _DEFAULTS[name]:
+            raise ValueError(f"--{name} needs --dataset_name: it is of data sets on the Hub")
+    if arguments.ray_address is not None and arguments.engine != "ray":
+        raise ValueError("--ray_address needs --engine ray")
+
+
+def _told(outcome: Any, folder: str) -> Iterator[str]:
+    """What a run did, in sentences."""
+    shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {folder}"
+    yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing was left to do: {shards}"
+    if outcome.failed:
+        yield f"{outcome.failed:,} of these rows have no summary: their column 'error' says why"
+    if outcome.cut:
+        lost = outcome.cut_tokens / outcome.source_tokens
+        yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were cut"
+
+
+def _say(message: str) -> None:
+    print(f"hf-summ: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,200 @@
+"""Shards: equal numbers of consecutive rows, each of which becomes one file."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hf_summ.common.files import moved_into_place
+from hf_summ.common.messages import nearest, one_line
+from hf_summ.data.columns import says_something, text_or_texts
+from hf_summ.data.streams import Unread, stored
+
+FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
+# what a row has beside its summary: numbers of tokens before the document was cut and of those that were cut off, and
+# why it has no summary, or an empty string
+TOLD = ("source_tokens", "cut_tokens", "error")
+
+
+class Row(NamedTuple):
+    """A row to summarize: its columns as they are kept, its document, or documents, and otherwise why it has none."""
+
+    values: dict[str, Any]
+    text: str | list[str] | None
+    error: str
+
+
+class Shard(NamedTuple):
+    """The rows from number `number` times the rows of a shard on."""
+
+    number: int
+    rows: list[Row]
+
+
+class Summarized(NamedTuple):
+    """A shard's rows with their summaries, ready to be written."""
+
+    number: int
+    rows: list[dict[str, Any]]
+
+
+class RowSource(Protocol):
+    """`FileRows` or `HubRows`."""
+
+    @property
+    def number(self) -> int | None:
+        """Number of rows, if known."""
+        ...
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        ...
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the rows are."""
+        ...
+
+    def read(self, start: int = 0) -> Iterator[Unread]:
+        """The rows from number `start` on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which rows are in which shard, what is kept of them, and where it is written.
+
+    Args:
+        source: the rows.
+        text_column: the column of the documents; a list of texts is one example of several documents.
+        columns: the columns to keep; all if None.
+        output_column: the column for the summaries.
+        rows_per_shard: number of rows of every shard but the last.
+        folder: where the files are written.
+        format: one of `FORMATS`.
+    """
+
+    source: RowSource
+    text_column: str
+    columns: list[str] | None
+    output_column: str
+    rows_per_shard: int
+    folder: Path
+    format: str
+
+    def check(self) -> None:
+        """Check the names of columns.
+
+        Raises:
+            ValueError: a column does not exist, holds no text, or has the name of one that is added.
+        """
+        schema = self.source.schema
+        for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
+            for name in names:
+                if name not in schema.names:
+                    known = ", ".join(schema.names) or "(none)"
+                    raise ValueError(f"--{flag} {name}: the columns are {known}{nearest(name, schema.names)}")
+        kind = schema.field(self.text_column).type
+        if not _is_text(kind) and not (pa.types.is_list(kind) and _is_text(kind.value_type)):
+            raise ValueError(
+                f"--text_column {self.text_column}: it must hold text, but holds {kind}: name another column"
+            )
+        added = [self.output_column, *TOLD]
+        for name in self.kept:
+            if name == self.output_column:
+                raise ValueError(
+                    f"--output_column {name}: the input has such a column: name another, such as generated"
+                )
+            if name in added:
+                raise ValueError(f"the input has a column '{name}', which is added: keep only others with --columns")
+
+    @property
+    def kept(self) -> list[str]:
+        """The input's columns that are kept, in its order."""
+        return [name for name in self.source.schema.names if self.columns is None or name in self.columns]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the output."""
+        kept = [self.source.schema.field(name) for name in self.kept]
+        tokens, error = [pa.field(name, pa.int64()) for name in TOLD[:2]], pa.field(TOLD[2], pa.string())
+        return pa.schema([*kept, pa.field(self.output_column, pa.string()), *tokens, error])
+
+    @property
+    def number(self) -> int | None:
+        """Number of shards, if that of the rows is known."""
+        rows = self.source.number
+        return None if rows is None else -(-rows // self.rows_per_shard)
+
+    def shards(self, done: set[int]) -> Iterator[Shard]:
+        """The shards that are not done, in their order; what is before the first of them is not parsed."""
+        first = next(number for number in range(len(done) + 1) if number not in done)
+        kept = pa.schema([self.source.schema.field(name) for name in self.kept])
+        number, rows = first, []
+        for index, (where, read) in enumerate(self.source.read(first * self.rows_per_shard)):
+            number = first + index // self.rows_per_shard
+            if number not in done:
+                rows.append(self._row(where, read, kept))
+                if len(rows) == self.rows_per_shard:
+                    yield Shard(number, rows)
+                    rows = []
+        if rows:
+            yield Shard(number, rows)
+
+    def rows_of(self, number: int) -> str:
+        """The rows of a shard, in words."""
+        first = number * self.rows_per_shard
+        last = first + self.rows_per_shard
+        return f"rows {first + 1:,} to {min(last, self.source.number or last):,}"
+
+    def _row(self, where: str, read: Callable[[], dict[str, Any]], kept: pa.Schema) -> Row:
+        values: dict[str, Any] = {}
+        try:
+            row = read()
+            values = stored(row, kept)
+            text = text_or_texts(row, self.text_column, where)
+        except ValueError as error:
+            return Row(values or dict.fromkeys(kept.names), None, one_line(error))
+        if not says_something(text):
+            return Row(values, None, f"{where}: '{self.text_column}' is blank")
+        return Row(
+            values, [part for part in text if part and says_something(part)] if isinstance(text, list) else text, ""
+        )
+
+    def done(self) -> set[int]:
+        """The numbers of the shards that are written."""
+        return {
+            int(path.name[len(_NAME) :].split(".")[0]) for path in self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")
+        }
+
+    def write(self, shard: Summarized) -> None:
+        """Write a shard's file, completely or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = self.folder / f"{_NAME}{shard.number:08d}{FORMATS[self.format]}"
+        try:
+            with moved_into_place(path) as part:
+                if self.format == "parquet":
+                    pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), part)
+                else:
+                    with open(part, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                        for row in shard.rows:
+                            packed.write(f"{json.dumps(row, ensure_ascii=False, default=str)}\n".encode())
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise OSError(f"{path}: cannot be written ({reason}): the same command goes on once it can") from error
+
+
+_NAME = "shard-"
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
