@@ -74,7 +74,7 @@ def test_public_names(room):
 def test_import_is_light():
     heavy = [
         *("datasets", "evaluate", "matplotlib", "rouge_score", "sacrebleu", "spacy", "transformers.trainer"),
-        *("hf_summ.experiments", "hf_summ.extractive"),
+        *("hf_summ.experiments", "hf_summ.extractive", "hf_summ.offline", "ray"),
     ]
     code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -94,6 +94,7 @@ def test_imports_run_one_way():
         "experiments",
         "inspection",
         "votes",
+        "offline",
         "cli",
     ]
     package = ROOT / "src" / "hf_summ"

@@ -66,8 +66,11 @@ class FileRows:
     """
 
     def __init__(self, paths: Sequence[Path]):
-        # a relative name means another file in another process
-        self._paths = {str(path): path.resolve() for path in paths}
+        self._paths = {str(path): path for path in paths}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # in another process a relative name may mean another file
+        return {**vars(self), "_paths": {name: path.resolve() for name, path in self._paths.items()}}
 
     @cached_property
     def _survey(self) -> tuple[dict[str, int], dict[str, set[str]], list[pa.Schema]]:

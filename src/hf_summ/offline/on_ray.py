@@ -19,7 +19,6 @@ try:
     from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
     from ray.data.block import BlockMetadata
     from ray.exceptions import RayError
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise ImportError("--engine ray needs ray: pip install 'hf-summ[ray]'") from error
 
@@ -52,7 +51,7 @@ def on_ray(
             _Shards(plan, done),
             override_num_blocks=1,
             # the files are here
-            ray_remote_args={"scheduling_strategy": NodeAffinitySchedulingStrategy(_this_node(), soft=False)},
+            label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
         )
         summarized = shards.map_batches(
             _Actor,
@@ -121,7 +120,7 @@ def _frame(value: Shard | Summarized | str) -> pd.DataFrame:
 
 @contextmanager
 def _connected(address: str | None) -> Generator[None]:
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
         return
@@ -130,7 +129,7 @@ def _connected(address: str | None) -> Generator[None]:
             address=address or "local",
             include_dashboard=None if address else False,
             log_to_driver=False,
-            logging_level=logging.WARNING,
+            logging_level=logging.ERROR,
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise ValueError(f"--ray_address {address}: {one_line(error)}") from error
@@ -153,7 +152,3 @@ def _processes(work: Work, number: int | None) -> tuple[int, int]:
             f"{f', and {gpus} GPUs' if gpus else ''}: at most {most}"
         )
     return number or most, 1 if gpus else 0
-
-
-def _this_node() -> str:
-    return ray.get_runtime_context().get_node_id()

@@ -1,0 +1,263 @@
+"""`hf-summ summarize --text_column` on a tiny model, in one process."""
+
+import copy
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+from pathlib import Path
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from filelock import FileLock
+from transformers import pipeline
+
+from hf_summ.cli import main
+from tests.cli.conftest import start
+from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write, write_csv
+from tests.training.tiny import bart
+
+MODEL = ("--model", "model", "--max_new_tokens", "3")
+ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(11)]
+ROW_FLAGS = ("--text_column", "text", "--output", "out", *MODEL)
+
+
+@pytest.fixture
+def rows(workplace) -> Path:
+    """Eleven rows in `rows.jsonl`."""
+    write(workplace / "rows.jsonl", json_lines(ROWS))
+    return workplace / "rows.jsonl"
+
+
+def loaded(folder="out") -> list[dict]:
+    """What `datasets` reads of a folder, in its order."""
+    return list(datasets.load_dataset(str(Path(folder).resolve()), split="train"))
+
+
+def summaries_of(texts: list[str]) -> list[str]:
+    return [record["summary_text"] for record in pipeline("summarization", model="model")(texts, max_new_tokens=3)]
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_rows_are_summarized_in_their_order(run, rows, form):
+    output, errors = run(
+        "summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--batch_size", "3", "--format", form
+    )
+    assert output == ""
+    assert errors.splitlines()[-1].strip() == "hf-summ: 11 rows summarized: 3 shards in out"
+    ending = "parquet" if form == "parquet" else "jsonl.gz"
+    names = [f"shard-{number:08d}.{ending}" for number in range(3)]
+    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", *names, "summaries.yaml"]
+    found = loaded()
+    assert [(row["id"], row["text"], row["error"]) for row in found] == [(row["id"], row["text"], "") for row in ROWS]
+    # of the same length they are the same batch, so that they are equal
+    assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
+
+
+def test_inputs_of_all_kinds(run, rows):
+    write(rows.parent / "a.jsonl.gz", json_lines(ROWS[:3]))
+    write_csv(rows.parent / "b.csv", [{"text": ROWS[3]["text"], "more": "x"}])
+    pq.write_table(pa.Table.from_pylist(ROWS[4:]), "c.parquet")
+    run("summarize", "a.*", "b.csv", "c.parquet", *ROW_FLAGS, "--output_column", "short")
+    found = loaded()
+    assert [row["text"] for row in found] == [row["text"] for row in ROWS]
+    assert [row["more"] for row in found[2:5]] == [None, "x", None]
+    assert [row["short"] for row in found] == summaries_of([row["text"] for row in ROWS])
+
+
+def test_data_set_is_streamed(run, rows):
+    folder = rows.parent / "corpus"
+    folder.mkdir()
+    write(folder / "test.jsonl", json_lines(ROWS))
+    run("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
+    assert [row["id"] for row in loaded()] == list(range(11))
+    (Path("out") / "shard-00000000.parquet").unlink()
+    _, errors = run("summarize", "--dataset_name", str(folder), "--split", "test", *ROW_FLAGS, "--rows_per_shard", "6")
+    assert "6 rows summarized: 2 shards" in errors
+    assert [row["id"] for row in loaded()] == list(range(11))
+
+
+def test_only_some_columns_and_several_documents_in_a_row(run, workplace):
+    rows = [{"id": "a", "parts": [SENTENCES[0], "", SENTENCES[1]], "x": 1}, {"id": "b", "parts": [], "x": 2}]
+    write(workplace / "rows.jsonl", json_lines(rows))
+    run("summarize", "rows.jsonl", *ROW_FLAGS, "--text_column", "parts", "--columns", "id")
+    first, second = loaded()
+    assert list(first) == ["id", "summary", "source_tokens", "cut_tokens", "error"]
+    assert [first["summary"]] == summaries_of([SENTENCES[:2]])
+    assert (second["summary"], second["error"]) == (None, "rows.jsonl, line 2: 'parts' is blank")
+
+
+def test_bad_row_does_not_cost_the_others(run, workplace):
+    content = json_lines([{"id": "a", "text": SENTENCES[0]}, {"id": 2, "text": 7}, {"id": "c", "text": None}])
+    content += '{"id": "d", "text": \n' + json_lines([{"id": "e"}, {"id": "f", "text": " \t"}])
+    content += json_lines([{"id": "g", "text": SENTENCES[1] * 2000}]) + '{"id": "h", "text": "\\ud800 x"}\n'
+    write(workplace / "rows.jsonl", content)
+    _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
+    assert "hf-summ: 5 of these rows have no summary: their column 'error' says why" in errors
+    found = loaded()
+    assert [row["id"] for row in found] == ["a", "2", "c", None, "e", "f", "g", "h"]
+    assert [bool(row["error"]) for row in found] == [row["summary"] is None for row in found]
+    assert [row["error"].removeprefix("rows.jsonl, line ")[:46] for row in found if row["error"]] == [
+        "2: 'text' must be text, but is int: 7; write i",
+        "3: 'text' is blank",
+        "4: not a JSON row (Expecting value at characte",
+        "5: no column 'text'; the columns are id",
+        "6: 'text' is blank",
+    ]
+
+
+def test_row_that_the_model_refuses_does_not_cost_its_batch(run, workplace, tiny_tokenizer):
+    bart(tiny_tokenizer).save_pretrained("bart")
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    # a token that the model does not know
+    tokenizer.add_tokens(["☃"])
+    tokenizer.save_pretrained("bart")
+    texts = [*SENTENCES[:2], "A snowman: ☃", *SENTENCES[2:]]
+    write(workplace / "rows.jsonl", json_lines([{"text": text} for text in texts]))
+    run("summarize", "rows.jsonl", *ROW_FLAGS, "--model", "bart", "--batch_size", "4")
+    found = loaded()
+    assert [row["summary"] is None for row in found] == [text not in SENTENCES for text in texts]
+    assert found[2]["error"].startswith("the tokenizer gives the id ")
+
+
+def test_killed_run_goes_on(rows, run):
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2", "--device", "cpu")
+    run(*command)
+    expected = {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")}
+    # as after a run whose processes finished in another order, and that was killed as it wrote
+    for number in (0, 2, 5):
+        (Path("out") / f"shard-{number:08d}.parquet").unlink()
+    part = Path("out") / ".shard-00000002.parquet.1-ab.part"
+    part.write_bytes(b"half")
+    before = {path: path.stat().st_mtime_ns for path in Path("out").glob("*.parquet")}
+    _, errors = run(*command)
+    assert "5 rows summarized: 6 shards in out" in errors
+    assert {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")} == expected
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not part.exists()
+    assert "nothing was left to do: 6 shards in out" in run(*command)[1]
+
+
+def test_ctrl_c_says_how_to_go_on(rows, run):
+    write(rows, json_lines(ROWS * 2000))
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
+    process = start(*command, cwd=rows.parent)
+    while not list(Path("out").glob("shard-*")):
+        assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    assert (process.returncode, output) == (130, "")
+    assert errors.splitlines()[-1] == "hf-summ: interrupted: the same command goes on with what is missing in out"
+    assert "Traceback" not in errors
+
+
+def test_full_disk(rows, refusal):
+    write(rows, json_lines([{"text": SENTENCES[0], "more": os.urandom(500_000).hex()} for _ in range(4)]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, limits[1]))
+    try:
+        said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert re.fullmatch(
+        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): the same command goes on once it can",
+        said,
+    )
+    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "summaries.yaml"]
+    assert main(["summarize", "rows.jsonl", *ROW_FLAGS]) == 0
+    assert len(loaded()) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (("--num_beams", "2"), "num_beams not set, now 2"),
+        (("--max_new_tokens", "2"), "max_new_tokens 3, now 2"),
+        (("--rows_per_shard", "7"), "rows_per_shard 1000, now 7"),
+        (("--format", "jsonl"), "format parquet, now jsonl"),
+        (("--columns", "id"), r"columns \['id', 'text'\], now \['id'\]"),
+        (("--model", "other"), "model model, now other"),
+        (("--int8",), "int8 False, now True"),
+    ],
+)
+def test_other_settings_do_not_go_on(rows, run, refusal, changes, message):
+    shutil.copytree("model", "other")
+    run("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert re.search(
+        f"^--output .*out: has summaries of another run .*{message}",
+        refusal("summarize", "rows.jsonl", *ROW_FLAGS, *changes),
+    )
+
+
+def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
+    run("summarize", "rows.jsonl", *ROW_FLAGS)
+    os.rename("rows.jsonl", "moved.jsonl")
+    run("summarize", "moved.jsonl", *ROW_FLAGS)
+    config = Path("model/generation_config.json")
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"num_beams": 2}))
+    assert "has summaries of another run (content " in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+    write(Path("moved.jsonl"), json_lines(ROWS[1:]))
+    assert "; files ['" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+
+
+def test_two_commands_in_one_folder(rows, refusal):
+    Path("out").mkdir()
+    with FileLock("out/.lock"):
+        assert refusal("summarize", "rows.jsonl", *ROW_FLAGS).endswith(
+            "out: another command writes there: wait for its end, or end it"
+        )
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--rows_per_shard", "0"], "--rows_per_shard 0: must be at least 1"),
+        (["--num_processes", "0"], "--num_processes 0: must be at least 1"),
+        (["--batch_size", "0"], "--batch_size 0: must be at least 1"),
+        (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
+        (["--text_column", "id"], "--text_column id: it must hold text, but holds int64: name another column"),
+        (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
+        (["--output_column", "text"], "--output_column text: the input has such a column: name another"),
+        (["--together"], "--text_column and --together exclude each other"),
+        (["--encoding", "latin-1"], "--text_column and --encoding exclude each other"),
+        (["--format", "text"], "--format text: with --text_column, it must be one of parquet, jsonl"),
+        (["--split", "test"], "--split needs --dataset_name"),
+        (["--ray_address", "auto"], "--ray_address needs --engine ray"),
+        (["--dataset_name", "x"], "--text_column needs files of rows or --dataset_name: give one of them"),
+        (["--output", "rows.jsonl"], "--output .*rows.jsonl: a file; name a folder"),
+        (["--output", "model"], "--output .*model: has files, but no summaries.yaml: name an empty folder"),
+        (["--model", "nowhere"], "--model nowhere: cannot be loaded: no such folder, and no such repository"),
+        (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
+        (["--min_new_words", "9999999999999999999999"], "no document can be summarized: "),
+    ],
+)
+def test_what_cannot_work_is_told(rows, refusal, argv, message):
+    assert re.search(message, refusal("summarize", "rows.jsonl", *ROW_FLAGS, *argv))
+
+
+def test_column_that_is_added(workplace, refusal):
+    write(workplace / "rows.jsonl", json_lines([{"text": "x", "error": "y"}]))
+    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert said == "the input has a column 'error', which is added: keep only others with --columns"
+
+
+def test_output_and_input_are_needed(rows, refusal):
+    assert "nowhere.jsonl does not exist" in refusal("summarize", "nowhere.jsonl", *ROW_FLAGS)
+    assert "give one of them" in refusal("summarize", *ROW_FLAGS)
+    said = refusal("summarize", "rows.jsonl", "--text_column", "text", *MODEL)
+    assert said == "--text_column needs --output, the folder for the summaries"
+
+
+@pytest.mark.parametrize(
+    "flags", [("--num_processes", "2"), ("--columns", "id"), ("--engine", "ray"), ("--split", "x")]
+)
+def test_flags_of_rows_need_the_column(rows, refusal, flags):
+    assert refusal("summarize", "rows.jsonl", *MODEL, *flags) == (
+        f"{flags[0]} needs --text_column, the column of the documents"
+    )
+    assert "--format parquet needs --text_column" in refusal("summarize", "rows.jsonl", *MODEL, "--format", "parquet")

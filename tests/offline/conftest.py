@@ -1,0 +1,70 @@
+"""A tiny model, rows in shards of ten, and processes that end in the middle of them."""
+
+import importlib
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hf_summ.cli.summarizers import load_summarizer
+from hf_summ.data.streams import FileRows
+from hf_summ.offline.shards import Plan
+from hf_summ.offline.work import Work
+from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
+from tests.training.tiny import bart
+
+ROWS = [{"id": index, "text": " ".join(SENTENCES[: index % 5 + 1])} for index in range(40)]
+# other processes import it: a deadly text ends the first of them that reads it, a fatal one each
+_MORTAL = """
+import os
+from hf_summ.cli.summarizers import load_summarizer
+
+def load(arguments, device=None):
+    summarizer = load_summarizer(arguments)
+    read = summarizer.preprocess
+
+    def preprocess(document, **settings):
+        if "fatal" in document:
+            os._exit(9)
+        if "deadly" in document and os.path.exists(arguments.once):
+            os.remove(arguments.once)
+            os.kill(os.getpid(), 9)
+        return read(document, **settings)
+
+    summarizer.preprocess = preprocess
+    return summarizer
+"""
+
+
+@pytest.fixture
+def mortal(tmp_path, monkeypatch, tiny_tokenizer) -> Path:
+    """A folder with a tiny BART in `bart`, and a module of that name with a `load` whose processes end."""
+    bart(tiny_tokenizer).save_pretrained(tmp_path / "bart")
+    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    write(tmp_path / "mortal.py", _MORTAL)
+    write(tmp_path / "once", "")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def work(folder: Path, is_mortal: bool = False) -> Work:
+    """What is done to rows, in processes that end if they are mortal."""
+    names = {"revision": None, "device": "cpu", "trust_remote_code": False, "phrase": None, "int8": False}
+    load = importlib.import_module("mortal").load if is_mortal else load_summarizer
+    arguments = Namespace(model=str(folder / "bart"), once=str(folder / "once"), **names)
+    return Work(partial(load, arguments), {"max_new_tokens": 2, "num_beams": 1}, 4, "summary")
+
+
+def plan(folder: Path, output: str, rows: list[dict]) -> Plan:
+    """The rows in shards of ten, written to a folder."""
+    write(folder / "rows.jsonl", json_lines(rows))
+    return Plan(FileRows([folder / "rows.jsonl"]), "text", None, "summary", 10, folder / output, "parquet")
+
+
+def rows_of(folder: Path) -> list[dict]:
+    """All rows that are written."""
+    return [row for path in sorted(folder.glob("shard-*.parquet")) for row in pq.read_table(path).to_pylist()]

@@ -1,0 +1,65 @@
+"""The same shards in this process and in several, and what is left when processes are killed."""
+
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hf_summ.cli import main
+from hf_summ.offline import engines
+from hf_summ.offline.engines import in_processes, in_this_process
+from hf_summ.offline.run import summarize_rows
+from tests.cli.conftest import start
+from tests.conftest import SENTENCES
+from tests.data.files import json_lines, write
+from tests.offline.conftest import ROWS, plan, rows_of, work
+
+
+def test_processes_that_end(mortal, monkeypatch):
+    monkeypatch.setattr(engines, "_ATTEMPTS", 2)
+    begins = {25: "deadly ", 33: "fatal "}
+    rows = [{**row, "text": begins.get(row["id"], "") + row["text"]} for row in ROWS]
+    job, whole = plan(mortal, "out", rows), plan(mortal, "whole", rows)
+    said: list[str] = []
+    told: list[int] = []
+    engine = partial(in_processes, work(mortal, is_mortal=True), job, number=1, announce=said.append)
+    with pytest.raises(
+        ValueError, match="2 processes ended at rows 31 to 40, the last with status 9: if memory did not"
+    ):
+        summarize_rows(job, {}, lambda done, _: engine(done, told.append))
+    assert said == [
+        "a process ended at rows 21 to 30, by SIGKILL: another one goes on",
+        "a process ended at rows 31 to 40, with status 9: another one goes on",
+    ]
+    assert (sum(told), job.done()) == (30, {0, 1, 2})
+    # this process goes on, and alone writes the same
+    assert summarize_rows(job, {}, partial(in_this_process, work(mortal), job)).rows == 10
+    assert summarize_rows(whole, {}, partial(in_this_process, work(mortal), whole)).rows == 40
+    assert rows_of(mortal / "out") == rows_of(mortal / "whole")
+    assert [row["id"] for row in rows_of(mortal / "out")] == list(range(40))
+
+
+def children(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def test_killed_command_goes_on_and_leaves_no_processes(mortal, capsys):
+    write(mortal / "rows.jsonl", json_lines([{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]))
+    flags = ("--text_column", "text", "--output", "out", "--model", "bart", "--max_new_tokens", "1", "--num_beams", "1")
+    command = ("summarize", "rows.jsonl", *flags, "--rows_per_shard", "50", "--batch_size", "50", "--device", "cpu")
+    process = start(*command, "--num_processes", "2", cwd=mortal)
+    while not list(Path("out").glob("shard-*")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate()
+    before = {path: path.stat().st_mtime_ns for path in Path("out").glob("shard-*")}
+    assert len(workers) >= 2
+    assert 0 < len(before) < 80
+    assert main([*command]) == 0
+    assert f"{4000 - 50 * len(before):,} rows summarized: 80 shards" in capsys.readouterr().err
+    assert [row["id"] for row in rows_of(mortal / "out")] == list(range(4000))
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]

@@ -1,0 +1,38 @@
+"""The same shards on a local Ray of four logical CPUs."""
+
+from functools import partial
+
+import pytest
+
+from hf_summ.offline.engines import in_this_process
+from hf_summ.offline.run import summarize_rows
+from tests.offline.conftest import ROWS, plan, rows_of, work
+
+ray = pytest.importorskip("ray")
+from hf_summ.offline.on_ray import on_ray  # noqa: E402 (needs ray)
+
+
+@pytest.fixture
+def local_ray():
+    """Ends with the test, and its processes with it."""
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
+    rows = [{**row, "text": f"deadly {row['text']}"} if row["id"] == 25 else row for row in ROWS]
+    rows[7] = {"id": 7, "text": None}
+    job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None)
+    with pytest.raises(ValueError, match=r"--num_processes 4: Ray has 4 CPUs, of which one reads: at most 3"):
+        summarize_rows(job, {}, partial(engine, number=4))
+    summarize_rows(here, {}, partial(in_this_process, work(mortal), here))
+    # a shard of an earlier run
+    first = "shard-00000000.parquet"
+    (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
+    told: list[int] = []
+    outcome = summarize_rows(job, {}, lambda done, _: engine(done, told.append, number=1))
+    assert not (mortal / "once").exists()
+    assert (outcome.rows, told) == (30, [10, 10, 10])
+    assert rows_of(mortal / "out") == rows_of(mortal / "here")
