@@ -24,7 +24,8 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     rows = [{**row, "text": f"deadly {row['text']}"} if row["id"] == 25 else row for row in ROWS]
     rows[7] = {"id": 7, "text": None}
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
-    engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None)
+    said: list[str] = []
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None, announce=said.append)
     with pytest.raises(ValueError, match=r"--num_processes 4: Ray has 4 CPUs, of which one reads: at most 3"):
         summarize_rows(job, {}, partial(engine, number=4))
     summarize_rows(here, {}, partial(in_this_process, work(mortal), here))
@@ -33,6 +34,6 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
     told: list[int] = []
     outcome = summarize_rows(job, {}, lambda done, _: engine(done, told.append, number=1))
-    assert not (mortal / "once").exists()
+    assert said == ["a process ended at rows 21 to 30: another one went on"]
     assert (outcome.rows, told) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")

@@ -132,7 +132,7 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     if arguments.engine == "ray":
         from hf_summ.offline.on_ray import on_ray
 
-        return partial(on_ray, work, plan, number=number, address=arguments.ray_address)
+        return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_say)
     if number in (None, 1):
         return partial(in_this_process, work, plan)
     return partial(in_processes, work, plan, number=number, announce=_say)

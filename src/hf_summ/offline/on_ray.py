@@ -2,7 +2,8 @@
 
 import logging
 import os
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +28,13 @@ _ATTEMPTS = 3
 
 
 def on_ray(
-    work: Work, plan: Plan, done: set[int], tell: Tell, number: int | None, address: str | None
+    work: Work,
+    plan: Plan,
+    done: set[int],
+    tell: Tell,
+    number: int | None,
+    address: str | None,
+    announce: Callable[[str], None],
 ) -> Iterator[Summarized]:
     """The shards that are not done, as the cluster finishes them.
 
@@ -39,14 +46,13 @@ def on_ray(
         number: number of processes with a model; None for one less than the CPUs, or for the number of GPUs.
         address: the cluster's; None for the one that this process is connected to, or else for one of its own, which
             ends with it.
+        announce: is told of processes that ended.
 
     Raises:
         ValueError: as `in_processes`; more processes than the cluster has CPUs or GPUs; no cluster at the address.
     """
-    with _connected(address):
+    with _connected(address), _one_shard_a_block():
         number, gpus = _processes(work, number)
-        context = DataContext.get_current()
-        context.enable_progress_bars = False
         shards = ray.data.read_datasource(
             _Shards(plan, done),
             override_num_blocks=1,
@@ -55,20 +61,26 @@ def on_ray(
         )
         summarized = shards.map_batches(
             _Actor,
-            fn_constructor_args=(work,),
+            fn_constructor_args=(work, _Attempts.remote()),
             compute=ActorPoolStrategy(size=number),
             batch_size=1,
             batch_format="pandas",
             num_gpus=gpus,
             num_cpus=1,
-            # by default as often as it ends, for ever
-            max_task_retries=_ATTEMPTS - 1,
         )
         try:
             for batch in summarized.iter_batches(batch_size=1, batch_format="pandas", prefetch_batches=0):
-                result = batch["shard"].iloc[0]
+                result, number, attempts = (batch[name].iloc[0] for name in ("shard", "number", "attempts"))
+                where = f"at {plan.rows_of(number)}"
+                if result is None:
+                    raise ValueError(
+                        f"{_ATTEMPTS} processes ended {where}: if memory did not suffice, lower --batch_size or "
+                        "--num_processes; the same command goes on"
+                    )
                 if isinstance(result, str):
                     raise ValueError(result)
+                if attempts > 1:
+                    announce(f"a process ended {where}: another one went on")
                 tell(len(result.rows))
                 yield result
         except RayError as error:
@@ -95,27 +107,44 @@ class _Shards(Datasource):
         return [ReadTask(read, BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None))]
 
 
+@ray.remote(num_cpus=0)
+class _Attempts:
+    """Counts how often processes began each shard, as Ray would begin one for ever whose process ends."""
+
+    def __init__(self):
+        self._begun = Counter[int]()
+
+    def begin(self, number: int) -> int:
+        """How often the shard has begun, with this time."""
+        self._begun[number] += 1
+        return self._begun[number]
+
+
 class _Actor:
     """A process that summarizes shards."""
 
-    def __init__(self, work: Work):
-        self._work = work
+    def __init__(self, work: Work, attempts: Any):
+        self._work, self._attempts = work, attempts
         self._summarize = None
 
     def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
-        """The shard with its summaries, or why there are none, as an error would have Ray try again or say more."""
+        """The shard with its summaries; or why there are none, as of an error Ray would say more; or None: no more."""
         shard: Shard = batch["shard"].iloc[0]
+        attempts = ray.get(self._attempts.begin.remote(shard.number))
         try:
-            if self._summarize is None:
-                self._summarize = self._work.begin()
-            return _frame(self._summarize(shard, lambda rows: None))
+            if attempts > _ATTEMPTS:
+                result = None
+            else:
+                self._summarize = self._summarize or self._work.begin()
+                result = self._summarize(shard, lambda rows: None)
         except Exception as error:
-            return _frame(one_line(error) or type(error).__name__)
+            result = one_line(error) or type(error).__name__
+        return _frame(result, number=shard.number, attempts=attempts)
 
 
-def _frame(value: Shard | Summarized | str) -> pd.DataFrame:
+def _frame(value: Shard | Summarized | str | None, **numbers: int) -> pd.DataFrame:
     # a named tuple would become a row of several columns
-    return pd.DataFrame({"shard": pd.Series([value], dtype=object)})
+    return pd.DataFrame({"shard": pd.Series([value], dtype=object), **numbers})
 
 
 @contextmanager
@@ -137,6 +166,19 @@ def _connected(address: str | None) -> Generator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _one_shard_a_block() -> Generator[None]:
+    """Within, Ray Data joins no shards into one block, all of which one process would get, and shows no bars."""
+    context = DataContext.get_current()
+    before = context.target_max_block_size, context.enable_progress_bars
+    # bytes; a row, which is a shard, is never divided
+    context.target_max_block_size, context.enable_progress_bars = 1, False
+    try:
+        yield
+    finally:
+        context.target_max_block_size, context.enable_progress_bars = before
 
 
 def _processes(work: Work, number: int | None) -> tuple[int, int]:
