@@ -26,13 +26,14 @@ def load(arguments, device=None):
     summarizer = load_summarizer(arguments)
     read = summarizer.preprocess
 
-    def preprocess(document, **settings):
+    def preprocess(example, **settings):
+        document = getattr(example, "document", example)
         if "fatal" in document:
             os._exit(9)
         if "deadly" in document and os.path.exists(arguments.once):
             os.remove(arguments.once)
             os.kill(os.getpid(), 9)
-        return read(document, **settings)
+        return read(example, **settings)
 
     summarizer.preprocess = preprocess
     return summarizer

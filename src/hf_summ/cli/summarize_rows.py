@@ -8,7 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hf_summ.cli.summarizers import check_flags, decoding_settings, load_summarizer, loading, read_phrases
+from hf_summ.cli.summarizers import (
+    check_flags,
+    decoding_settings,
+    length_settings,
+    load_summarizer,
+    loading,
+    read_phrases,
+)
 
 # flags of rows alone, and what they are if they are not given
 _DEFAULTS = {
@@ -66,7 +73,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
         if arguments.format == "parquet":
             raise ValueError("--format parquet needs --text_column, the column of the documents")
         return False
-    for name, unset in (("together", False), ("encoding", "utf-8")):
+    for name, unset in (("together", False), ("details", False), ("encoding", "utf-8")):
         if getattr(arguments, name) != unset:
             raise ValueError(f"--text_column and --{name} exclude each other: --{name} is for files of text")
     if arguments.format == "text":
@@ -92,7 +99,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     from hf_summ.offline.shards import Plan
     from hf_summ.offline.work import Work
 
-    phrases, decoding = read_phrases(arguments.phrase), decoding_settings(arguments)
+    phrases, decoding = read_phrases(arguments.phrase), {**decoding_settings(arguments), **length_settings(arguments)}
     if (arguments.dataset_name is None) == (not arguments.files):
         raise ValueError("--text_column needs files of rows or --dataset_name: give one of them")
     if arguments.dataset_name is None:

@@ -1,6 +1,5 @@
 """The work on one shard, which is the same in this process, in several, and on Ray."""
 
-import inspect
 import logging
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -54,9 +53,7 @@ class ShardSummarizer:
         self._work = work
         self._summarizer = summarizer
         # a checkpoint may ask for several
-        self._settings = {**work.settings, "num_return_sequences": 1}
-        if "return_details" in inspect.signature(summarizer._sanitize_parameters).parameters:
-            self._settings["return_details"] = True
+        self._settings = {**work.settings, "num_return_sequences": 1, "return_details": True}
 
     def __call__(self, shard: Shard, tell: Tell) -> Summarized:
         """The shard's rows with their summaries, in their order.
@@ -116,8 +113,7 @@ class ShardSummarizer:
         if isinstance(record, str):
             error = record
         elif record is not None:
-            details = record.get("details", {})
-            summary, tokens = record["summary_text"], [details.get(name) for name in TOLD[:2]]
+            summary, tokens = record["summary_text"], [record["details"][name] for name in TOLD[:2]]
         return {**row.values, self._work.output_column: summary, **dict(zip(TOLD, [*tokens, error], strict=True))}
 
 
