@@ -56,6 +56,7 @@ PUBLIC_NAMES = {
         "read_votes",
         "vote_report",
     ],
+    "hf_summ.serving": ["Limits", "Service", "answer", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
     "hf_summ.extractive": [
         *("METHODS", "DocumentFrequencies"),
@@ -74,7 +75,7 @@ def test_public_names(room):
 def test_import_is_light():
     heavy = [
         *("datasets", "evaluate", "matplotlib", "rouge_score", "sacrebleu", "spacy", "transformers.trainer"),
-        *("hf_summ.experiments", "hf_summ.extractive", "hf_summ.offline", "ray"),
+        *("hf_summ.experiments", "hf_summ.extractive", "hf_summ.offline", "hf_summ.serving", "ray"),
     ]
     code = f"import sys, hf_summ; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -95,6 +96,7 @@ def test_imports_run_one_way():
         "inspection",
         "votes",
         "offline",
+        "serving",
         "cli",
     ]
     package = ROOT / "src" / "hf_summ"

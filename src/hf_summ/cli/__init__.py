@@ -13,6 +13,7 @@ from hf_summ.cli import (
     explain,
     idf,
     key_phrases,
+    serve,
     summarize,
     table,
     train,
@@ -24,7 +25,7 @@ from hf_summ.common.messages import one_line
 __all__ = ["main"]
 
 _COMMANDS = (
-    *(summarize, explain, vocabulary, key_phrases, idf, convert, train, average),
+    *(summarize, serve, explain, vocabulary, key_phrases, idf, convert, train, average),
     *(compare_lms, evaluate, votes, table),
 )
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number

@@ -162,7 +162,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         summarizer = pipeline("summarization", model=model, **{**flags, **settings})
         if adapter is not None and (own := adapter.generation_config()) is not None:
             summarizer.model.generation_config = own
-    if arguments.phrase is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
+    phrases = getattr(arguments, "phrase", None)
+    if phrases is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
         raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
     return summarizer
 

@@ -56,7 +56,8 @@ def add_flags(parser: argparse.ArgumentParser, declared: Any) -> None:
     """Add the flags of a dataclass whose values are strings and numbers."""
     hints = typing.get_type_hints(declared)
     for field in dataclasses.fields(declared):
-        (kind,) = (member for member in typing.get_args(hints[field.name]) if member is not types.NoneType)
+        hint = hints[field.name]
+        (kind,) = (member for member in typing.get_args(hint) or (hint,) if member is not types.NoneType)
         parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=field.metadata["help"])
 
 

@@ -1,0 +1,80 @@
+"""`hf-summ serve`: a model as a web service, with a page."""
+
+import argparse
+import sys
+from functools import partial
+
+from hf_summ.cli.summarizers import (
+    add_decoding_flags,
+    add_model_flags,
+    check_flags,
+    decoding_settings,
+    load_summarizer,
+)
+from hf_summ.common.flags import add_flags, names
+from hf_summ.serving.limits import Limits
+
+_LARGEST_PORT = 65535
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "serve",
+        help="Serve a model over HTTP",
+        description="Serve a model over HTTP in the schema of Hugging Face's inference clients, with a page to paste a "
+        "text into. The decoding flags set what requests leave open.",
+    )
+    add_model_flags(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8000, help="Port, or 0 for any free one (default: 8000)")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="Number of processes, each with a model of its own (default: 1)"
+    )
+    add_flags(parser, Limits)
+    add_decoding_flags(parser)
+    parser.set_defaults(run=run, interrupted="what was begun is answered")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        ValueError: a number that is too small, a device that does not exist, a port that cannot be had, or a model
+            that cannot be loaded.
+        ImportError: the extra is not installed.
+    """
+    check_flags(arguments, workers=1, port=0)
+    if arguments.port > _LARGEST_PORT:
+        raise ValueError(f"--port {arguments.port}: must be at most {_LARGEST_PORT}")
+    limits = Limits(**{name: getattr(arguments, name) for name in names(Limits)})
+    _check_extra()
+
+    from hf_summ.serving.server import available_threads, bind, serve, url
+    from hf_summ.serving.workers import serve_with_workers
+
+    listening = bind(arguments.host, arguments.port)
+    address = url(listening)
+    _tell(f"listening on {address}; loading {arguments.model}")
+    # the command itself cannot go to other processes
+    given = argparse.Namespace(**{name: value for name, value in vars(arguments).items() if name != "run"})
+    load = partial(load_summarizer, given, **decoding_settings(arguments))
+    on_ready = partial(_tell, f"ready: {address}")
+    if arguments.workers > 1:
+        serve_with_workers(load, limits, listening, arguments.workers, on_ready)
+    else:
+        serve(load, limits, listening, available_threads(1), on_ready)
+
+
+def _check_extra() -> None:
+    try:
+        import fastapi  # noqa: F401 (and the three others)
+        import prometheus_client  # noqa: F401
+        import rdflib  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"`hf-summ serve` needs {error.name}: pip install 'hf-summ[serve]'") from error
+
+
+def _tell(message: str) -> None:
+    print(f"hf-summ: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,218 @@
+"""The service as a web application."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any
+
+from hf_summ.common.messages import one_line
+from hf_summ.serving.batching import Closed
+from hf_summ.serving.negotiation import preferred
+from hf_summ.serving.rdf import FORMATS, as_rdf
+from hf_summ.serving.refusals import Refusal
+from hf_summ.serving.requests import SummaryRequest, read_request
+from hf_summ.serving.service import READY, Service
+
+logger = logging.getLogger(__name__)
+
+_JSON = "application/json"
+# path -> the page's file and its media type
+_PAGE = {
+    "/": ("page.html", "text/html"),
+    "/page.css": ("page.css", "text/css"),
+    "/page.js": ("page.js", "text/javascript"),
+}
+_PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+# of a client that has gone, which nobody sees but the metrics
+_GONE = 499
+
+
+def create_app(service: Service):
+    """The FastAPI application of a service, which it starts and, at its end, stops.
+
+    `POST /` summarizes, `GET /` is the page; `/health` says that the process lives, `/ready` whether it takes requests,
+    `/info` which model and limits it has, and `/metrics` what it has counted. Errors are `{"error": message}`.
+    """
+    from fastapi import FastAPI, Request, Response
+    from starlette.exceptions import HTTPException
+
+    from hf_summ import __version__
+
+    @asynccontextmanager
+    async def lifespan(app):
+        service.start()
+        yield
+        await asyncio.to_thread(service.stop, service.limits.drain_seconds)
+
+    # its own pages of documentation load scripts from elsewhere
+    app = FastAPI(title="hf-summ", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.post("/", openapi_extra=_DESCRIPTION)
+    async def summarize(request: Request) -> Response:
+        """Summarize a document."""
+        return await answer(service, request)
+
+    @app.get("/health")
+    async def health() -> Response:
+        """Whether the process lives."""
+        return Response("alive\n", media_type="text/plain")
+
+    @app.get("/ready")
+    async def ready() -> Response:
+        """Whether requests are taken."""
+        status = 200 if service.state == READY else 503
+        return Response(f"{service.state}\n", status, media_type="text/plain")
+
+    @app.get("/info")
+    async def info() -> dict[str, Any]:
+        """Model and limits."""
+        return service.information()
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
+
+    for path, (name, media_type) in _PAGE.items():
+        app.get(path, include_in_schema=False)(_sender(name, media_type))
+
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        return Response(_json({"error": error.detail}), error.status_code, error.headers, _JSON)
+
+    return app
+
+
+def _sender(name: str, media_type: str):
+    """What sends a file of the page."""
+    from fastapi import Response
+
+    content = (files("hf_summ.serving") / name).read_bytes()
+
+    async def send() -> Response:
+        return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
+
+    return send
+
+
+async def answer(service: Service, request):
+    """The answer to one request for a summary, as any server that gives requests of Starlette can send it.
+
+    Args:
+        request: Starlette's, whose body has not been read.
+
+    Returns:
+        Starlette's response, in the format that the client accepts; a refusal is one too.
+    """
+    from starlette.responses import Response
+
+    began = time.perf_counter()
+    try:
+        content, media_type = await _summarized(service, request)
+        response = Response(content, media_type=media_type, headers={"Vary": "Accept"})
+    except Refusal as refusal:
+        response = Response(_json({"error": str(refusal)}), refusal.status, refusal.headers, _JSON)
+    service.metrics.requests.labels(response.status_code).inc()
+    service.metrics.seconds.observe(time.perf_counter() - began)
+    return response
+
+
+async def _summarized(service: Service, request) -> tuple[bytes, str]:
+    """The content of the answer, and its media type."""
+    offered = (_JSON, *FORMATS)
+    media_type = preferred(request.headers.get("accept"), offered)
+    if media_type is None:
+        raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
+    body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
+    # settings that only some models have can be told when the model is known
+    service.check_ready()
+    order = read_request(body, service.limits, service.generation_keys)
+    result = await _result(service, order, request)
+    if media_type in FORMATS:
+        return as_rdf(order.document, result, media_type), media_type
+    names = ("summary_text", "details") if order.return_details else ("summary_text",)
+    return _json([{name: result[name] for name in names if name in result}]), media_type
+
+
+async def _body(request, most: int, seconds: float) -> bytes:
+    """The body, unless it is too long, or too long under way."""
+    from starlette.requests import ClientDisconnect
+
+    too_long = Refusal(413, f"the body has more than {most} bytes: shorten it")
+    # what is not a number is refused by the server
+    if int(request.headers.get("content-length", 0)) > most:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > most:
+                    raise too_long
+    except TimeoutError:
+        raise Refusal(408, f"the body took longer than {seconds:g} s: send it faster", Connection="close") from None
+    except ClientDisconnect:
+        raise Refusal(_GONE, "the client has gone") from None
+    return bytes(body)
+
+
+async def _result(service: Service, order: SummaryRequest, request) -> Mapping[str, Any]:
+    """The summary, unless the client goes before it is there."""
+    future = asyncio.wrap_future(service.submit(order))
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((future, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not future.done():
+            raise Refusal(_GONE, "the client has gone")
+        return future.result()
+    except Closed as error:
+        raise service.ending() from error
+    except (ValueError, TypeError) as error:
+        raise Refusal(422, one_line(error)) from error
+    except Refusal:
+        raise
+    except Exception as error:
+        logger.exception("a document could not be summarized")
+        raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
+    finally:
+        # drops the request if it has not begun
+        future.cancel()
+        gone.cancel()
+
+
+async def _gone(request) -> None:
+    """Returns when the client has closed its connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+_DESCRIPTION = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            _JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["inputs"],
+                    "properties": {
+                        "inputs": {"type": "string", "description": "The document"},
+                        "parameters": {"type": "object", "description": "Settings; docs/serving.md lists them"},
+                    },
+                }
+            }
+        },
+    }
+}

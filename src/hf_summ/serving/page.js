@@ -1,0 +1,83 @@
+"use strict";
+// Asks the service that the page comes from, and shows which parts of the text the model read.
+const element = (id) => document.getElementById(id);
+const form = element("form");
+const text = element("document");
+const LIMITS = { num_beams: "limit_num_beams", max_new_tokens: "limit_new_tokens" };
+
+function say(message, wrong = false) {
+  element("status").textContent = message;
+  element("status").classList.toggle("wrong", wrong);
+}
+
+function parameters() {
+  const given = { return_details: true, long_documents: form.elements.long_documents.value };
+  for (const name of Object.keys(LIMITS)) {
+    if (element(name).value !== "") given[name] = Number(element(name).value);
+  }
+  return given;
+}
+
+// offsets count characters, of which some are two of JavaScript's
+function showRead(source, ranges) {
+  const characters = Array.from(source);
+  const parts = [];
+  let end = 0;
+  for (const [start, stop] of ranges) {
+    const mark = document.createElement("mark");
+    mark.textContent = characters.slice(start, stop).join("");
+    parts.push(characters.slice(end, start).join(""), mark);
+    end = stop;
+  }
+  element("read").replaceChildren(...parts, characters.slice(end).join(""));
+}
+
+function show(source, { summary_text: summary, details }) {
+  element("summary").textContent = summary || "The summary is blank.";
+  element("reading").hidden = !details;
+  if (details) {
+    const { source_tokens: all, read_tokens: read, windows } = details;
+    const pieces = windows ? `, in ${windows.length} pieces` : "";
+    element("told").textContent = `The model read ${read} of ${all} tokens${pieces}: what is marked.`;
+    showRead(source, details.read);
+  }
+  element("result").hidden = false;
+  element("of-summary").focus();
+}
+
+async function summarize() {
+  const source = text.value;
+  element("submit").disabled = true;
+  say("Summarizing …");
+  try {
+    const answer = await fetch("./", {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      body: JSON.stringify({ inputs: source, parameters: parameters() }),
+    });
+    const content = await answer.json();
+    if (!answer.ok) throw new Error(content.error);
+    show(source, content[0]);
+    say("Done.");
+  } catch (error) {
+    element("result").hidden = true;
+    say(`There is no summary: ${error.message}.`, true);
+  } finally {
+    element("submit").disabled = false;
+  }
+}
+
+async function showModel() {
+  const about = await (await fetch("info")).json();
+  element("model").textContent = about.model_id ? `by ${about.model_id}` : "The model is being loaded.";
+  for (const [name, limit] of Object.entries(LIMITS)) element(name).max = about[limit];
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  if (!element("submit").disabled) summarize();
+});
+text.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+});
+showModel().catch(() => say("The service does not answer.", true));

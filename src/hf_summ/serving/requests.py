@@ -1,0 +1,70 @@
+"""A request's body: one document, and how to summarize it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from json import JSONDecodeError
+from typing import Any
+
+from hf_summ.common.mappings import parse_json
+from hf_summ.common.messages import nearest, one_line
+from hf_summ.models.text_cleaning import readable
+from hf_summ.serving.limits import Limits
+from hf_summ.serving.refusals import Refusal
+from hf_summ.serving.settings import read_settings
+
+_KEYS = ("inputs", "parameters")
+
+
+@dataclass(frozen=True)
+class SummaryRequest:
+    """A document to summarize.
+
+    Attributes:
+        document: the text, without lone surrogates.
+        settings: of the pipeline; those that are not given are left to it.
+        return_details: whether the client wants to know what was read.
+    """
+
+    document: str
+    settings: dict[str, Any]
+    return_details: bool
+
+
+def read_request(body: bytes, limits: Limits, generation_keys: Collection[str] = ()) -> SummaryRequest:
+    """The request that a body describes in Hugging Face's schema: `{"inputs": …, "parameters": {…}}`.
+
+    Args:
+        generation_keys: see `read_settings`.
+
+    Raises:
+        Refusal: 400 for what is not JSON, and 422 for what is, but not such a request.
+    """
+    content = _parsed(body)
+    try:
+        if not isinstance(content, dict):
+            raise ValueError(f"the body must be an object, but is {type(content).__name__}: {content!r:.80}")
+        for name in content:
+            if name not in _KEYS:
+                raise ValueError(
+                    f"unknown key '{name:.80}'{nearest(name[:80], _KEYS)}; the keys are {', '.join(_KEYS)}"
+                )
+        document = content.get("inputs")
+        if not isinstance(document, str):
+            raise ValueError(f"`inputs` must be a string, but is {type(document).__name__}: {document!r:.80}")
+        settings = read_settings(content.get("parameters"), limits, generation_keys)
+    except ValueError as error:
+        raise Refusal(422, one_line(error)) from error
+    details = settings.pop("return_details", False)
+    return SummaryRequest(readable(document), settings, details)
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return parse_json(body.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        message = f"not UTF-8 ({error.reason} at byte {error.start})"
+    except JSONDecodeError as error:
+        message = f"not JSON ({error})"
+    except ValueError as error:
+        message = one_line(error)
+    raise Refusal(400, f"the body cannot be read: {message}")

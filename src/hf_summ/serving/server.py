@@ -1,0 +1,161 @@
+"""The web server of one process: uvicorn, with time limits for clients and an end that loses no request."""
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hf_summ.serving.app import create_app
+from hf_summ.serving.limits import Limits
+from hf_summ.serving.service import FAILED, READY, Service
+
+# more than clients that connect at once; the system may allow fewer
+_BACKLOG = 2048
+# for how long a server that ends still tells so to clients that have not heard of it
+_LAST_CALL = 1.0
+# how many seconds answers may take to be sent after all that was begun is decoded or has failed
+_ANSWERING = 5
+# beyond the time that a request may take, as a client that sends too much or too slowly is answered first
+_GRACE = 5.0
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        ValueError: another program uses the port, or there is no such address here.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
+
+
+def url(listening: socket.socket) -> str:
+    """Where clients find a socket that listens."""
+    host, port, *_ = listening.getsockname()
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def available_threads(workers: int) -> int | None:
+    """Each worker's share of the processors; None if OMP_NUM_THREADS says how many threads there are to be."""
+    if "OMP_NUM_THREADS" in os.environ:
+        return None
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, processors // workers)
+
+
+def serve(
+    load: Callable[[], Any],
+    limits: Limits,
+    listening: socket.socket,
+    threads: int | None = None,
+    on_ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, and finish what was begun.
+
+    Args:
+        load: gives the pipeline.
+        listening: see `bind`; it is closed at the end.
+        threads: see `Service`.
+        on_ready: called when requests are taken.
+
+    Raises:
+        Exception: what `load` raised, or the pipeline with its first document.
+    """
+    from transformers.utils import logging
+
+    # the pipeline would warn of each document that it cuts
+    logging.set_verbosity_error()
+    service = Service(load, limits, threads)
+    Server(service, on_ready).run([listening])
+    if service.problem is not None:
+        raise service.problem
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server of a service, which closes its socket only when all that clients have sent is answered.
+
+    Args:
+        service: not started yet.
+        on_ready: called when requests are taken.
+    """
+
+    def __init__(self, service: Service, on_ready: Callable[[], object] = lambda: None):
+        limits = service.limits
+        super().__init__(
+            uvicorn.Config(
+                create_app(service),
+                http=_protocol(limits.limit_seconds + _GRACE),
+                ws="none",
+                log_level="error",
+                server_header=False,
+                backlog=_BACKLOG,
+                timeout_graceful_shutdown=_ANSWERING,
+            )
+        )
+        self._service = service
+        self._on_ready: Callable[[], object] | None = on_ready
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._on_ready is not None and self._service.state == READY:
+            self._on_ready()
+            self._on_ready = None
+        # a killed parent cannot tell its workers to end
+        parent = multiprocessing.parent_process()
+        is_alone = parent is not None and not parent.is_alive()
+        return await super().on_tick(counter) or is_alone or self._service.state == FAILED
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        last_call = time.monotonic() + _LAST_CALL
+        stopping = asyncio.ensure_future(asyncio.to_thread(self._service.stop, self._service.limits.drain_seconds))
+        while not self.force_exit and self._service.state != FAILED:
+            if stopping.done() and time.monotonic() > last_call:
+                break
+            await asyncio.sleep(0.05)
+        await super().shutdown(sockets)
+
+
+def _protocol(seconds: float) -> type[H11Protocol]:
+    """uvicorn's HTTP protocol, which closes a connection whose request is not whole after so many seconds.
+
+    uvicorn by itself waits for ever for a request's headers and body.
+    """
+
+    class TimedProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport) -> None:
+            super().connection_made(transport)
+            self._start_timer()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
+                self._start_timer()
+            else:
+                self._stop_timer()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_timer()
+            super().connection_lost(exc)
+
+        def _start_timer(self) -> None:
+            if self._timer is None and not self.transport.is_closing():
+                self._timer = self.loop.call_later(seconds, self.transport.abort)
+
+        def _stop_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    return TimedProtocol

@@ -1,0 +1,81 @@
+"""A service of a tiny model, on a port of its own."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from hf_summ import SummarizationPipeline
+from hf_summ.serving import Limits, Service
+from hf_summ.serving.server import Server, bind, url
+from tests.training.tiny import gdlf, processor
+
+
+@dataclass
+class Served:
+    """A running service; `told` has "ready" when it said so."""
+
+    address: str
+    service: Service
+    server: Server
+    told: list[str]
+
+
+@contextmanager
+def served(load: Callable[[], Any], is_awaited: bool = True, **limits) -> Iterator[Served]:
+    """A service with these limits, which is ready, or has failed, if that is awaited; it ends as after SIGTERM."""
+    listening = bind("127.0.0.1", 0)
+    service = Service(load, Limits(**limits))
+    told: list[str] = []
+    server = Server(service, lambda: told.append("ready"))
+    running = Served(url(listening), service, server, told)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        wait_until(lambda: not is_awaited or service.state != "loading")
+        yield running
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+class Watched:
+    """A pipeline that tells what it is given before it is summarized, and cannot say what it read."""
+
+    def __init__(self, summarizer: SummarizationPipeline, before: Callable[[list[str]], object]):
+        self.summarizer, self.before = summarizer, before
+        self.model, self.tokenizer = summarizer.model, summarizer.tokenizer
+
+    def __call__(self, documents: list[str], **settings) -> list[dict[str, Any]]:
+        self.before(documents)
+        return self.summarizer(documents, **settings)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Returns when the condition holds, and fails if it does not in time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="session")
+def summarizer(tiny_tokenizer) -> SummarizationPipeline:
+    """The pipeline of a tiny GDLF; shared by the session, so never change it."""
+    tiny = processor(tiny_tokenizer)
+    model = gdlf(tiny)
+    model.generation_config.max_new_tokens = 6
+    return SummarizationPipeline(model.eval(), processor=tiny)
+
+
+@pytest.fixture(scope="session")
+def address(summarizer) -> Iterator[str]:
+    """The URL of a service with the usual limits but of the number of tokens and bytes."""
+    with served(lambda: summarizer, limit_source_tokens=200, limit_body=10_000, limit_seconds=0.5) as running:
+        assert running.service.problem is None
+        yield running.address

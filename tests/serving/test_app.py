@@ -1,0 +1,310 @@
+"""The service over HTTP: a real server, real clients, and real sockets that misbehave."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from rdflib import Graph
+from rdflib.namespace import DCTERMS
+
+from hf_summ.serving.rdf import FORMATS
+from tests.conftest import SENTENCES
+from tests.serving.conftest import Watched, served, wait_until
+
+DOCUMENT = SENTENCES[0]
+
+
+@pytest.fixture
+def client(address):
+    with httpx.Client(base_url=address) as opened:
+        yield opened
+
+
+def metric(client, name: str) -> float:
+    """A metric's value; 0 before it has one."""
+    lines = client.get("/metrics").text.splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == f"hf_summ_{name}"), 0.0)
+
+
+def connected(address: str) -> socket.socket:
+    return socket.create_connection((urlsplit(address).hostname, urlsplit(address).port))
+
+
+def received(connection: socket.socket) -> bytes:
+    """All that comes until the other side closes, by a reset too."""
+    connection.settimeout(30)
+    content = b""
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(10_000):
+            content += part
+    return content
+
+
+def head(length: int) -> bytes:
+    return f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+CLIENT = """
+import json, sys
+from huggingface_hub import InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
+
+address, document = sys.argv[1:]
+client = InferenceClient(model=address)
+told = [client.summarization(document).summary_text]
+asked = {"clean_up_tokenization_spaces": True, "truncation": "longest_first"}
+asked["generate_parameters"] = {"num_beams": 2, "max_new_tokens": 3}
+told.append(client.summarization(document, **asked).summary_text)
+try:
+    client.summarization(document, generate_parameters={"num_beams": 10_000})
+except HfHubHTTPError as error:
+    told.append([error.response.status_code, str(error)])
+endpoint = InferenceClient(model=address, provider="hf-inference")
+told += [endpoint.health_check(), endpoint.get_endpoint_info()["task"]]
+print(json.dumps(told))
+"""
+
+
+def test_inference_client_is_its_client(address, summarizer):
+    # in a process of its own, as that of the tests was told that there is no network
+    command = [sys.executable, "-c", CLIENT, address, DOCUMENT]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    plain, asked, (status, message), *about = json.loads(done.stdout)
+    assert plain == summarizer(DOCUMENT)[0]["summary_text"]
+    assert asked == summarizer(DOCUMENT, num_beams=2, max_new_tokens=3)[0]["summary_text"]
+    assert (status, "`num_beams` is 10000, but must be from 1 to 16" in message) == (422, True)
+    assert about == [True, "summarization"]
+
+
+def test_an_answer_is_a_list(client, summarizer):
+    response = client.post("/", json={"inputs": DOCUMENT})
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
+    assert response.json() == summarizer(DOCUMENT)
+    # as of the pipeline
+    assert client.post("/", json={"inputs": " \n"}).json() == [{"summary_text": ""}]
+
+
+def test_many_clients_have_the_summaries_that_each_has_alone(client, summarizer):
+    before = metric(client, "batch_size_count")
+    documents = [sentence[:length] for sentence in SENTENCES for length in range(30, 62)]
+    with concurrent.futures.ThreadPoolExecutor(32) as pool:
+        responses = list(pool.map(lambda text: client.post("/", json={"inputs": text}), documents))
+    assert [response.json() for response in responses] == [summarizer(document) for document in documents]
+    assert metric(client, "batch_size_count") - before < len(documents) / 2
+    assert metric(client, 'requests_total{status="200"}') >= len(documents)
+    assert metric(client, "waiting_requests") == 0
+
+
+def test_bad_documents_fail_alone(client, summarizer):
+    # 48 tokens fit
+    long = " ".join(SENTENCES)
+    asked = {"truncation": "do_not_truncate"}
+    texts = [long if place % 10 == 3 else DOCUMENT for place in range(40)]
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        responses = list(pool.map(lambda text: client.post("/", json={"inputs": text, "parameters": asked}), texts))
+    for text, response in zip(texts, responses, strict=True):
+        if text == long:
+            assert response.status_code == 422
+            assert "tokens, but the model reads at most 48: shorten it" in response.json()["error"]
+        else:
+            assert response.json() == summarizer(DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        (b"{", 400, "the body cannot be read: not JSON"),
+        (b'{"inputs": "\xc3"}', 400, "the body cannot be read: not UTF-8"),
+        (b'{"inputs": "x", "parameters": {"length_penalty": NaN}}', 422, "`length_penalty` is nan"),
+        # not the tokens, but the bytes
+        (json.dumps({"inputs": "word " * 2000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
+        (json.dumps({"inputs": "word " * 1_000_000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
+        (json.dumps({"inputs": "word " * 1500}).encode(), 422, "tokens, but the service takes at most 200: shorten"),
+        # what only the model can tell
+        (
+            b'{"inputs": "x", "parameters": {"coverage_penalty": 1}}',
+            422,
+            "`coverage_penalty` is 1.0, but a gdlf has no attention that copies",
+        ),
+    ],
+)
+def test_bad_requests_are_refused(client, body, status, message):
+    response = client.post("/", content=body)
+    assert response.status_code == status
+    assert message in response.json()["error"]
+    assert client.post("/", json={"inputs": DOCUMENT}).status_code == 200
+
+
+def test_a_body_without_a_length_is_limited_too(client):
+    response = client.post("/", content=(b"x" * 1000 for _ in range(100)))
+    assert (response.status_code, "more than 10000 bytes" in response.text) == (413, True)
+
+
+def test_other_paths_and_methods(client):
+    assert client.get("/none").json() == {"error": "Not Found"}
+    assert client.put("/").status_code == 405
+    assert client.get("/ready").text == "ready\n"
+    assert client.get("/openapi.json").json()["info"]["title"] == "hf-summ"
+
+
+@pytest.mark.parametrize("media_type", FORMATS)
+def test_rdf(client, summarizer, media_type):
+    text = f"<b>{DOCUMENT}</b>"
+    accept = f"application/json;q=0.5, {media_type}"
+    response = client.post("/", json={"inputs": text}, headers={"Accept": accept})
+    assert response.headers["content-type"].partition(";")[0] == media_type
+    graph = Graph().parse(data=response.content, format=FORMATS[media_type])
+    ((source, summary),) = graph.subject_objects(DCTERMS.abstract)
+    texts = {subject: str(text) for subject, relation, text in graph if str(relation).endswith("isString")}
+    assert texts == {source: text, summary: summarizer(text)[0]["summary_text"]}
+    # errors are JSON in any case
+    refused = client.post("/", content=b"{", headers={"Accept": media_type})
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
+
+
+def test_unknown_formats_are_refused(client):
+    response = client.post("/", json={"inputs": DOCUMENT}, headers={"Accept": "image/png"})
+    assert response.status_code == 406
+    assert "ask for one of application/json, text/turtle, application/ld+json" in response.json()["error"]
+
+
+def test_a_slow_body_is_answered(address):
+    with connected(address) as slow:
+        slow.sendall(head(100) + b"{")
+        answer = received(slow)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the body took longer than 0.5 s: send it faster" in answer
+
+
+def test_a_request_that_does_not_end_is_closed(summarizer, monkeypatch):
+    monkeypatch.setattr("hf_summ.serving.server._GRACE", 0.0)
+    with served(lambda: summarizer, limit_seconds=0.3) as running, httpx.Client(base_url=running.address) as client:
+        for beginning in (b"", b"POST / HTT"):
+            began = time.monotonic()
+            with connected(running.address) as slow:
+                slow.sendall(beginning)
+                assert received(slow) == b""
+            assert 0.3 <= time.monotonic() - began < 10
+        # also the second one of a connection
+        with connected(running.address) as slow:
+            slow.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert slow.recv(1000).startswith(b"HTTP/1.1 200 ")
+            slow.sendall(b"GET /hea")
+            assert b"HTTP" not in received(slow)
+        assert [client.post("/", json={"inputs": DOCUMENT}).status_code for _ in range(2)] == [200, 200]
+
+
+class Gate:
+    """Lets documents pass, unless it is shut, and counts them."""
+
+    def __init__(self, is_shut: bool = False):
+        self.is_shut, self.documents = is_shut, 0
+
+    def __call__(self, documents: list[str]) -> None:
+        self.documents += len(documents)
+        wait_until(lambda: not self.is_shut)
+
+
+def test_a_full_queue_and_clients_that_hang_up(summarizer):
+    gate = Gate()
+    body = json.dumps({"inputs": DOCUMENT}).encode()
+    with (
+        served(lambda: Watched(summarizer, gate), batch_size=1, limit_queue=2) as running,
+        httpx.Client(base_url=running.address) as client,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        gate.is_shut, gate.documents = True, 0
+        first = pool.submit(client.post, "/", content=body)
+        wait_until(lambda: gate.documents == 1)
+        waiting = [connected(running.address) for _ in range(2)]
+        for one in waiting:
+            one.sendall(head(len(body)) + body)
+        wait_until(lambda: running.service.unfinished == 3)
+        full = httpx.post(running.address, content=body)
+        assert (full.status_code, full.json()["error"]) == (503, "2 requests are waiting: try again later")
+        assert 1 <= int(full.headers["retry-after"]) <= 60
+        assert metric(client, "waiting_requests") == 2
+        for one in waiting:
+            one.close()
+        wait_until(lambda: running.service.unfinished == 1)
+        gate.is_shut = False
+        assert first.result().status_code == 200
+        assert client.post("/", content=body).status_code == 200
+        # the two were not decoded
+        assert gate.documents == 2
+        assert metric(client, 'requests_total{status="499"}') == 2
+
+
+def test_ready_neither_while_loading_nor_while_draining(summarizer):
+    gate = Gate(is_shut=True)
+    with (
+        served(lambda: Watched(summarizer, gate), is_awaited=False) as running,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        address, service = running.address, running.service
+        assert (httpx.get(f"{address}/health").status_code, httpx.get(f"{address}/ready").text) == (200, "loading\n")
+        early = httpx.post(address, json={"inputs": DOCUMENT})
+        assert (early.status_code, early.json()["error"]) == (503, "the model is being loaded: try again later")
+        assert not running.told
+        gate.is_shut = False
+        wait_until(lambda: running.told == ["ready"])
+        assert httpx.get(f"{address}/ready").status_code == 200
+        gate.is_shut = True
+        begun = pool.submit(httpx.post, address, json={"inputs": DOCUMENT})
+        wait_until(lambda: service.unfinished == 1)
+        running.server.should_exit = True
+        wait_until(lambda: service.state == "draining")
+        assert httpx.get(f"{address}/ready").status_code == 503
+        late = httpx.post(address, json={"inputs": DOCUMENT})
+        assert (late.status_code, late.json()["error"]) == (503, "the service is ending: try again later")
+        assert late.headers["connection"] == "close"
+        gate.is_shut = False
+        assert begun.result().json() == summarizer(DOCUMENT)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{address}/health")
+
+
+def test_what_takes_too_long_to_drain_is_refused(summarizer):
+    gate = Gate()
+    with (
+        served(lambda: Watched(summarizer, gate), batch_size=1, drain_seconds=0.5) as running,
+        concurrent.futures.ThreadPoolExecutor(2) as pool,
+    ):
+        gate.is_shut = True
+        answers = [pool.submit(httpx.post, running.address, json={"inputs": DOCUMENT}) for _ in range(2)]
+        wait_until(lambda: running.service.unfinished == 2)
+        running.server.should_exit = True
+        assert [answer.result().status_code for answer in answers] == [503, 503]
+        assert "the service is ending" in answers[0].result().text
+        gate.is_shut = False
+
+
+def test_an_error_that_is_not_the_clients(summarizer):
+    def fail(documents):
+        if "bad" in documents:
+            raise RuntimeError("/a/path")
+
+    with served(lambda: Watched(summarizer, fail)) as running:
+        failed = httpx.post(running.address, json={"inputs": "bad"})
+        assert (failed.status_code, failed.json()["error"]) == (
+            500,
+            "the document could not be summarized: RuntimeError",
+        )
+        assert httpx.post(running.address, json={"inputs": DOCUMENT}).status_code == 200
+
+
+def test_what_cannot_be_loaded_ends_the_server():
+    def load():
+        raise ValueError("no such model")
+
+    with served(load) as running:
+        assert (running.service.state, str(running.service.problem)) == ("failed", "no such model")

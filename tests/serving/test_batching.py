@@ -1,0 +1,142 @@
+"""Batches of requests: which are decoded together, which fail, and what a full queue says."""
+
+import threading
+import time
+
+import pytest
+
+from hf_summ.serving.batching import Batcher, Closed, QueueFull
+from tests.serving.conftest import wait_until
+
+SETTINGS = {"num_beams": 2}
+
+
+class Decoder:
+    """Gives texts in capitals, and keeps what it was called with; "bad" texts fail, and "slow" ones wait."""
+
+    def __init__(self):
+        self.batches: list[tuple[list[str], dict]] = []
+        self.may_go_on = threading.Event()
+
+    def __call__(self, documents, settings):
+        self.batches.append((list(documents), settings))
+        if "slow" in documents:
+            assert self.may_go_on.wait(30)
+        if "bad" in documents:
+            raise ValueError("a bad document")
+        return [document.upper() for document in documents]
+
+
+@pytest.fixture
+def decoder():
+    return Decoder()
+
+
+@pytest.fixture
+def batcher_of(decoder):
+    """Makes a batcher that runs; all are closed at the end."""
+    made = []
+
+    def make(batch_size=4, wait=0.2, capacity=100, **settings):
+        batcher = Batcher(decoder, batch_size, wait, capacity, **settings)
+        thread = threading.Thread(target=batcher.run)
+        thread.start()
+        made.append((batcher, thread))
+        return batcher
+
+    yield make
+    decoder.may_go_on.set()
+    for batcher, thread in made:
+        batcher.close()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+def test_those_that_are_alike_are_decoded_together(batcher_of, decoder):
+    batcher = batcher_of()
+    futures = [batcher.submit(text, SETTINGS) for text in ("one", "two", "x" * 100, "three")]
+    other = batcher.submit("four", {"num_beams": 1})
+    assert [future.result(30) for future in futures] == ["ONE", "TWO", "X" * 100, "THREE"]
+    assert other.result(30) == "FOUR"
+    assert decoder.batches == [
+        (["one", "two", "three"], SETTINGS),
+        (["x" * 100], SETTINGS),
+        (["four"], {"num_beams": 1}),
+    ]
+
+
+def test_a_full_batch_does_not_wait(batcher_of, decoder):
+    batcher = batcher_of(batch_size=2, wait=1000)
+    futures = [batcher.submit(text, {}) for text in "abcd"]
+    assert [future.result(30) for future in futures] == list("ABCD")
+    assert [documents for documents, _ in decoder.batches] == [["a", "b"], ["c", "d"]]
+
+
+def test_one_alone_waits_no_longer_than_told(batcher_of):
+    batcher = batcher_of(wait=0.05)
+    began = time.monotonic()
+    assert batcher.submit("a", {}).result(30) == "A"
+    assert 0.05 <= time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("bad", [0, 2, 3])
+def test_a_bad_document_fails_alone(batcher_of, bad):
+    texts = list("abcd")
+    texts[bad] = "bad"
+    futures = [batcher.submit(text, {}) for batcher in [batcher_of(wait=1000)] for text in texts]
+    for place, future in enumerate(futures):
+        if place == bad:
+            with pytest.raises(ValueError, match="a bad document"):
+                future.result(30)
+        else:
+            assert future.result(30) == texts[place].upper()
+
+
+def test_a_full_queue_says_when_to_come_back(batcher_of, decoder):
+    seen = []
+    batcher = batcher_of(batch_size=1, wait=0, capacity=2, on_change=seen.append)
+    first = batcher.submit("slow", {})
+    wait_until(lambda: bool(decoder.batches))
+    waiting = [batcher.submit(text, {}) for text in "ab"]
+    with pytest.raises(QueueFull, match="2 requests are waiting: try again later"):
+        batcher.submit("c", {})
+    assert batcher.unfinished == 3
+    decoder.may_go_on.set()
+    assert [future.result(30) for future in (first, *waiting)] == ["SLOW", "A", "B"]
+    wait_until(lambda: batcher.unfinished == 0)
+    assert (max(seen), seen[-1]) == (2, 0)
+    batcher.submit("a", {}).result(30)
+
+
+def test_what_is_cancelled_frees_its_place_and_is_not_decoded(batcher_of, decoder):
+    batcher = batcher_of(batch_size=1, wait=0, capacity=1)
+    batcher.submit("slow", {})
+    wait_until(lambda: bool(decoder.batches))
+    dropped = batcher.submit("dropped", {})
+    assert dropped.cancel()
+    assert batcher.unfinished == 1
+    kept = batcher.submit("kept", {})
+    decoder.may_go_on.set()
+    assert kept.result(30) == "KEPT"
+    assert [documents for documents, _ in decoder.batches] == [["slow"], ["kept"]]
+
+
+def test_closing_finishes_and_abandoning_does_not(batcher_of, decoder):
+    batcher = batcher_of(batch_size=1, wait=0)
+    futures = [batcher.submit(text, {}) for text in ("slow", "a", "b")]
+    wait_until(lambda: bool(decoder.batches))
+    batcher.close()
+    with pytest.raises(Closed):
+        batcher.submit("c", {})
+    assert futures[2].cancel()
+    batcher.abandon()
+    assert batcher.unfinished == 0
+    for future in futures[:2]:
+        with pytest.raises(Closed):
+            future.result(30)
+    # what comes after that is lost, without an error
+    decoder.may_go_on.set()
+    finished = batcher_of(wait=1000)
+    future = finished.submit("a", {})
+    finished.close()
+    assert future.result(30) == "A"
