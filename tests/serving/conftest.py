@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from hf_summ import SummarizationPipeline
@@ -62,6 +63,12 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def metric(address: str, name: str) -> float:
+    """A metric's value; 0 before it has one."""
+    lines = httpx.get(f"{address}/metrics").text.splitlines()
+    return next((float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == f"hf_summ_{name}"), 0.0)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from rdflib.namespace import DCTERMS
 
 from hf_summ.serving.rdf import FORMATS
 from tests.conftest import SENTENCES
-from tests.serving.conftest import Watched, served, wait_until
+from tests.serving.conftest import Watched, metric, served, wait_until
 
 DOCUMENT = SENTENCES[0]
 
@@ -26,12 +26,6 @@ DOCUMENT = SENTENCES[0]
 def client(address):
     with httpx.Client(base_url=address) as opened:
         yield opened
-
-
-def metric(client, name: str) -> float:
-    """A metric's value; 0 before it has one."""
-    lines = client.get("/metrics").text.splitlines()
-    return next((float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == f"hf_summ_{name}"), 0.0)
 
 
 def connected(address: str) -> socket.socket:
@@ -93,15 +87,15 @@ def test_an_answer_is_a_list(client, summarizer):
     assert client.post("/", json={"inputs": " \n"}).json() == [{"summary_text": ""}]
 
 
-def test_many_clients_have_the_summaries_that_each_has_alone(client, summarizer):
-    before = metric(client, "batch_size_count")
+def test_many_clients_have_the_summaries_that_each_has_alone(client, address, summarizer):
+    before = metric(address, "batch_size_count")
     documents = [sentence[:length] for sentence in SENTENCES for length in range(30, 62)]
     with concurrent.futures.ThreadPoolExecutor(32) as pool:
         responses = list(pool.map(lambda text: client.post("/", json={"inputs": text}), documents))
     assert [response.json() for response in responses] == [summarizer(document) for document in documents]
-    assert metric(client, "batch_size_count") - before < len(documents) / 2
-    assert metric(client, 'requests_total{status="200"}') >= len(documents)
-    assert metric(client, "waiting_requests") == 0
+    assert metric(address, "batch_size_count") - before < len(documents) / 2
+    assert metric(address, 'requests_total{status="200"}') >= len(documents)
+    assert metric(address, "waiting_requests") == 0
 
 
 def test_bad_documents_fail_alone(client, summarizer):
@@ -232,7 +226,7 @@ def test_a_full_queue_and_clients_that_hang_up(summarizer):
         full = httpx.post(running.address, content=body)
         assert (full.status_code, full.json()["error"]) == (503, "2 requests are waiting: try again later")
         assert 1 <= int(full.headers["retry-after"]) <= 60
-        assert metric(client, "waiting_requests") == 2
+        assert metric(running.address, "waiting_requests") == 2
         for one in waiting:
             one.close()
         wait_until(lambda: running.service.unfinished == 1)
@@ -241,7 +235,7 @@ def test_a_full_queue_and_clients_that_hang_up(summarizer):
         assert client.post("/", content=body).status_code == 200
         # the two were not decoded
         assert gate.documents == 2
-        assert metric(client, 'requests_total{status="499"}') == 2
+        assert metric(running.address, 'requests_total{status="499"}') == 2
 
 
 def test_ready_neither_while_loading_nor_while_draining(summarizer):

@@ -20,6 +20,9 @@ from hf_summ.serving.service import FAILED, READY, Service
 _BACKLOG = 2048
 # for how long a server that ends still tells so to clients that have not heard of it
 _LAST_CALL = 1.0
+# how long requests that were sent before the socket was closed may be under way
+_UNDER_WAY = 0.3
+_INTERVAL = 0.05
 # how many seconds answers may take to be sent after all that was begun is decoded or has failed
 _ANSWERING = 5
 # beyond the time that a request may take, as a client that sends too much or too slowly is answered first
@@ -35,8 +38,9 @@ def bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+    except OSError as error:
+        # Python adds where to the system's words
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
 
 
@@ -118,10 +122,12 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         last_call = time.monotonic() + _LAST_CALL
         stopping = asyncio.ensure_future(asyncio.to_thread(self._service.stop, self._service.limits.drain_seconds))
-        while not self.force_exit and self._service.state != FAILED:
-            if stopping.done() and time.monotonic() > last_call:
-                break
-            await asyncio.sleep(0.05)
+        while not self.force_exit and not (stopping.done() and time.monotonic() > last_call):
+            await asyncio.sleep(_INTERVAL)
+        # uvicorn would at once close connections on which a request is under way
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(_UNDER_WAY)
         await super().shutdown(sockets)
 
 

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -105,6 +106,9 @@ class Service:
     def information(self) -> dict[str, Any]:
         """What clients may want to know: the model and the limits of requests."""
         name = getattr(getattr(self._summarizer, "model", None), "name_or_path", None)
+        if name and Path(name).exists():
+            # where it lies is nobody's business
+            name = Path(name).resolve().name
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
         return {"model_id": name, "task": "summarization", "state": self.state, **limits}
 

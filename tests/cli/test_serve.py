@@ -1,0 +1,108 @@
+"""`hf-summ serve` in processes of its own: readiness, workers that end, signals; and what it refuses."""
+
+import concurrent.futures
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hf_summ.cli import main
+from tests.cli.conftest import start
+from tests.conftest import SENTENCES
+from tests.serving.conftest import metric, wait_until
+
+BODY = {"inputs": SENTENCES[0], "parameters": {"num_beams": 1, "max_new_tokens": 4}}
+CLIENTS = 16
+
+
+def ready(process) -> str:
+    """The URL of a service that says that it is ready."""
+    for line in process.stderr:
+        if line.startswith("hf-summ: ready: "):
+            return line.removeprefix("hf-summ: ready: ").strip()
+    raise AssertionError(process.wait())
+
+
+def children(pid: int) -> list[int]:
+    """The workers of a process."""
+    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+    found = [int(one) for one in pids]
+    # the spawning of processes has a helper
+    return [one for one in found if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text(encoding="utf-8")]
+
+
+def ask_until_it_ends(address: str, answers: list[str], has_begun: threading.Barrier) -> None:
+    """Ask again and again, after a refusal when it says, until nobody listens."""
+    with httpx.Client(base_url=address, timeout=60) as client:
+        while True:
+            try:
+                response = client.post("/", json=BODY)
+            except httpx.ConnectError:
+                return
+            except httpx.TransportError as error:
+                answers.append(type(error).__name__)
+                return
+            answers.append(str(response.status_code))
+            if len(answers) == 1:
+                has_begun.wait(60)
+            time.sleep(float(response.headers.get("retry-after", 0)))
+
+
+def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workplace):
+    process = start("serve", "--model", "model", "--port", "0", "--workers", "2", cwd=workplace)
+    try:
+        address = ready(process)
+        first, second = children(process.pid)
+        os.kill(first, signal.SIGKILL)
+        told = next(line for line in process.stderr if "has ended" in line)
+        assert told == f"hf-summ: worker {first} has ended (-9): another takes its place\n"
+        assert second in children(process.pid)
+        # one of them answers while the other one is loading
+        wait_until(lambda: metric(address, "ready_workers") == 2)
+        answers: list[list[str]] = [[] for _ in range(CLIENTS)]
+        has_begun = threading.Barrier(CLIENTS + 1)
+        with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+            for own in answers:
+                pool.submit(ask_until_it_ends, address, own, has_begun)
+            has_begun.wait(60)
+            # a sum over both
+            assert metric(address, 'requests_total{status="200"}') >= CLIENTS
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+    assert {status for own in answers for status in own} <= {"200", "503"}
+    assert all(own[0] == "200" for own in answers)
+
+
+def test_bad_input_is_refused(workplace, refusal):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert refusal("serve", "--model", "model", "--port", port) == (
+            f"--port {port}: cannot listen on 127.0.0.1: Address already in use; name another port or --host"
+        )
+    message = refusal("serve", "--model", "model", "--port", "0", "--host", "192.0.2.1")
+    assert message.startswith("--port 0: cannot listen on 192.0.2.1: ")
+    assert refusal("serve", "--model", "model", "--port", "65536") == "--port 65536: must be at most 65535"
+    assert refusal("serve", "--model", "model", "--workers", "0") == "--workers 0: must be at least 1"
+    assert refusal("serve", "--model", "model", "--limit_queue", "0") == "--limit_queue 0: must be at least 1"
+    assert refusal("serve", "--model", "model", "--num_beams", "0") == "--num_beams 0: must be at least 1"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, capsys, workers):
+    assert main(["serve", "--model", "none", "--port", "0", "--workers", workers]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert last.startswith("hf-summ: error: --model none: cannot be loaded: no such folder, and no such repository")
+
+
+def test_a_missing_extra_is_named(workplace, refusal, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert refusal("serve", "--model", "model") == "`hf-summ serve` needs uvicorn: pip install 'hf-summ[serve]'"

@@ -1,0 +1,102 @@
+"""The page in a real browser: by keyboard, on a narrow screen, with hostile texts."""
+
+import httpx
+import pytest
+
+from tests.browser import open_browser
+from tests.conftest import SENTENCES
+
+HOSTILE = "<img src=x onerror=\"document.title='run'\"> & 🌉 <b>bold</b>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page, and checks at the end that it had no errors and asked only for its own."""
+    problems, urls, contexts = [], [], []
+
+    def open_page(**settings):
+        context = browser.new_context(**settings)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: problems.append(message.text))
+        tab.on("pageerror", lambda error: problems.append(str(error)))
+        tab.on("request", lambda request: urls.append(request.url))
+        tab.goto(address)
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    # the browser's own line about an answer that is an error
+    assert [problem for problem in problems if "status of 4" not in problem] == []
+    assert all(url.startswith((address, "data:")) for url in urls)
+
+
+def test_the_policy_is_strict(address):
+    response = httpx.get(address)
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert "<script>" not in response.text
+    assert "style=" not in response.text
+
+
+def test_by_keyboard(opened, address, summarizer):
+    tab = opened()
+    # the text has the focus
+    tab.keyboard.type(SENTENCES[0])
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.type("2")
+    tab.keyboard.press("Tab")
+    tab.keyboard.type("3")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#result:not([hidden])")
+    expected = summarizer(SENTENCES[0], num_beams=2, max_new_tokens=3)[0]["summary_text"]
+    assert tab.text_content("#summary") == expected
+    assert tab.text_content("#status") == "Done."
+    assert tab.evaluate("document.activeElement.id") == "of-summary"
+    tab.focus("#document")
+    with tab.expect_response(f"{address}/") as answer:
+        tab.keyboard.press("Control+Enter")
+    assert answer.value.status == 200
+
+
+def test_errors_are_told(opened):
+    tab = opened()
+    tab.fill("#document", " ".join(SENTENCES * 10))
+    tab.click("#submit")
+    tab.wait_for_selector("#status.wrong")
+    told = tab.text_content("#status")
+    assert told.startswith("There is no summary: the document has ")
+    assert told.endswith("but the service takes at most 200: shorten it.")
+    assert tab.is_hidden("#result")
+    # the limits of the service are those of the fields
+    assert tab.get_attribute("#num_beams", "max") == "16"
+    tab.fill("#num_beams", "17")
+    assert not tab.evaluate("document.getElementById('form').checkValidity()")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
+    tab = opened(viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    text = f"{HOSTILE} " + "long" * 200
+    start = HOSTILE.index("<b>")
+    details = {"source_tokens": 50, "read_tokens": 20, "cut_tokens": 30, "read": [[0, 3], [start, start + 3]]}
+    tab.evaluate("([source, result]) => show(source, result)", [text, {"summary_text": HOSTILE, "details": details}])
+    assert tab.locator("#read mark").all_text_contents() == [text[:3], "<b>"]
+    assert tab.text_content("#read") == text
+    assert tab.text_content("#summary") == HOSTILE
+    assert tab.text_content("#told") == "The model read 20 of 50 tokens: what is marked."
+    assert tab.locator("#result img").count() == 0
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    colors = tab.evaluate("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")
+    assert colors == (
+        ["rgb(255, 255, 255)", "rgb(27, 27, 27)"] if scheme == "light" else ["rgb(22, 22, 22)", "rgb(241, 241, 241)"]
+    )
