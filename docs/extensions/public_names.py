@@ -18,7 +18,10 @@ from sphinx.util import logging
 from transformers import BartForConditionalGeneration
 
 # a name in several of these is documented in the first
-ROOMS = ("hf_summ", "hf_summ.models", "hf_summ.data", "hf_summ.evaluation", "hf_summ.extractive", "hf_summ.votes")
+ROOMS = (
+    *("hf_summ", "hf_summ.models", "hf_summ.data", "hf_summ.evaluation", "hf_summ.extractive"),
+    *("hf_summ.shortening", "hf_summ.votes", "hf_summ.serving"),
+)
 # the inputs of any encoder-decoder of transformers
 _FORWARD = inspect.signature(BartForConditionalGeneration.forward).parameters
 

@@ -7,12 +7,15 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from hf_summ.cli import main
+from hf_summ.serving import Limits
+from hf_summ.serving.server import bind
+from hf_summ.serving.workers import serve_with_workers
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 from tests.serving.conftest import metric, wait_until
@@ -64,7 +67,7 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
         assert told == f"hf-summ: worker {first} has ended (-9): another takes its place\n"
         assert second in children(process.pid)
         # one of them answers while the other one is loading
-        wait_until(lambda: metric(address, "ready_workers") == 2)
+        wait_until(lambda: metric(address, "ready_workers") == 2, seconds=300)
         answers: list[list[str]] = [[] for _ in range(CLIENTS)]
         has_begun = threading.Barrier(CLIENTS + 1)
         with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
@@ -96,11 +99,14 @@ def test_bad_input_is_refused(workplace, refusal):
     assert refusal("serve", "--model", "model", "--num_beams", "0") == "--num_beams 0: must be at least 1"
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, capsys, workers):
-    assert main(["serve", "--model", "none", "--port", "0", "--workers", workers]) == 2
-    *_, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("hf-summ: error: --model none: cannot be loaded: no such folder, and no such repository")
+def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):
+    message = refusal("serve", "--model", "none", "--port", "0")
+    assert message.startswith("--model none: cannot be loaded: no such folder, and no such repository on the Hub")
+
+
+def test_a_model_that_a_worker_cannot_load_ends_the_service():
+    with pytest.raises(ValueError, match="invalid literal for int"):
+        serve_with_workers(partial(int, "no model"), Limits(), bind("127.0.0.1", 0), 1)
 
 
 def test_a_missing_extra_is_named(workplace, refusal, monkeypatch):

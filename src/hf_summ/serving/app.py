@@ -105,9 +105,10 @@ def _sender(name: str, media_type: str):
 
 
 async def answer(service: Service, request):
-    """The answer to one request for a summary, as any server that gives requests of Starlette can send it.
+    """The answer to one request for a summary, which any server that gives requests of Starlette can send.
 
     Args:
+        service: one that was started.
         request: Starlette's, whose body has not been read.
 
     Returns:

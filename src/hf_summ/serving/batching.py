@@ -41,11 +41,15 @@ class _Job:
         shorter, longer = sorted((len(self.document), len(other.document)))
         return self.settings == other.settings and longer <= 2 * shorter + 16
 
+    def difference(self, other: "_Job") -> int:
+        """By how many characters they differ."""
+        return abs(len(self.document) - len(other.document))
+
 
 class Batcher:
     """Groups requests of like settings and lengths; `run` decodes them, in the thread that calls it.
 
-    The oldest request always goes next, with those that are like it. If nothing is decoded when it comes, it waits a
+    The oldest request always goes next, with those that are most like it. If nothing is decoded when it comes, it waits a
     little for others.
 
     Args:
@@ -137,7 +141,8 @@ class Batcher:
                     self._changed.wait()
                     continue
                 oldest = self._waiting[0]
-                jobs = [job for job in self._waiting if job.is_like(oldest)][: self._batch_size]
+                alike = (job for job in self._waiting if job.is_like(oldest))
+                jobs = sorted(alike, key=oldest.difference)[: self._batch_size]
                 left = oldest.arrived + self._wait - time.monotonic()
                 if len(jobs) < self._batch_size and left > 0 and not self._is_closed:
                     self._changed.wait(left)

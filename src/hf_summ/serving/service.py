@@ -69,7 +69,7 @@ class Service:
         return self
 
     def submit(self, request: SummaryRequest) -> Future:
-        """The future `{"summary_text", "details"}` of a document, the latter if the pipeline tells them.
+        """The future `{"summary_text", "details"}` of a request's document, the latter if the pipeline tells them.
 
         Its errors are ValueErrors and TypeErrors for what the document or its settings cause. Cancelling it frees its
         place if it has not begun.

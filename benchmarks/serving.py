@@ -1,0 +1,176 @@
+"""`hf-summ serve` under load: requests per CPU second of the service, with 1, 16 and 64 clients at once.
+
+A client asks again as soon as it is answered, and, if it is refused, when it is told to. Without `--model`, a GDLF with
+random weights writes summaries of 20 tokens with 4 beams, of made-up news. Run: python benchmarks/serving.py
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+from measuring import print_table
+
+from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
+from hf_summ.data import fit_vocabulary
+from hf_summ.data.toy_news import articles
+
+NEW_TOKENS = 20
+SIZES = {"d_model": 128, "ffn_dim": 256, "fusion_dim": 256, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
+KERNELS = {"encoder_kernel_sizes": [3, 7], "decoder_kernel_sizes": [3, 7]}
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Load:
+    """What came of a number of clients: answers by status, "lost" for none at all, and seconds of those answered."""
+
+    clients: int
+    answers: Counter = field(default_factory=Counter)
+    seconds: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+    peak_mebibytes: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Answered requests per CPU second of the service."""
+        return len(self.seconds) / self.cpu_seconds
+
+
+def made_up(number: int, folder: Path) -> list[str]:
+    """Texts of one to three articles; a checkpoint that reads them is written to the folder."""
+    texts = [article["document"] for article in articles("test", 3 * number, seed=1)]
+    processor = GdlfProcessor(fit_vocabulary(texts, vocab_size=2000, show_progress=False), tags="none")
+    config = GdlfConfig(**SIZES, **KERNELS, tags="none", conv_implementation="chunked")
+    processor.align(config)
+    model = GdlfForConditionalGeneration(config)
+    model.generation_config.update(max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, num_beams=4)
+    for part in (model, processor):
+        part.save_pretrained(folder)
+    generator = random.Random(0)
+    return [" ".join(generator.sample(texts, generator.randint(1, 3))) for _ in range(number)]
+
+
+@contextmanager
+def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, str]]:
+    """The process and the URL of a service that is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "hf_summ", "serve", "--model", model, "--port", str(port), *flags]
+    process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
+    try:
+        while not is_ready(url):
+            if process.poll() is not None:
+                raise SystemExit(f"the service has ended: {' '.join(command)}")
+            time.sleep(0.2)
+        yield process, url
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+
+
+def is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU seconds that a process has used, all its threads together."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def peak_mebibytes(pid: int) -> float:
+    """The largest memory that a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+async def client(url: str, bodies: Iterator[bytes], end: float, load: Load) -> None:
+    """Ask until the time is over."""
+    async with httpx.AsyncClient(timeout=600) as opened:
+        while time.monotonic() < end:
+            began = time.monotonic()
+            try:
+                response = await opened.post(url, content=next(bodies))
+            except httpx.TransportError:
+                load.answers["lost"] += 1
+                continue
+            load.answers[response.status_code] += 1
+            if response.status_code == 200:
+                load.seconds.append(time.monotonic() - began)
+            await asyncio.sleep(min(float(response.headers.get("retry-after", 0)), max(0.0, end - time.monotonic())))
+
+
+async def measure(process: subprocess.Popen, url: str, bodies: Iterator[bytes], clients: int, seconds: float) -> Load:
+    """Some clients at once for so many seconds."""
+    load = Load(clients)
+    before, end = cpu_seconds(process.pid), time.monotonic() + seconds
+    await asyncio.gather(*(client(url, bodies, end, load) for _ in range(clients)))
+    load.cpu_seconds = cpu_seconds(process.pid) - before
+    load.peak_mebibytes = peak_mebibytes(process.pid)
+    return load
+
+
+def row(load: Load, alone: Load) -> list[str]:
+    """A line of the table."""
+    percentiles = statistics.quantiles(load.seconds, n=100) if len(load.seconds) > 1 else load.seconds * 99
+    refused = load.answers.total() - load.answers[200] - load.answers["lost"]
+    return [
+        str(load.clients),
+        f"{load.rate:.1f}",
+        f"{load.rate / alone.rate:.2f}",
+        f"{1000 * percentiles[49]:.0f}",
+        f"{1000 * percentiles[98]:.0f}",
+        str(load.answers[200]),
+        str(refused),
+        str(load.answers["lost"]),
+        f"{load.peak_mebibytes:.0f}",
+    ]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="Checkpoint to serve (default: a GDLF with random weights)")
+    parser.add_argument("--texts", help="File with a text in `document` of each line (default: made-up news)")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 16, 64], help="(default: 1 16 64)")
+    parser.add_argument("--seconds", type=float, default=15, help="Seconds for each number of clients (default: 15)")
+    # what stands behind a bare -- is for the service
+    parser.add_argument("flags", nargs="*", help="Flags of `hf-summ serve`, after --")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        texts = made_up(200, Path(folder))
+        if arguments.texts is not None:
+            lines = Path(arguments.texts).read_text(encoding="utf-8").splitlines()
+            texts = [json.loads(line)["document"] for line in lines]
+        bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
+        with service(arguments.model or folder, arguments.flags) as (process, url):
+            loads = [
+                asyncio.run(measure(process, url, bodies, clients, arguments.seconds)) for clients in arguments.clients
+            ]
+    columns = ["clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
+    columns += ["answered", "refused", "lost", "peak, MiB"]
+    print_table("requests under load", columns, [row(load, loads[0]) for load in loads])
+
+
+if __name__ == "__main__":
+    main()

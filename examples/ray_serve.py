@@ -1,0 +1,25 @@
+"""The service on Ray Serve, which starts a replica for each model: serve run examples.ray_serve:summarizer."""
+
+from ray import serve
+
+from hf_summ.serving import Service, answer
+
+
+@serve.deployment(max_ongoing_requests=256)
+class Summarizer:
+    """Answers as `POST /` of `hf-summ serve` does; Ray's own proxy has the other paths."""
+
+    def __init__(self, checkpoint: str):
+        from transformers import pipeline
+
+        self.service = Service(lambda: pipeline("summarization", model=checkpoint)).start()
+
+    async def __call__(self, request):
+        return await answer(self.service, request)
+
+    def check_health(self):
+        if self.service.problem is not None:
+            raise self.service.problem
+
+
+summarizer = Summarizer.bind("org/gdlf-xsum")

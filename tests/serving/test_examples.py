@@ -1,0 +1,125 @@
+"""The image and the examples: what cannot run here is parsed, and checked against what it names."""
+
+import argparse
+import ast
+import asyncio
+import importlib.util
+import json
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+
+import pytest
+import yaml
+from starlette.requests import Request
+
+from hf_summ.cli import serve as command
+from tests.conftest import SENTENCES
+from tests.serving.conftest import wait_until
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+DOCKER = ROOT / "docker"
+
+
+def instructions() -> dict[str, list[str]]:
+    """The Dockerfile's instructions -> their arguments, in their order."""
+    text = (DOCKER / "Dockerfile").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for line in text.replace("\\\n", " ").splitlines():
+        if line and not line.startswith("#"):
+            name, _, rest = line.partition(" ")
+            found.setdefault(name, []).append(rest)
+    return found
+
+
+def parsed(*argv: str) -> argparse.Namespace:
+    """What `hf-summ serve` takes its arguments for."""
+    parser = argparse.ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    return parser.parse_args(argv)
+
+
+def test_the_image():
+    found = instructions()
+    assert next(iter(found)) == "FROM"
+    program, *entry = json.loads(found["ENTRYPOINT"][0])
+    arguments = parsed(*entry, *json.loads(found["CMD"][0]))
+    assert (program, arguments.host, arguments.port) == ("hf-summ", "0.0.0.0", int(found["EXPOSE"][0]))
+    assert found["USER"] == ["service"]
+    assert any("useradd" in line and " service" in line for line in found["RUN"])
+    # all that the wheel is built from is sent
+    sent = re.findall(r"^!/(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"src", "configs", "model_cards", "pyproject.toml", "README.md", "LICENSE"} <= {*sent}
+    assert all((ROOT / name).exists() for name in sent)
+
+
+def test_kserve():
+    service = yaml.safe_load((EXAMPLES / "kserve" / "inference_service.yaml").read_text(encoding="utf-8"))
+    assert (service["apiVersion"], service["kind"]) == ("serving.kserve.io/v1beta1", "InferenceService")
+    predictor = service["spec"]["predictor"]
+    (container,) = predictor["containers"]
+    entry = json.loads(instructions()["ENTRYPOINT"][0])[1:]
+    arguments = parsed(*entry, *container["args"])
+    assert container["ports"][0]["containerPort"] == arguments.port
+    for probe, path in (("readinessProbe", "/ready"), ("livenessProbe", "/health")):
+        assert container[probe]["httpGet"] == {"path": path, "port": arguments.port}
+    assert predictor["terminationGracePeriodSeconds"] > arguments.drain_seconds
+
+
+def test_ray_serve(monkeypatch, summarizer, tmp_path):
+    """Ray's own server needs more than Ray, so its decorator is replaced by one that leaves the class as it is."""
+    settings = {}
+
+    def deployment(**given):
+        settings.update(given)
+        return lambda decorated: type(decorated.__name__, (decorated,), {"bind": classmethod(lambda _, *names: names)})
+
+    ray = types.ModuleType("ray")
+    ray.serve = types.SimpleNamespace(deployment=deployment)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    spec = importlib.util.spec_from_file_location("ray_serve", EXAMPLES / "ray_serve.py")
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    assert example.summarizer == ("org/gdlf-xsum",)
+    summarizer.save_pretrained(tmp_path)
+    replica = example.Summarizer(str(tmp_path))
+    wait_until(lambda: replica.service.state != "loading")
+    replica.check_health()
+    sent = [json.dumps({"inputs": SENTENCES[0]}).encode()]
+
+    async def receive():
+        if sent:
+            return {"type": "http.request", "body": sent.pop(), "more_body": False}
+        await asyncio.Event().wait()
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    answer = asyncio.run(replica(request))
+    assert json.loads(answer.body) == summarizer(SENTENCES[0])
+    assert settings == {"max_ongoing_requests": replica.service.limits.limit_queue}
+    replica.service.stop(10)
+    broken = example.Summarizer(str(tmp_path / "none"))
+    wait_until(lambda: broken.service.state == "failed")
+    with pytest.raises(OSError, match="none"):
+        broken.check_health()
+
+
+def test_space():
+    folder = EXAMPLES / "space"
+    _, front, text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+    settings = yaml.safe_load(front)
+    assert (settings["sdk"], settings["app_file"]) == ("gradio", "app.py")
+    assert {"title", "emoji", "colorFrom", "colorTo", "sdk_version", "license"} <= settings.keys()
+    assert text.strip()
+    tree = ast.parse((folder / settings["app_file"]).read_text(encoding="utf-8"))
+    modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert modules == {"gradio", "hf_summ", "os"}
+    assert "hf-summ[spacy]" in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
+
+
+def test_documented_commands_are_those_of_the_parser():
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^\$ hf-summ (serve .*)$", page, re.MULTILINE):
+        assert parsed(*shlex.split(line)).run is command.run
