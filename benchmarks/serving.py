@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from measuring import print_table
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
@@ -67,28 +67,28 @@ def made_up(number: int, folder: Path) -> list[str]:
 
 
 @contextmanager
-def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, str]]:
-    """The process and the URL of a service that is ready."""
+def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, int]]:
+    """The process and the port of a service that is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "hf_summ", "serve", "--model", model, "--port", str(port), *flags]
     process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL)
     try:
-        while not is_ready(url):
+        while not is_ready(port):
             if process.poll() is not None:
                 raise SystemExit(f"the service has ended: {' '.join(command)}")
             time.sleep(0.2)
-        yield process, url
+        yield process, port
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()
 
 
-def is_ready(url: str) -> bool:
+def is_ready(port: int) -> bool:
     try:
-        return httpx.get(f"{url}/ready").status_code == 200
-    except httpx.TransportError:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready") as answer:
+            return answer.status == 200
+    except OSError:
         return False
 
 
@@ -104,27 +104,58 @@ def peak_mebibytes(pid: int) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-async def client(url: str, bodies: Iterator[bytes], end: float, load: Load) -> None:
+class Connection:
+    """A client's connection, which is opened again when the service has closed it; lighter than any library's."""
+
+    def __init__(self, port: int):
+        self._port = port
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def post(self, body: bytes) -> tuple[int, float]:
+        """Status, and how many seconds to wait before the next request.
+
+        Raises:
+            OSError, EOFError: there was no answer.
+        """
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+        headers = dict(line.split(": ", 1) for line in head.splitlines()[1:] if line)
+        await self._reader.readexactly(int(headers["content-length"]))
+        if headers.get("connection") == "close":
+            self.close()
+        return int(head.split()[1]), float(headers.get("retry-after", 0))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+async def client(port: int, bodies: Iterator[bytes], end: float, load: Load) -> None:
     """Ask until the time is over."""
-    async with httpx.AsyncClient(timeout=600) as opened:
-        while time.monotonic() < end:
-            began = time.monotonic()
-            try:
-                response = await opened.post(url, content=next(bodies))
-            except httpx.TransportError:
-                load.answers["lost"] += 1
-                continue
-            load.answers[response.status_code] += 1
-            if response.status_code == 200:
-                load.seconds.append(time.monotonic() - began)
-            await asyncio.sleep(min(float(response.headers.get("retry-after", 0)), max(0.0, end - time.monotonic())))
+    connection = Connection(port)
+    while time.monotonic() < end:
+        began = time.monotonic()
+        try:
+            status, wait = await connection.post(next(bodies))
+        except (OSError, EOFError):
+            load.answers["lost"] += 1
+            connection.close()
+            continue
+        load.answers[status] += 1
+        if status == 200:
+            load.seconds.append(time.monotonic() - began)
+        await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
+    connection.close()
 
 
-async def measure(process: subprocess.Popen, url: str, bodies: Iterator[bytes], clients: int, seconds: float) -> Load:
+async def measure(process: subprocess.Popen, port: int, bodies: Iterator[bytes], clients: int, seconds: float) -> Load:
     """Some clients at once for so many seconds."""
     load = Load(clients)
     before, end = cpu_seconds(process.pid), time.monotonic() + seconds
-    await asyncio.gather(*(client(url, bodies, end, load) for _ in range(clients)))
+    await asyncio.gather(*(client(port, bodies, end, load) for _ in range(clients)))
     load.cpu_seconds = cpu_seconds(process.pid) - before
     load.peak_mebibytes = peak_mebibytes(process.pid)
     return load
@@ -163,9 +194,9 @@ def main() -> None:
             lines = Path(arguments.texts).read_text(encoding="utf-8").splitlines()
             texts = [json.loads(line)["document"] for line in lines]
         bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
-        with service(arguments.model or folder, arguments.flags) as (process, url):
+        with service(arguments.model or folder, arguments.flags) as (process, port):
             loads = [
-                asyncio.run(measure(process, url, bodies, clients, arguments.seconds)) for clients in arguments.clients
+                asyncio.run(measure(process, port, bodies, clients, arguments.seconds)) for clients in arguments.clients
             ]
     columns = ["clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
     columns += ["answered", "refused", "lost", "peak, MiB"]

@@ -1,5 +1,6 @@
 """A service of a tiny model, on a port of its own."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ class Served:
 def served(load: Callable[[], Any], is_awaited: bool = True, **limits) -> Iterator[Served]:
     """A service with these limits, which is ready, or has failed, if that is awaited; it ends as after SIGTERM."""
     listening = bind("127.0.0.1", 0)
+    # so that a client that does not read is soon noticed
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     service = Service(load, Limits(**limits))
     told: list[str] = []
     server = Server(service, lambda: told.append("ready"))

@@ -28,8 +28,16 @@ def client(address):
         yield opened
 
 
+def place(address: str) -> tuple[str, int]:
+    """Host and port of a URL."""
+    parts = urlsplit(address)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    return parts.hostname, parts.port
+
+
 def connected(address: str) -> socket.socket:
-    return socket.create_connection((urlsplit(address).hostname, urlsplit(address).port))
+    return socket.create_connection(place(address))
 
 
 def received(connection: socket.socket) -> bytes:
@@ -195,6 +203,17 @@ def test_a_request_that_does_not_end_is_closed(summarizer, monkeypatch):
             slow.sendall(b"GET /hea")
             assert b"HTTP" not in received(slow)
         assert [client.post("/", json={"inputs": DOCUMENT}).status_code for _ in range(2)] == [200, 200]
+
+
+def test_a_client_that_does_not_read_is_closed(summarizer, monkeypatch):
+    monkeypatch.setattr("hf_summ.serving.server._GRACE", 0.0)
+    with served(lambda: summarizer, limit_seconds=0.3) as running, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(place(running.address))
+        # the answers are more than the buffers of both sides hold
+        slow.sendall(b"GET /page.js HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        time.sleep(1.5)
+        assert 0 < received(slow).count(b"HTTP/1.1 200 ") < 100
 
 
 class Gate:

@@ -1,6 +1,7 @@
 """JSON and YAML as users write them: what Python's readers would take in silence, or die of, is an error."""
 
 import json
+from collections import Counter
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from typing import Any
@@ -26,8 +27,8 @@ def parse_json(text: str, strict: bool = True) -> Any:
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        repeated = next(name for name, _ in pairs if counts[name] > 1)
         raise ValueError(f"the key '{repeated}' stands twice in one object")
     return found
 

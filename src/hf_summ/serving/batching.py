@@ -49,8 +49,8 @@ class _Job:
 class Batcher:
     """Groups requests of like settings and lengths; `run` decodes them, in the thread that calls it.
 
-    The oldest request always goes next, with those that are most like it. If nothing is decoded when it comes, it waits a
-    little for others.
+    The oldest request always goes next, with those that are most like it. If nothing is decoded when it comes, it waits
+    a little for others.
 
     Args:
         decode: documents and the settings that they share -> a result for each. If it fails, the documents are

@@ -132,9 +132,9 @@ class Server(uvicorn.Server):
 
 
 def _protocol(seconds: float) -> type[H11Protocol]:
-    """uvicorn's HTTP protocol, which closes a connection whose request is not whole after so many seconds.
+    """uvicorn's HTTP protocol, which ends a connection when a request takes longer, or an answer is not fetched sooner.
 
-    uvicorn by itself waits for ever for a request's headers and body.
+    uvicorn by itself waits for ever for a request's headers and body, and for a client that does not read.
     """
 
     class TimedProtocol(H11Protocol):
@@ -150,6 +150,14 @@ def _protocol(seconds: float) -> type[H11Protocol]:
                 self._start_timer()
             else:
                 self._stop_timer()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._start_timer()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._stop_timer()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_timer()

@@ -52,7 +52,7 @@ class Service:
         self._load = load
         self._threads = threads
         self._summarizer: Any = None
-        self._details: dict[str, bool] = {}
+        self._tells_details = False
         self._batcher = Batcher(
             self._decode,
             self.limits.batch_size,
@@ -137,7 +137,7 @@ class Service:
                 torch.set_num_threads(self._threads)
             self._summarizer = self._load()
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
-            self._details = _details(self._summarizer)
+            self._tells_details = _tells_details(self._summarizer)
             self._summarize([_FIRST_DOCUMENT], {})
         except Exception as error:
             self.problem, self.state = error, FAILED
@@ -163,7 +163,12 @@ class Service:
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
         # a checkpoint may ask for several sequences
-        given = {**settings, **self._details, "num_return_sequences": 1, "batch_size": len(documents)}
+        given = {**settings, "num_return_sequences": 1, "batch_size": len(documents)}
+        if self._tells_details:
+            given["return_details"] = True
+        elif given.get("long_documents") == "truncate":
+            # all that such a pipeline does
+            del given["long_documents"]
         return self._summarizer(list(documents), **given)
 
     def _check_length(self, document: str) -> None:
@@ -176,8 +181,7 @@ class Service:
             raise ValueError(f"the document has {length} tokens, but the service takes at most {most}: shorten it")
 
 
-def _details(summarizer) -> dict[str, bool]:
-    """The setting by which a pipeline tells what it read, if it can."""
+def _tells_details(summarizer) -> bool:
+    """Whether a pipeline has the settings `return_details` and `long_documents`."""
     methods = (summarizer.__call__, getattr(summarizer, "_sanitize_parameters", None))
-    known = any("return_details" in inspect.signature(method).parameters for method in methods if method is not None)
-    return {"return_details": True} if known else {}
+    return any("return_details" in inspect.signature(method).parameters for method in methods if method is not None)

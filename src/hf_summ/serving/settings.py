@@ -53,7 +53,7 @@ _OURS: Mapping[str, _Range | None] = {
     "replace_unk": None,
 }
 _CHOICES = {"truncation": _TRUNCATION, "long_documents": LONG_DOCUMENTS}
-_DEFAULTS = (("truncation", True), ("long_documents", "truncate"), ("return_details", False))
+_DEFAULTS = (("truncation", True), ("return_details", False))
 _OF_PIPELINE = (*_CHOICES, "clean_up_tokenization_spaces", "return_details")
 
 
