@@ -245,6 +245,7 @@ def test_a_full_queue_and_clients_that_hang_up(summarizer):
         full = httpx.post(running.address, content=body)
         assert (full.status_code, full.json()["error"]) == (503, "2 requests are waiting: try again later")
         assert 1 <= int(full.headers["retry-after"]) <= 60
+        assert full.headers["connection"] == "close"
         assert metric(running.address, "waiting_requests") == 2
         for one in waiting:
             one.close()

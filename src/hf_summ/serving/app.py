@@ -172,15 +172,12 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
     gone = asyncio.ensure_future(_gone(request))
     try:
         await asyncio.wait((future, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not future.done():
-            raise Refusal(_GONE, "the client has gone")
-        return future.result()
+        if future.done():
+            return future.result()
     except Closed as error:
         raise service.ending() from error
     except (ValueError, TypeError) as error:
         raise Refusal(422, one_line(error)) from error
-    except Refusal:
-        raise
     except Exception as error:
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
@@ -188,6 +185,7 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
         # drops the request if it has not begun
         future.cancel()
         gone.cancel()
+    raise Refusal(_GONE, "the client has gone")
 
 
 async def _gone(request) -> None:

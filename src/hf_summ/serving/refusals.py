@@ -15,6 +15,7 @@ class Refusal(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def unavailable(message: str, seconds: float, **headers: str) -> Refusal:
+def unavailable(message: str, seconds: float) -> Refusal:
     """The refusal of a request that may succeed after so many seconds."""
-    return Refusal(503, message, Retry_After=str(min(max(round(seconds), 1), 60)), **headers)
+    # a connection that stayed open could be closed, as idle, just when the client comes back
+    return Refusal(503, message, Retry_After=str(min(max(round(seconds), 1), 60)), Connection="close")

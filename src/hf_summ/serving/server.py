@@ -18,6 +18,8 @@ from hf_summ.serving.service import FAILED, READY, Service
 
 # more than clients that connect at once; the system may allow fewer
 _BACKLOG = 2048
+# seconds that a connection may be idle; longer than proxies keep theirs, which would else use one as it is closed
+_KEEP_ALIVE = 75
 # for how long a server that ends still tells so to clients that have not heard of it
 _LAST_CALL = 1.0
 # how long requests that were sent before the socket was closed may be under way
@@ -105,6 +107,7 @@ class Server(uvicorn.Server):
                 server_header=False,
                 backlog=_BACKLOG,
                 timeout_graceful_shutdown=_ANSWERING,
+                timeout_keep_alive=_KEEP_ALIVE,
             )
         )
         self._service = service

@@ -1,7 +1,6 @@
 """The service itself, apart from HTTP: a model that is loaded, tried and decoded by one thread."""
 
 import inspect
-import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -14,8 +13,6 @@ from hf_summ.serving.limits import Limits
 from hf_summ.serving.metrics import Metrics
 from hf_summ.serving.refusals import Refusal, unavailable
 from hf_summ.serving.requests import SummaryRequest
-
-logger = logging.getLogger(__name__)
 
 LOADING, READY, DRAINING, FAILED = "loading", "ready", "draining", "failed"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
@@ -95,8 +92,7 @@ class Service:
     @staticmethod
     def ending() -> Refusal:
         """The refusal of a request that comes too late."""
-        # a connection that stays open would be closed under the client's next request
-        return unavailable("the service is ending: try again later", _DRAINING_SECONDS, Connection="close")
+        return unavailable("the service is ending: try again later", _DRAINING_SECONDS)
 
     @property
     def unfinished(self) -> int:

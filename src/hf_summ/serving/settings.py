@@ -8,7 +8,7 @@ from typing import Any
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.serving.limits import Limits
 
-LONG_DOCUMENTS = ("truncate", "extract", "windows")
+_LONG_DOCUMENTS = ("truncate", "extract", "windows")
 # as in transformers' `TruncationStrategy`
 _TRUNCATION = ("do_not_truncate", "longest_first", "only_first", "only_second")
 
@@ -52,7 +52,7 @@ _OURS: Mapping[str, _Range | None] = {
     "coverage_penalty": _Range(float, 0, 1000),
     "replace_unk": None,
 }
-_CHOICES = {"truncation": _TRUNCATION, "long_documents": LONG_DOCUMENTS}
+_CHOICES = {"truncation": _TRUNCATION, "long_documents": _LONG_DOCUMENTS}
 _DEFAULTS = (("truncation", True), ("return_details", False))
 _OF_PIPELINE = (*_CHOICES, "clean_up_tokenization_spaces", "return_details")
 
