@@ -1,6 +1,5 @@
 """The service itself, apart from HTTP: a model that is loaded, tried and decoded by one thread."""
 
-import inspect
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -49,7 +48,6 @@ class Service:
         self._load = load
         self._threads = threads
         self._summarizer: Any = None
-        self._tells_details = False
         self._batcher = Batcher(
             self._decode,
             self.limits.batch_size,
@@ -133,7 +131,6 @@ class Service:
                 torch.set_num_threads(self._threads)
             self._summarizer = self._load()
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
-            self._tells_details = _tells_details(self._summarizer)
             self._summarize([_FIRST_DOCUMENT], {})
         except Exception as error:
             self.problem, self.state = error, FAILED
@@ -159,13 +156,8 @@ class Service:
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
         # a checkpoint may ask for several sequences
-        given = {**settings, "num_return_sequences": 1, "batch_size": len(documents)}
-        if self._tells_details:
-            given["return_details"] = True
-        elif given.get("long_documents") == "truncate":
-            # all that such a pipeline does
-            del given["long_documents"]
-        return self._summarizer(list(documents), **given)
+        given = {"num_return_sequences": 1, "batch_size": len(documents), "return_details": True}
+        return self._summarizer(list(documents), **settings, **given)
 
     def _check_length(self, document: str) -> None:
         most = self.limits.limit_source_tokens
@@ -175,9 +167,3 @@ class Service:
         length = len(self._summarizer.tokenizer(document, verbose=False)["input_ids"])
         if length > most:
             raise ValueError(f"the document has {length} tokens, but the service takes at most {most}: shorten it")
-
-
-def _tells_details(summarizer) -> bool:
-    """Whether a pipeline has the settings `return_details` and `long_documents`."""
-    methods = (summarizer.__call__, getattr(summarizer, "_sanitize_parameters", None))
-    return any("return_details" in inspect.signature(method).parameters for method in methods if method is not None)
