@@ -17,7 +17,7 @@ from tests.offline.conftest import ROWS, plan, rows_of, work
 
 
 def test_processes_that_end(mortal, monkeypatch):
-    monkeypatch.setattr(engines, "_ATTEMPTS", 2)
+    monkeypatch.setattr(engines, "ATTEMPTS", 2)
     begins = {25: "deadly ", 33: "fatal "}
     rows = [{**row, "text": begins.get(row["id"], "") + row["text"]} for row in ROWS]
     job, whole = plan(mortal, "out", rows), plan(mortal, "whole", rows)

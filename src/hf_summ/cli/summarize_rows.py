@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.utils import tqdm
+
 from hf_summ.cli.summarizers import (
     check_flags,
     decoding_settings,
@@ -47,7 +49,7 @@ def add_row_flags(parser: argparse.ArgumentParser) -> None:
     rows.add_argument(
         "--rows_per_shard",
         type=int,
-        help="Number of rows that are written at a time, and all of which an interrupted run loses (default: 1000)",
+        help="Number of rows that are written at a time, which an interrupted run has to do again (default: 1000)",
     )
     rows.add_argument(
         "--num_processes",
@@ -167,4 +169,5 @@ def _told(outcome: Any, folder: str) -> Iterator[str]:
 
 
 def _say(message: str) -> None:
-    print(f"hf-summ: {message}", file=sys.stderr, flush=True)
+    # above a bar that is on the screen
+    tqdm.write(f"hf-summ: {message}", file=sys.stderr)

@@ -18,7 +18,7 @@ from hf_summ.offline.shards import Plan, Shard, Summarized
 from hf_summ.offline.work import Tell, Work
 
 # how often processes may end at a shard, which may be none of its fault
-_ATTEMPTS = 3
+ATTEMPTS = 3
 # seconds between two messages of a process about its progress
 _INTERVAL = 0.5
 # seconds that a process gets to end by itself
@@ -57,7 +57,7 @@ def in_processes(
     team = _Team(work, number)
     shards = plan.shards(done)
     again: list[Shard] = []
-    ends = Counter[int]()
+    ends = Counter[str]()
     try:
         for index in range(number):
             team.add(index)
@@ -74,15 +74,11 @@ def in_processes(
                 if kind == "ended":
                     tell(-worker.told)
                     team.remove(worker)
-                    key = -1 if finished is None else finished.number
-                    ends[key] += 1
-                    where = "as it loaded the model" if finished is None else f"at {plan.rows_of(key)}"
-                    if ends[key] == _ATTEMPTS:
-                        raise ValueError(
-                            f"{_ATTEMPTS} processes ended {where}, the last {value}: if memory did not suffice, lower "
-                            "--batch_size or --num_processes; the same command goes on"
-                        )
-                    announce(f"a process ended {where}, {value}: another one goes on")
+                    place = "as it loaded the model" if finished is None else f"at {plan.rows_of(finished.number)}"
+                    ends[place] += 1
+                    if ends[place] == ATTEMPTS:
+                        raise ValueError(again_and_again(place, f", the last {value}"))
+                    announce(f"a process ended {place}, {value}: another one goes on")
                     again += [] if finished is None else [finished]
                     team.add(worker.index)
                     continue
@@ -95,6 +91,14 @@ def in_processes(
                     yield value
     finally:
         team.end()
+
+
+def again_and_again(place: str, how: str = "") -> str:
+    """The message of a run whose processes end at a place as often as is allowed."""
+    return (
+        f"{ATTEMPTS} processes ended {place}{how}: if memory did not suffice, lower --batch_size or --num_processes; "
+        "the same command goes on"
+    )
 
 
 class _Worker:
@@ -186,7 +190,9 @@ def _serve(connection: Connection, work: Work, where: dict[str, str], threads: i
             told = 0
             connection.send(("done", summarized))
     except Exception as error:
-        connection.send(("failed", one_line(error) or type(error).__name__))
+        # who stops this process hears nothing more
+        with suppress(OSError):
+            connection.send(("failed", one_line(error) or type(error).__name__))
 
 
 def _end_with_parent() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hf_summ.common.messages import one_line
+from hf_summ.offline.engines import ATTEMPTS, again_and_again
 from hf_summ.offline.shards import Plan, Shard, Summarized
 from hf_summ.offline.work import Tell, Work
 
@@ -22,9 +23,6 @@ try:
     from ray.exceptions import RayError
 except ImportError as error:
     raise ImportError("--engine ray needs ray: pip install 'hf-summ[ray]'") from error
-
-# how often a shard is tried whose process ends
-_ATTEMPTS = 3
 
 
 def on_ray(
@@ -70,13 +68,10 @@ def on_ray(
         )
         try:
             for batch in summarized.iter_batches(batch_size=1, batch_format="pandas", prefetch_batches=0):
-                result, number, attempts = (batch[name].iloc[0] for name in ("shard", "number", "attempts"))
-                where = f"at {plan.rows_of(number)}"
+                result, attempts = batch["shard"].iloc[0], batch["attempts"].iloc[0]
+                where = f"at {plan.rows_of(int(batch['number'].iloc[0]))}"
                 if result is None:
-                    raise ValueError(
-                        f"{_ATTEMPTS} processes ended {where}: if memory did not suffice, lower --batch_size or "
-                        "--num_processes; the same command goes on"
-                    )
+                    raise ValueError(again_and_again(where))
                 if isinstance(result, str):
                     raise ValueError(result)
                 if attempts > 1:
@@ -132,7 +127,7 @@ class _Actor:
         shard: Shard = batch["shard"].iloc[0]
         attempts = ray.get(self._attempts.begin.remote(shard.number))
         try:
-            if attempts > _ATTEMPTS:
+            if attempts > ATTEMPTS:
                 result = None
             else:
                 self._summarize = self._summarize or self._work.begin()
@@ -143,7 +138,6 @@ class _Actor:
 
 
 def _frame(value: Shard | Summarized | str | None, **numbers: int) -> pd.DataFrame:
-    # a named tuple would become a row of several columns
     return pd.DataFrame({"shard": pd.Series([value], dtype=object), **numbers})
 
 

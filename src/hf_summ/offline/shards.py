@@ -15,6 +15,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import says_something, text_or_texts
 from hf_summ.data.streams import Unread, stored
 
+_NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # what a row has beside its summary: numbers of tokens before the document was cut and of those that were cut off, and
 # why it has no summary, or an empty string
@@ -29,14 +30,16 @@ class Row(NamedTuple):
     error: str
 
 
-class Shard(NamedTuple):
+@dataclass(frozen=True)
+class Shard:
     """The rows from number `number` times the rows of a shard on."""
 
     number: int
     rows: list[Row]
 
 
-class Summarized(NamedTuple):
+@dataclass(frozen=True)
+class Summarized:
     """A shard's rows with their summaries, ready to be written."""
 
     number: int
@@ -191,9 +194,6 @@ class Plan:
         except OSError as error:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): the same command goes on once it can") from error
-
-
-_NAME = "shard-"
 
 
 def _is_text(kind: pa.DataType) -> bool:
