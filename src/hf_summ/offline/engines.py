@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from hf_summ.common.messages import one_line
 from hf_summ.offline.shards import Plan, Shard, Summarized
@@ -170,6 +172,10 @@ class _Team:
 def _serve(connection: Connection, work: Work, where: dict[str, str], threads: int) -> None:
     """What a process does: summarize the shards that it is given."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    # an end in order, which gives semaphores back
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # its own lock is such a semaphore, which a process that is killed would leave behind
+    tqdm.set_lock(threading.RLock())
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(threads)
     told, last = 0, 0.0
