@@ -6,7 +6,7 @@ references are combined into one score.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, combinations
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ class Text(NamedTuple):
 
 # what counts of several references
 SEVERAL = ("best", "mean", "pooled")
+# of two words, counted at once
+_PAIRS = 1 << 21
 Reader = Callable[[str], Text]
 Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its references
@@ -227,23 +229,37 @@ def ngrams(size: int) -> Measure:
 
 
 def skip_bigrams(peer: Text, models: list[Text]) -> Counts:
-    """Count single words except the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order.
-
-    The number of pairs grows with the square of a text's length, so only pairs of words in both texts are counted
-    individually.
-    """
+    """Count single words except the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order."""
     hits = in_models = 0
     for model in models:
         in_models += _number_of_skips(model.words)
-        shared = set(peer.words) & set(model.words)
-        in_peer, in_model = (Counter(_skips(text.words, shared)) for text in (peer, model))
-        hits += sum([min(count, in_peer[gram]) for gram, count in in_model.items()])
+        hits += (Counter(peer.words[:-1]) & Counter(model.words[:-1])).total()
+        hits += _common_pairs(peer.words, model.words)
     return hits, len(models) * _number_of_skips(peer.words), in_models
 
 
-def _skips(words: list[int], shared: set[int]) -> Iterable:
-    singles = [word for word in words[:-1] if word in shared]
-    return chain(singles, combinations([word for word in words if word in shared], 2))
+def _common_pairs(one: list[int], other: list[int]) -> int:
+    """How many pairs of words in order both texts have, each as often as in the text that has it less often.
+
+    There are as many pairs as the square of a text's length, so they are counted by their words: at each word, as often
+    as each other word was before it.
+    """
+    kinds = {word: kind for kind, word in enumerate(set(one) & set(other))}
+    texts = [[kinds[word] for word in text if word in kinds] for text in (one, other)]
+    # so many earlier words at once that the counts of a long text need little memory
+    step = _PAIRS // max(len(kinds), 1) + 1
+    common = 0
+    for start in range(0, len(kinds), step):
+        size = min(step, len(kinds) - start)
+        counts = np.zeros((2, len(kinds), size), dtype=np.int64)
+        for after, text in zip(counts, texts, strict=True):
+            before = np.zeros(size, dtype=np.int64)
+            for kind in text:
+                after[kind] += before
+                if start <= kind < start + size:
+                    before[kind - start] += 1
+        common += int(np.minimum(*counts).sum())
+    return common
 
 
 def _number_of_skips(words: list[int]) -> int:
