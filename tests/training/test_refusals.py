@@ -61,3 +61,12 @@ def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(setti
         ValueError, match=r"^--output_dir \S+: the model needs [\d,]+ MiB, but [\d,]+ MiB are free there"
     ):
         check_room(training, model)
+
+
+@pytest.mark.parametrize("asked", ["flag", "launch"])
+def test_half_precision_on_a_cpu_is_told_before_anything_starts(settings, monkeypatch, asked):
+    if asked == "launch":
+        monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    with pytest.raises(ValueError, match=r"^--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither$"):
+        parse_arguments([settings(use_cpu=True), *(["--fp16"] if asked == "flag" else [])])
+    assert parse_arguments([settings(use_cpu=True), "--bf16"]).training.mixed_precision == "bf16"

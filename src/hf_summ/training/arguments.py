@@ -349,6 +349,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         self._check_metrics()
         self._resolve_best_metric()
         super().__post_init__()
+        if self.mixed_precision == "fp16" and self.device.type == "cpu":
+            # accelerate would train in full precision, in silence
+            raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")
 
     def _check_libraries(self):
         for name in self.report_to or ():
