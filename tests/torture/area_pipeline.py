@@ -1,0 +1,111 @@
+"""Calls of `pipeline("summarization")`: types of documents, lists in lists, settings."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+
+from tests.torture import values
+from tests.torture.area_generation import settings_of_generate
+from tests.torture.cases import Case
+from tests.torture.checks import first_problem
+from tests.torture.workshop import ARCHITECTURES, Workshop
+
+
+def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
+    """A call with documents of any type and any settings."""
+    model_type = draw.choice(sorted(ARCHITECTURES))
+    summarizer = shop.pipeline(model_type)
+    documents, number = _documents(draw)
+    settings = settings_of_generate(draw) if draw.random() < 0.5 else {}
+    others: dict[str, Any] = {
+        "batch_size": draw.choice((1, 2, 10**6, 0, -1, 2.5, "2", None)),
+        "truncation": draw.choice((True, False, "longest_first", "most", 3, None)),
+        "return_tensors": draw.choice((True, False, "pt")),
+        "return_text": draw.choice((True, False, None)),
+        "clean_up_tokenization_spaces": draw.choice((True, False)),
+        "stop_sequence": draw.choice((".", " the", "", ["."], 3)),
+        "max_length": draw.choice((1, 5, 0, -1, 10**30, "5", None, 2.5)),
+        "min_length": draw.choice((0, 3, 100, -1, "x")),
+        "framework": draw.choice(("pt", "tf")),
+        "generation_config": draw.choice((None, {"num_beams": 2}, 3)),
+        "show_progress": draw.choice((True, "yes")),
+        "nothing": 3,
+    }
+    settings |= {name: value for name, value in others.items() if draw.random() < 0.08}
+    if draw.random() < (0.3 if model_type == "highlight_transformer" else 0.05):
+        settings["phrases"] = draw.choice(
+            ({"new bridge": 1.0}, ["new bridge"], [["new bridge"]] * (number or 1), [None] * (number or 1), 3, "bridge")
+        )
+    if "max_length" not in settings:
+        settings.setdefault("max_new_tokens", 4)
+
+    def call() -> Any:
+        found = summarizer(documents, **settings)
+        # of an iterator, an iterator
+        return list(found) if isinstance(found, Iterator) else found
+
+    def problem(found: Any) -> str | None:
+        if number is None:
+            return f"{documents!r:.60} has the result {found!r:.80}"
+        if not isinstance(found, list) or (not isinstance(documents, str) and len(found) != number):
+            return f"{number} documents, but the result is {found!r:.80}"
+        sequences = settings.get("num_return_sequences") or 1
+        records = [record for row in found for record in (row if isinstance(row, list) else [row])]
+        return first_problem(
+            f"{number} documents, {sequences} sequences each, but {len(records)} summaries"
+            if len(records) != number * sequences
+            else None,
+            *map(_record_problem, records),
+        )
+
+    told = documents if isinstance(documents, str | list) else type(documents).__name__
+    return Case(f"{model_type} {told!r:.250} {settings}", call, problem, named=settings)
+
+
+def _record_problem(record: Any) -> str | None:
+    if not isinstance(record, dict) or not record:
+        return f"a record is {record!r:.80}"
+    is_text = isinstance(record.get("summary_text", ""), str)
+    return None if is_text else f"a summary is {record['summary_text']!r:.80}"
+
+
+def _documents(draw: random.Random) -> tuple[Any, int | None]:
+    """What is to be summarized, and how many examples it has; None if it must be refused."""
+    texts = [values.some_text(draw) for _ in range(draw.choice((1, 2, 3)))]
+    match draw.randrange(14):
+        case 0 | 1 | 2:
+            return texts[0], 1
+        case 3 | 4:
+            return texts, len(texts)
+        case 5:
+            return [texts, [texts[0]]], 2
+        case 6:
+            return tuple(texts), len(texts)
+        case 7:
+            return (text for text in texts), len(texts)
+        case 8:
+            return np.array(texts, dtype=object), len(texts)
+        case 9:
+            return pd.Series(texts), len(texts)
+        case 10:
+            column = [text.encode("utf-8", "replace").decode() for text in texts]
+            return datasets.Dataset.from_dict({"document": column})["document"], len(texts)
+        case 11:
+            return [], 0
+        case 12:
+            texts[draw.randrange(len(texts))] = values.not_text(draw)
+            return texts, len(texts) if all(map(_is_example, texts)) else None
+    found = draw.choice(
+        (None, 3, 2.5, b"bytes", {"text": "a"}, [[["deep"]]], pd.DataFrame({"a": texts}), {"a"}, [3], [None], object())
+    )
+    return found, 1 if isinstance(found, set) else None
+
+
+def _is_example(value: Any) -> bool:
+    parts = value if isinstance(value, list) else [value]
+    return all(isinstance(part, str) for part in parts)

@@ -1,0 +1,130 @@
+"""Data sets as their authors distribute them, whole and spoiled."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from hf_summ.data import Corpus
+from hf_summ.data.columns import says_something
+from hf_summ.data.raw_formats import DATA_FORMATS
+from tests.torture import values
+from tests.torture.cases import Case
+from tests.torture.checks import untouched
+from tests.torture.workshop import Workshop
+
+_SPLITS = ("train", "validation", "test")
+
+
+def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
+    """A distribution's folder, in which one file may be spoiled or missing, read as one of the splits."""
+    data_format = draw.choice(sorted(DATA_FORMATS))
+    data = folder / "data"
+    data.mkdir()
+    rows = [(values.some_text(draw), values.some_text(draw)) for _ in range(draw.choice((1, 2, 4)))]
+    files = {data / name: content for name, content in _WRITERS[data_format](draw, rows).items()}
+    if draw.random() < 0.45:
+        file = draw.choice(sorted(files))
+        files[file] = values.spoiled(draw, files[file])
+    for file, content in files.items():
+        file.write_bytes(content)
+    if draw.random() < 0.05:
+        draw.choice(sorted(files)).unlink()
+    named: Any = data
+    if draw.random() < 0.3:
+        named = draw.choice((*sorted(files), ",".join(map(str, files)), data / "missing"))
+    read_as = data_format if draw.random() < 0.93 else draw.choice((*DATA_FORMATS, "lcst", ""))
+    options: dict[str, Any] = {"min_score": draw.choice((1, 5, 0, 9)), "density_bin": draw.choice(("mixed", "short"))}
+    options = {name: value for name, value in options.items() if draw.random() < 0.15}
+    split = _split_of(sorted(file.name for file in files)) if draw.random() < 0.9 else draw.choice(_SPLITS)
+    corpus = Corpus(**{f"{split}_file": str(named), "data_format": read_as, **options})
+    cache = str(folder / "cache")
+
+    def load() -> Any:
+        corpus.check()
+        return corpus.load(cache_dir=cache)[split]
+
+    def problem(loaded: Any) -> str | None:
+        for row in loaded:
+            if not says_something(row["document"]) or not says_something(row["summary"]):
+                return f"a blank row {row!r:.200}"
+        return None if len(loaded) else "no rows and no error"
+
+    told = f"{read_as} {named} {split} {options} of { {file.name: content[:150] for file, content in files.items()} }"
+    return Case(told, load, problem, untouched(data))
+
+
+def _split_of(names: list[str]) -> str:
+    """The split whose files these are."""
+    told = " ".join(names)
+    if any(part in told for part in ("valid", "val.", "dev", "PART_II.")):
+        return "validation"
+    return "test" if any(part in told for part in ("test", "input", "PART_III")) else "train"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _lines(texts: list[str]) -> bytes:
+    return b"".join(_encoded(text.replace("\n", " ")) + b"\n" for text in texts)
+
+
+def _gigaword(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    documents, summaries = zip(*rows, strict=True)
+    stem = draw.choice(("train.{}.txt", "valid.{}.filter.txt"))
+    if draw.random() < 0.3:
+        return {"input.txt": _lines(documents), "task1_ref0.txt": _lines(summaries)}
+    return {stem.format("article"): _lines(documents), stem.format("title"): _lines(summaries)}
+
+
+def _lcsts(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    is_labelled = draw.random() < 0.5
+    parts = []
+    for number, (document, summary) in enumerate(rows):
+        label = f"<human_label>{draw.choice((1, 3, 5, 5, 'five', 9))}</human_label>" if is_labelled else ""
+        parts.append(
+            f"<doc id={number}>\n{label}<summary>\n{summary}\n</summary>\n"
+            f"<short_text>\n{document}\n</short_text>\n</doc>\n"
+        )
+    return {draw.choice(("PART_I.txt", "PART_II.txt", "PART_III.txt")): _encoded("".join(parts))}
+
+
+def _multi_news(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    documents = [f"{document} NEWLINE_CHAR b {draw.choice(('|||||', ' '))} c" for document, _ in rows]
+    name = draw.choice(("train.src", "val.src.cleaned", "test.txt.src"))
+    return {name: _lines(documents), name.replace("src", "tgt"): _lines([summary for _, summary in rows])}
+
+
+def _duc(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    documents, summaries = zip(*rows, strict=True)
+    numbers = draw.choice(((0, 1), (0, 1, 2), (0,), (0, 2), (1, 2)))
+    return {"input.txt": _lines(documents)} | {f"task1_ref{number}.txt": _lines(summaries) for number in numbers}
+
+
+def _newsroom(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    bins = ("abstractive", "mixed", "extractive", "other", None, 3)
+    lines = [
+        json.dumps({"text": document, "summary": summary, "density_bin": draw.choice(bins)})
+        for document, summary in rows
+    ]
+    return {draw.choice(("train.jsonl", "dev.jsonl", "test.jsonl")): _encoded("\n".join(lines))}
+
+
+def _stories(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    mark = draw.choice(("@highlight", "@highlight", "@Highlight"))
+    files = {
+        f"{number}.story": _encoded(f"{document}\n\n{mark}\n\n{summary}\n")
+        for number, (document, summary) in enumerate(rows)
+    }
+    return files | {"list.txt": _lines([*files, *(["missing.story"] if draw.random() < 0.2 else [])])}
+
+
+_WRITERS = {
+    "gigaword": _gigaword,
+    "lcsts": _lcsts,
+    "multi_news": _multi_news,
+    "duc": _duc,
+    "newsroom": _newsroom,
+    "cnn_dm": _stories,
+}

@@ -1,0 +1,32 @@
+"""All areas of the torture, by name."""
+
+from collections.abc import Mapping
+
+from tests.torture import (
+    area_checkpoints,
+    area_extraction,
+    area_files,
+    area_generation,
+    area_pipeline,
+    area_processors,
+    area_raw,
+    area_scoring,
+    area_settings,
+    area_texts,
+    area_vocabulary,
+)
+from tests.torture.cases import Maker
+
+AREAS: Mapping[str, Maker] = {
+    "texts": area_texts.make,
+    "files": area_files.make,
+    "raw": area_raw.make,
+    "settings": area_settings.make,
+    "vocabulary": area_vocabulary.make,
+    "processors": area_processors.make,
+    "checkpoints": area_checkpoints.make,
+    "generation": area_generation.make,
+    "pipeline": area_pipeline.make,
+    "scoring": area_scoring.make,
+    "extraction": area_extraction.make,
+}

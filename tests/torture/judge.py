@@ -1,0 +1,171 @@
+"""Sorts what comes of a hostile input into sensible, clear, deep and wrong."""
+
+import dis
+import enum
+import re
+import signal
+import warnings
+from collections.abc import Collection, Generator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import hf_summ
+from tests.torture.cases import Case
+
+# CPU seconds that a case may take
+SECONDS = 20
+_PACKAGE = Path(hf_summ.__file__).parent
+# what hf_summ raises by design
+_DESIGNED = (ValueError, TypeError, OSError, ImportError, NotImplementedError)
+_LONGEST_MESSAGE = 2000
+# Where transformers checks what it is given, and says so by name: its checks of generation settings are the door of
+# `generate()`, which is transformers' own function. A message counts only if it names one of the case's settings.
+_DOORS = (
+    "transformers/generation/configuration_utils.py",
+    "transformers/generation/logits_process.py",
+    "transformers/generation/stopping_criteria.py",
+    "transformers/generation/utils.py",
+)
+# the last line of what argparse prints before it exits
+_USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
+
+
+class Verdict(enum.StrEnum):
+    """What came of a case."""
+
+    # a result that passes the area's checks
+    SENSIBLE = enum.auto()
+    # an error raised at the door that says what to do, in a line
+    CLEAR = enum.auto()
+    # any other error, an endless loop, or the end of the process
+    DEEP = enum.auto()
+    # a result that is silently bad, or files that are not as they were
+    WRONG = enum.auto()
+
+
+class Outcome(NamedTuple):
+    """A verdict, and what happened in a line."""
+
+    verdict: Verdict
+    told: str
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the package has a fault here."""
+        return self.verdict in (Verdict.DEEP, Verdict.WRONG)
+
+
+class _TooLong(BaseException):
+    """The case's time is over; no `except Exception` holds it up."""
+
+
+def judge(case: Case, seconds: float = SECONDS) -> Outcome:
+    """Try the case and sort what comes of it."""
+    printed = StringIO()
+    try:
+        with _limited(seconds), _quiet(printed):
+            result = case.attempt()
+    except _TooLong as error:
+        outcome = Outcome(Verdict.DEEP, f"more than {seconds:g} s of computing, at {_place(_frames(error)[-2:])}")
+    except SystemExit as error:
+        outcome = _of_exit(error, printed.getvalue())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        outcome = of_error(error, case.named)
+    else:
+        outcome = _of_result(case, result)
+    left = case.after()
+    return outcome if left is None else Outcome(Verdict.WRONG, f"{left} (after {outcome.verdict}: {outcome.told})")
+
+
+def of_error(error: BaseException, named: Collection[str] = ()) -> Outcome:
+    """Clear or deep.
+
+    An error is clear if hf_summ itself raised it by a `raise`, so that it was expected, if it is of a type that is
+    meant for users, and if its message is a line; or if it is transformers' and names the user's own setting.
+
+    Args:
+        named: names of the user's settings.
+    """
+    frames = _frames(error)
+    message = str(error)
+    told = f"{type(error).__name__}: {' '.join(message.split())[:300]}, at {_place(frames)}"
+    innermost = frames[-1] if frames else None
+    if innermost is None or not isinstance(error, _DESIGNED) or not _is_raised(innermost):
+        return Outcome(Verdict.DEEP, told)
+    file = innermost.tb_frame.f_code.co_filename
+    if Path(file).is_relative_to(_PACKAGE):
+        is_line = 0 < len(message) <= _LONGEST_MESSAGE and "\n" not in message.strip()
+        return Outcome(Verdict.CLEAR if is_line else Verdict.DEEP, told)
+    is_named = any(re.search(rf"\b{re.escape(name)}\b", message) for name in named)
+    return Outcome(Verdict.CLEAR if file.endswith(_DOORS) and is_named else Verdict.DEEP, told)
+
+
+def _of_exit(error: SystemExit, printed: str) -> Outcome:
+    last = (printed.strip().splitlines() or [""])[-1]
+    is_clear = error.code == 2 and _USAGE_ERROR.fullmatch(last) is not None
+    return Outcome(Verdict.CLEAR if is_clear else Verdict.DEEP, f"exit {error.code}: {last[:300]}")
+
+
+def _of_result(case: Case, result: object) -> Outcome:
+    try:
+        problem = case.problem(result)
+    except Exception as error:
+        problem = f"the result cannot be checked: {type(error).__name__}: {error}"
+    if problem is not None:
+        return Outcome(Verdict.WRONG, problem)
+    return Outcome(Verdict.SENSIBLE, f"{result!r:.200}")
+
+
+def _frames(error: BaseException) -> list[TracebackType]:
+    frames = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        frames.append(traceback)
+        traceback = traceback.tb_next
+    return frames
+
+
+def _is_raised(innermost: TracebackType) -> bool:
+    """Whether a `raise` was running, rather than a function written in C or a check of Python's own."""
+    code = innermost.tb_frame.f_code.co_code
+    return dis.opname[code[innermost.tb_lasti]] == "RAISE_VARARGS"
+
+
+def _place(frames: list[TracebackType]) -> str:
+    """The innermost frame, and that of hf_summ which led there."""
+    if not frames:
+        return "no frame"
+    shown = [frames[-1]]
+    ours = [frame for frame in frames if Path(frame.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE)]
+    if ours and ours[-1] is not frames[-1]:
+        shown.insert(0, ours[-1])
+    return " > ".join(f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" for frame in shown)
+
+
+@contextmanager
+def _limited(seconds: float) -> Generator[None]:
+    """Raise `_TooLong` after so many seconds of this process's computing; a busy machine does not matter."""
+
+    def stop(*_):
+        raise _TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+@contextmanager
+def _quiet(printed: StringIO) -> Generator[None]:
+    """Within, what is printed goes to `printed`, and nothing is warned of."""
+    with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,97 @@
+"""Runs cases by their names, in this process or in children of it."""
+
+import multiprocessing
+import resource
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from hf_summ.common.messages import one_line
+from hf_summ.models.text_cleaning import readable
+from tests.torture.areas import AREAS
+from tests.torture.cases import Name
+from tests.torture.judge import Outcome, Verdict, judge
+from tests.torture.workshop import Workshop
+
+# seconds on the clock after which a child that says nothing is given up: it may wait, or loop in a library's own code
+_PATIENCE = 120
+# cases of one child, so that nothing that leaks adds up
+_PER_CHILD = 200
+# characters of a report's lines
+_LONGEST = 600
+# bytes of memory beyond those that a child shares with its parent; a case that needs more fails rather than the machine
+_MEMORY = 6 * 2**30
+
+
+def names(areas: Sequence[str], seed: int, number: int) -> list[Name]:
+    """So many cases, dealt out to the areas evenly."""
+    return [Name(areas[place % len(areas)], seed, place // len(areas)) for place in range(number)]
+
+
+def run(name: Name, shop: Workshop) -> tuple[str, Outcome]:
+    """Make and try a case in this process: what its input is, and what comes of it.
+
+    Raises:
+        ValueError: there is no such area.
+    """
+    if name.area not in AREAS:
+        raise ValueError(f"there is no area {name.area!r}: name one of {', '.join(AREAS)}")
+    seed = zlib.crc32(str(name).encode())
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    folder = Path(tempfile.mkdtemp(prefix="torture_"))
+    try:
+        case = AREAS[name.area](name.draw(), shop, folder)
+        outcome = judge(case)
+        # a terminal shows no surrogates
+        told, found = (one_line(readable(text)) for text in (case.told, outcome.told))
+        return told[:_LONGEST], Outcome(outcome.verdict, found[:_LONGEST])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[tuple[Name, str, Outcome]]:
+    """Try cases in child processes, whose end is an outcome too."""
+    left = iter(todo)
+    while chunk := list(islice(left, _PER_CHILD)):
+        while chunk:
+            done = 0
+            for outcome in _in_child(chunk, shop):
+                yield outcome
+                done += 1
+            chunk = chunk[done:]
+
+
+def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[tuple[Name, str, Outcome]]:
+    # forked, so that models are made once
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_work, args=(chunk, shop, sender))
+    child.start()
+    sender.close()
+    for name in chunk:
+        try:
+            if not receiver.poll(_PATIENCE):
+                child.kill()
+                yield name, "", Outcome(Verdict.DEEP, f"no answer within {_PATIENCE} s")
+                break
+            told, outcome = receiver.recv()
+        except EOFError:
+            child.join()
+            yield name, "", Outcome(Verdict.DEEP, f"the process ended ({child.exitcode})")
+            break
+        yield name, told, outcome
+    child.join()
+    receiver.close()
+
+
+def _work(chunk: list[Name], shop: Workshop, sender) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    for name in chunk:
+        sender.send(run(name, shop))

@@ -1,0 +1,84 @@
+"""The tiny models, processors and checkpoints that cases share; whoever changes one copies it first."""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from functools import cached_property, wraps
+from pathlib import Path
+
+from tests.conftest import SENTENCES
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    DRGD,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    Architecture,
+    build_with_processor,
+)
+
+ARCHITECTURES = {made.model_type: made for made in (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)}
+# no tagger is installed with the tests
+_UNTAGGED = {"gdlf": {"tags": "none"}}
+
+
+def _made_once(make: Callable) -> Callable:
+    """A method of one argument that keeps what it has made with the object."""
+
+    @wraps(make)
+    def kept(self, model_type: str):
+        made = vars(self).setdefault(make.__name__ + "_made", {})
+        if model_type not in made:
+            made[model_type] = make(self, model_type)
+        return made[model_type]
+
+    return kept
+
+
+class Workshop:
+    """Makes each thing when it is first asked for."""
+
+    @cached_property
+    def tokenizer(self):
+        """A byte-level BPE of 400 tokens."""
+        from hf_summ.data import fit_vocabulary
+
+        return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
+
+    @_made_once
+    def model(self, model_type: str):
+        """An architecture's tiny model and its processor."""
+        return build_with_processor(self._architecture(model_type), self.tokenizer, **_UNTAGGED.get(model_type, {}))
+
+    @_made_once
+    def pipeline(self, model_type: str):
+        """An architecture's pipeline of summaries of a few tokens."""
+        from transformers import pipeline
+
+        return pipeline("summarization", model=str(self.checkpoint(model_type)), device="cpu")
+
+    @_made_once
+    def checkpoint(self, model_type: str) -> Path:
+        """A folder with an architecture's model and processor, without the code that goes to the Hub."""
+        model, processor = self.model(model_type)
+        folder = self._folder / model_type
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        for code in folder.glob("*.py"):
+            code.unlink()
+        return folder
+
+    def make_all(self) -> None:
+        """Make everything, before processes are forked that would each make it again."""
+        for model_type in ARCHITECTURES:
+            self.pipeline(model_type)
+
+    @cached_property
+    def _folder(self) -> Path:
+        self._temporary = tempfile.TemporaryDirectory(prefix="torture_workshop_")
+        return Path(self._temporary.name)
+
+    @staticmethod
+    def _architecture(model_type: str) -> Architecture:
+        made = ARCHITECTURES[model_type]
+        return dataclasses.replace(made, settings={**made.settings, **_UNTAGGED.get(model_type, {})})
