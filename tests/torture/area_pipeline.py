@@ -9,6 +9,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
+from hf_summ.models.text_cleaning import readable
 from tests.torture import values
 from tests.torture.area_generation import settings_of_generate
 from tests.torture.cases import Case
@@ -91,17 +92,16 @@ def _documents(draw: random.Random) -> tuple[Any, int | None]:
         case 8:
             return np.array(texts, dtype=object), len(texts)
         case 9:
-            return pd.Series(texts), len(texts)
+            return pd.Series(list(map(readable, texts))), len(texts)
         case 10:
-            column = [text.encode("utf-8", "replace").decode() for text in texts]
-            return datasets.Dataset.from_dict({"document": column})["document"], len(texts)
+            return datasets.Dataset.from_dict({"document": list(map(readable, texts))})["document"], len(texts)
         case 11:
             return [], 0
         case 12:
             texts[draw.randrange(len(texts))] = values.not_text(draw)
             return texts, len(texts) if all(map(_is_example, texts)) else None
     found = draw.choice(
-        (None, 3, 2.5, b"bytes", {"text": "a"}, [[["deep"]]], pd.DataFrame({"a": texts}), {"a"}, [3], [None], object())
+        (None, 3, 2.5, b"bytes", {"text": "a"}, [[["deep"]]], pd.DataFrame({"a": [1]}), {"a"}, [3], [None], object())
     )
     return found, 1 if isinstance(found, set) else None
 

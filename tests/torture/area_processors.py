@@ -4,8 +4,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tests.torture import values
 from tests.torture.cases import Case
 from tests.torture.checks import first_problem, rows_problem, texts_problem
@@ -58,9 +56,9 @@ def _call(draw: random.Random, shop: Workshop, model_type: str) -> Case:
     def problem(features: Any) -> str | None:
         number = 1 if isinstance(text, str) else len(text) if isinstance(text, list | tuple) else None
         rows = features["input_ids"]
-        if isinstance(text, str) and rows and isinstance(rows[0], int):
+        rows = rows if isinstance(rows, list) else rows.tolist()
+        if isinstance(text, str) and isinstance(rows[0], int):
             rows = [rows]
-        rows = rows.tolist() if isinstance(rows, torch.Tensor) else [list(row) for row in rows]
         limit = settings.get("max_length") or processor.max_source_length
         is_cut = settings.get("truncation", True) and not settings.get("pad_to_multiple_of")
         longest = max(map(len, rows))

@@ -8,6 +8,7 @@ from typing import Any
 from hf_summ.data import Corpus
 from hf_summ.data.columns import says_something
 from hf_summ.data.raw_formats import DATA_FORMATS
+from hf_summ.models.text_cleaning import readable
 from tests.torture import values
 from tests.torture.cases import Case
 from tests.torture.checks import untouched
@@ -21,7 +22,8 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     data_format = draw.choice(sorted(DATA_FORMATS))
     data = folder / "data"
     data.mkdir()
-    rows = [(values.some_text(draw), values.some_text(draw)) for _ in range(draw.choice((1, 2, 4)))]
+    made = values.some_text if draw.random() < 0.1 else lambda draw: readable(values.some_text(draw))
+    rows = [(made(draw), made(draw)) for _ in range(draw.choice((1, 2, 4)))]
     files = {data / name: content for name, content in _WRITERS[data_format](draw, rows).items()}
     if draw.random() < 0.45:
         file = draw.choice(sorted(files))
@@ -34,8 +36,13 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     if draw.random() < 0.3:
         named = draw.choice((*sorted(files), ",".join(map(str, files)), data / "missing"))
     read_as = data_format if draw.random() < 0.93 else draw.choice((*DATA_FORMATS, "lcst", ""))
-    options: dict[str, Any] = {"min_score": draw.choice((1, 5, 0, 9)), "density_bin": draw.choice(("mixed", "short"))}
-    options = {name: value for name, value in options.items() if draw.random() < 0.15}
+    known: dict[str, tuple] = {"min_score": (1, 5, 0, 9), "density_bin": ("mixed", "extractive", "short")}
+    owners = {"min_score": "lcsts", "density_bin": "newsroom"}
+    options: dict[str, Any] = {
+        name: draw.choice(choices)
+        for name, choices in known.items()
+        if draw.random() < (0.4 if owners[name] == data_format else 0.02)
+    }
     split = _split_of(sorted(file.name for file in files)) if draw.random() < 0.9 else draw.choice(_SPLITS)
     corpus = Corpus(**{f"{split}_file": str(named), "data_format": read_as, **options})
     cache = str(folder / "cache")
@@ -98,7 +105,7 @@ def _multi_news(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, b
 
 def _duc(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
     documents, summaries = zip(*rows, strict=True)
-    numbers = draw.choice(((0, 1), (0, 1, 2), (0,), (0, 2), (1, 2)))
+    numbers = draw.choice(((0, 1), (0, 1), (0, 1, 2), (0, 1, 2, 3), (0,), (0, 2), (1, 2)))
     return {"input.txt": _lines(documents)} | {f"task1_ref{number}.txt": _lines(summaries) for number in numbers}
 
 

@@ -149,7 +149,7 @@ def _bleu(draw: random.Random, folder: Path) -> Case:
     def problem(found: tuple) -> str | None:
         score, statistics, rows = found
         return first_problem(
-            scores_problem([score]),
+            scores_problem([score["bleu"]]),
             scores_problem(rows),
             rows_problem(statistics, len(predictions), "statistics"),
             _characters_problem(predictions),
@@ -171,13 +171,12 @@ def _significance(draw: random.Random, folder: Path) -> Case:
     seed = draw.choice((0, 1, 2**40, -1))
 
     def compare() -> tuple:
-        share = bootstrap_interval_of_sums(
-            np.array([[score, 1.0] for score in scores[0]]), lambda sums: sums[..., 0] / sums[..., 1], resamples
-        )
+        interval = bootstrap_interval(scores[0], resamples, confidence)
+        sums = np.array([[float(score), 1.0] for score in scores[0]])
         return (
-            bootstrap_interval(scores[0], resamples, confidence),
+            interval,
             paired_bootstrap(*scores, resamples, confidence, seed),
-            share,
+            bootstrap_interval_of_sums(sums, lambda sums: sums[..., 0] / sums[..., 1], resamples),
             paired_randomization(*scores, resamples, seed),
         )
 

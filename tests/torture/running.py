@@ -47,7 +47,10 @@ def run(name: Name, shop: Workshop) -> tuple[str, Outcome]:
     torch.manual_seed(seed)
     folder = Path(tempfile.mkdtemp(prefix="torture_"))
     try:
-        case = AREAS[name.area](name.draw(), shop, folder)
+        try:
+            case = AREAS[name.area](name.draw(), shop, folder)
+        except Exception as error:
+            return "", Outcome(Verdict.DEEP, f"the case itself cannot be made: {error!r:.300}")
         outcome = judge(case)
         # a terminal shows no surrogates
         told, found = (one_line(readable(text)) for text in (case.told, outcome.told))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.messages import one_line
+
 STANDARD_INPUT = "-"
 _DECODING = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
@@ -171,14 +173,13 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
 @contextmanager
 def loading(model: str) -> Generator[None]:
     """Within, errors of transformers are replaced by a ValueError that names the checkpoint."""
-    from huggingface_hub.errors import StrictDataclassError
-
     try:
         yield
-    except (OSError, ValueError, StrictDataclassError) as error:
-        reason = str(error).strip()
+    except Exception as error:
+        # of broken files, transformers and tokenizers raise errors of any type
+        reason = str(error).strip() or type(error).__name__
         # the last line of a traceback says what happened
-        reason = reason.splitlines()[-1] if "Traceback" in reason else reason
+        reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
         missing = "" if Path(model).exists() else "no such folder, and no such repository on the Hub within reach: "
         raise ValueError(f"--model {model}: cannot be loaded: {missing}{reason}") from error
 

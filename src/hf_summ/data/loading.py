@@ -8,6 +8,7 @@ from typing import Any
 
 import datasets
 
+from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
     choose_columns,
@@ -51,13 +52,16 @@ def load_from_hub(
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
         loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
-    except RuntimeError as error:
-        if "scripts" not in str(error):
-            raise
-        raise ValueError(
-            f"{name} is a script, which `datasets` does not run: name a data set of files, such as its conversion to "
-            "Parquet, or give `train_file` and the like"
-        ) from None
+    except OSError:
+        raise
+    except Exception as error:
+        # of broken files, the libraries that read them raise errors of any type
+        if "scripts" in str(error):
+            raise ValueError(
+                f"{name} is a script, which `datasets` does not run: name a data set of files, such as its conversion "
+                "to Parquet, or give `train_file` and the like"
+            ) from None
+        raise ValueError(f"{name}: cannot be loaded: {one_line(error.__cause__ or error)}") from error
     splits = [split for split in SPLITS if split in loaded]
     if not splits:
         raise ValueError(f"{name} has the splits {', '.join(loaded)}, but needs one of {', '.join(SPLITS)}")

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
 
+from hf_summ.common.messages import one_line
 from hf_summ.models import HighlightTransformerProcessor
+from hf_summ.models.checks import check_integer
 
 
 def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
@@ -15,8 +17,9 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
     """
     try:
         return AutoProcessor.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {error}") from error
+    except Exception as error:
+        # of broken files, transformers and tokenizers raise errors of any type
+        raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {one_line(error)}") from error
 
 
 def fit_phrases(
@@ -43,5 +46,7 @@ def fit_phrases(
     }
     given = {name: value for name, value in settings.items() if value is not None}
     processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **{**kept, **given})
+    if max_frequencies is not None:
+        check_integer("max_frequencies", max_frequencies, 1)
     processor.fit(examples, max_frequencies)
     return processor

@@ -10,6 +10,7 @@ from typing import Any
 import sentencex
 
 from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
 # opening quotation marks and brackets at the end of a piece, with space before them and none after
@@ -34,6 +35,7 @@ def language_code(language: str) -> str:
     Raises:
         ValueError: it is not such a code, but for example a name such as "English".
     """
+    check_text("language", language)
     match = _LANGUAGE.fullmatch(language.lower())
     if match is None:
         raise ValueError(
@@ -54,11 +56,13 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
             sentences inside quotations, works only for English and is 50 times slower.
 
     Raises:
+        TypeError: `text` is no string.
         ValueError: an unknown `splitter`, or "spacy" for another language; or as `language_code`.
         ImportError: `splitter` is "spacy", which is not installed.
     """
     if splitter not in SPLITTERS:
         raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
+    check_text("text", text)
     code = language_code(language)
     if splitter == "spacy" and code != "en":
         raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
@@ -78,8 +82,7 @@ def lead(document: str, sentences: int, language: str = "en", splitter: str = "s
     Raises:
         ValueError: `sentences` is less than 1, or as `split_sentences`.
     """
-    if sentences < 1:
-        raise ValueError(f"`sentences` is {sentences}, but must be at least 1")
+    check_integer("sentences", sentences, 1)
     return pick_sentences(document, split_sentences(document, language, splitter), range(sentences))
 
 

@@ -9,6 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models import DrgdProcessor, GdlfProcessor
+from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
 from hf_summ.models.text_washing import WASHINGS, washed
@@ -21,6 +22,8 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
+# for more tokens, `tokenizers` asks for more memory than there is
+_LARGEST = 10**7
 # so many of the first tell whether the tagger knows their script
 _TEXTS_CHECKED = 200
 
@@ -62,6 +65,7 @@ def fit_vocabulary(
     """
     if units not in UNITS:
         raise ValueError(unknown_choice("`units`", units, UNITS))
+    check_integer("min_frequency", min_frequency, 0, _LARGEST)
     _check_size(vocab_size, units)
     unknown = SPECIAL_TOKENS["unk_token"]
     if units == "subwords":
@@ -145,11 +149,10 @@ def fit_processor(
 def _check_size(vocab_size: int, units: str) -> None:
     needed = len(pre_tokenizers.ByteLevel.alphabet()) if units == "subwords" else 1
     smallest = len(SPECIAL_TOKENS) + needed
-    if vocab_size < smallest:
-        raise ValueError(
-            f"`vocab_size` is {vocab_size}, but must be at least {smallest}, for {len(SPECIAL_TOKENS)} special tokens "
-            f"and {f'{needed} bytes' if units == 'subwords' else units}"
-        )
+    room = f"{needed} bytes" if units == "subwords" else units
+    check_integer(
+        "vocab_size", vocab_size, smallest, _LARGEST, f", for {len(SPECIAL_TOKENS)} special tokens and {room}"
+    )
 
 
 def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
@@ -163,7 +166,10 @@ def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
 
 def _texts(texts: Iterable[str]) -> Iterator[str]:
     empty = True
+    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+        raise TypeError(f"the texts of a vocabulary must be several, but are {type(texts).__name__}: {texts!r:.80}")
     for text in texts:
+        check_text("documents_and_summaries", text)
         empty = empty and not text.strip()
         yield readable(text)
     if empty:

@@ -10,6 +10,7 @@ from hf_summ.common.messages import one_line, unknown_choice
 from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import check_pairs
+from hf_summ.models.checks import check_texts, is_list
 
 _PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
 # the numbers in the result; the signature is text
@@ -114,9 +115,11 @@ def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:
 
 def _reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
     check_pairs(predictions, references)
-    rows = [[row] if isinstance(row, str) else list(row) for row in references]
+    check_texts("predictions", predictions)
+    rows: list[list] = [list(row) if is_list(row) else [row] for row in references]
     for place, row in enumerate(rows):
-        if not row:
+        check_texts(f"references[{place}]", row)
+        if not len(row):
             raise ValueError(f"row {place} has no reference: give at least one text, which may be empty")
     if not any(text.strip() for row in rows for text in row):
         raise ValueError("nothing to score: all references are blank")

@@ -12,6 +12,7 @@ from hf_summ.common.messages import unknown_choice
 from hf_summ.common.progress import progress_bar
 from hf_summ.evaluation.fragments import Alignment, align
 from hf_summ.evaluation.words import first_of, no_words
+from hf_summ.models.checks import check_integer, check_texts
 
 NGRAMS = (1, 2, 3, 4)
 # measures that are not shares and hence not in points
@@ -131,8 +132,7 @@ def copy_positions(
     Raises:
         ValueError: as `novelty_scores`, or `bins` is less than 1.
     """
-    if bins < 1:
-        raise ValueError(f"`bins` is {bins}, but must be at least 1")
+    check_integer("bins", bins, 1)
     borders = np.arange(bins + 1) / bins
     counts = np.zeros(bins)
     for row in _alignments(predictions, sources, language):
@@ -147,6 +147,8 @@ def copy_positions(
 
 def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
     """Each row's alignment, with a progress bar."""
+    check_texts("predictions", predictions)
+    check_texts("sources", sources)
     if len(predictions) != len(sources):
         raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
     if not len(sources):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from hf_summ.evaluation.words import split_words
+from hf_summ.models.checks import check_list, check_texts
 
 
 def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:
@@ -32,12 +33,16 @@ def phrase_recall_scores(
         (N,), NaN where an example has no phrase.
 
     Raises:
+        TypeError: summaries or phrases that are not strings, or a single phrase in place of several.
         ValueError: there are not as many lists of phrases as summaries.
     """
+    check_texts("predictions", predictions)
+    check_list("phrases", phrases)
     if len(predictions) != len(phrases):
         raise ValueError(f"{len(predictions)} predictions but phrases of {len(phrases)} examples: give each its own")
     scores = np.full(len(predictions), np.nan)
     for row, (prediction, wanted) in enumerate(zip(predictions, phrases, strict=True)):
+        check_texts(f"phrases[{row}]", wanted)
         # a space on either side, so that no phrase begins or ends within a word
         text = f" {' '.join(split_words(prediction, language))} "
         spelled = [" ".join(split_words(phrase, language)) for phrase in wanted]

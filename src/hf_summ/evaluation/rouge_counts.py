@@ -16,6 +16,7 @@ from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import SPLITTERS, split_sentences
 from hf_summ.evaluation.rouge155_words import read_words
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
+from hf_summ.models.checks import is_list
 
 
 class Scores(NamedTuple):
@@ -52,7 +53,7 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
             that is not a string.
     """
     check_pairs(predictions, references)
-    rows = [[row] if isinstance(row, str) else list(row) for row in references]
+    rows: list[list] = [list(row) if is_list(row) else [row] for row in references]
     for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
         if not row:
             raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")

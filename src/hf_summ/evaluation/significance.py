@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hf_summ.models.checks import check_integer
+
 Measure = Callable[[np.ndarray], np.ndarray]
 
 # number of examples that are drawn at once, so that the counts of a chunk stay in the processor's cache
@@ -75,8 +77,8 @@ def bootstrap_interval(
         confidence: percentage of the resamples' means that lie in the interval.
 
     Raises:
-        ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or `confidence`
-            outside 0 to 100.
+        ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or a `confidence`
+            that is not above 0 and up to 100.
     """
     values = _check("scores", scores)
     _check_options(resamples, confidence)
@@ -134,8 +136,8 @@ def paired_randomization(
         ValueError: as `paired_bootstrap`, or `trials` below 1.
     """
     differences = _differences(scores_a, scores_b)
-    if trials < 1:
-        raise ValueError(f"`trials` is {trials}, but must be at least 1")
+    check_integer("trials", trials, 1)
+    check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
     observed = differences.sum()
     # sums of the same numbers may differ in their last digits, depending on their order
@@ -242,7 +244,10 @@ def _compare(difference: float, resampled: np.ndarray, pairs: int, confidence: f
 
 
 def _check(name: str, scores: Sequence[float] | np.ndarray, ndim: int = 1) -> np.ndarray:
-    values = np.asarray(scores, dtype=np.float64)
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"`{name}` must be numbers, but {type(scores).__name__} has others: {scores!r:.80}") from None
     if values.ndim != ndim or not values.size:
         wanted = "one number" if ndim == 1 else "a row of numbers"
         raise ValueError(f"`{name}` has shape {values.shape}, but must have {wanted} for each of at least one example")
@@ -253,10 +258,10 @@ def _check(name: str, scores: Sequence[float] | np.ndarray, ndim: int = 1) -> np
 
 
 def _check_options(resamples: int, confidence: float) -> None:
-    if resamples < 1:
-        raise ValueError(f"`resamples` is {resamples}, but must be at least 1; ROUGE-1.5.5 draws 1000")
-    if not 0 <= confidence <= 100:
-        raise ValueError(f"`confidence` is {confidence}, but must be a percentage from 0 to 100")
+    check_integer("resamples", resamples, 1, why="; ROUGE-1.5.5 draws 1000")
+    # at 0, the script's lower end is above its upper one
+    if not 0 < confidence <= 100:
+        raise ValueError(f"`confidence` is {confidence}, but must be a percentage above 0 and up to 100")
 
 
 def _resampled_means(values: np.ndarray, resamples: int, draw: Callable[[int, int], np.ndarray]) -> np.ndarray:
@@ -300,6 +305,7 @@ def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
 
 def _random_draws(size: int, seed: int) -> Callable[[int, int], np.ndarray]:
     """`size` positions out of `size` for each resample from `start` to `stop`, which must come in order."""
+    check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
 
     def draw(start: int, stop: int) -> np.ndarray:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from hf_summ.common.progress import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import no_words, split_words
+from hf_summ.models.checks import check_texts
 
 
 def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], language: str = "en") -> dict[str, float]:
@@ -27,6 +28,8 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
     Raises:
         ValueError: different numbers of documents and summaries, none at all, or no words in either.
     """
+    check_texts("documents", documents)
+    check_texts("summaries", summaries)
     if len(documents) != len(summaries):
         raise ValueError(f"{len(documents)} documents but {len(summaries)} summaries: each needs its counterpart")
     if not len(documents):

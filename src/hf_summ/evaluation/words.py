@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
+from hf_summ.models.checks import check_list, check_text
 from hf_summ.models.text_scripts import IDEOGRAPHS, MARKS, RUNNING
 from hf_summ.models.text_washing import washed
 
@@ -38,8 +39,9 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
             punctuation, digits and letters count one by one; "lcsts" are those that DRGD's program compares, without
             digits and punctuation; "spaced" is what stands between spaces, for texts that were split into words before.
 
-    See `check_units` for errors.
+    See `check_units` for errors; TypeError: `text` is no string.
     """
+    check_text("text", text)
     if is_english(language):
         return _ENGLISH_WORD.findall(text.lower())
     text = unicodedata.normalize("NFC", text.lower()).replace(_SOFT_HYPHEN, "")
@@ -63,6 +65,7 @@ def check_units(units: str, language: str) -> None:
 
 def split_words_and_marks(text: str, language: str = "en") -> list[str]:
     """The words of `text`, and its punctuation marks, each by itself, as words too."""
+    check_text("text", text)
     parts: list[str] = []
     for piece in _MARK.split(text):
         parts += [piece] if _MARK.fullmatch(piece) else split_words(piece, language)
@@ -75,7 +78,9 @@ def is_english(language: str) -> bool:
 
 
 def check_pairs(predictions: Sequence, references: Sequence) -> None:
-    """Raise a ValueError unless there are as many predictions as references, and at least one."""
+    """Raise a ValueError unless there are as many predictions as references, and at least one; TypeError: no lists."""
+    check_list("predictions", predictions)
+    check_list("references", references)
     if len(predictions) != len(references):
         raise ValueError(f"{len(predictions)} predictions but {len(references)} references: each needs its counterpart")
     if not len(references):

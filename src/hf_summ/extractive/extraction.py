@@ -11,6 +11,7 @@ from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
 from hf_summ.extractive.oracle import MEASURES, greedy_oracle
 from hf_summ.extractive.tfidf import best_first, tfidf_scores
+from hf_summ.models.checks import check_integer, check_texts
 
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
@@ -67,6 +68,7 @@ def extract_sentences(
         splitter: as for `split_sentences`.
 
     Raises:
+        TypeError: documents or references that are not strings, or a number of sentences that is no integer.
         ValueError: an unknown method, measure or splitter; fewer than 1 sentence; a number of sentence counts or
             references that is not that of the documents; "oracle" without references; no document with words; more
             sentences in a document than "lexrank" and "textrank" can compare with each other.
@@ -131,18 +133,20 @@ def _check(
     """Check the arguments, and return the number of sentences for each document."""
     if method not in METHODS:
         raise ValueError(unknown_choice("`method`", method, METHODS))
-    numbers = [sentences] * len(documents) if isinstance(sentences, int) else sentences
+    check_texts("documents", documents)
+    numbers = sentences if isinstance(sentences, Sequence) else [sentences] * len(documents)
     if len(numbers) != len(documents):
         raise ValueError(
             f"{len(numbers)} numbers of `sentences` but {len(documents)} documents: give one each, or one for all"
         )
-    if wrong := [number for number in numbers if number < 1]:
-        raise ValueError(f"`sentences` is {wrong[0]}, but must be at least 1")
+    for number in numbers or [sentences]:
+        check_integer("sentences", number, 1)
     if method == "oracle":
         if measure not in MEASURES:
             raise ValueError(unknown_choice("`measure`", measure, MEASURES))
         if references is None:
             raise ValueError('`method="oracle"` needs `references`, one per document')
+        check_texts("references", references)
         if len(references) != len(documents):
             raise ValueError(f"{len(references)} references but {len(documents)} documents: each needs its counterpart")
     return numbers

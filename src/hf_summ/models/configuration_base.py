@@ -36,7 +36,11 @@ class SummarizationConfig(PreTrainedConfig):
         custom_pipelines = kwargs.pop("custom_pipelines", None)
         if custom_pipelines is not None and type(self).__module__.startswith("transformers_modules."):
             kwargs["custom_pipelines"] = custom_pipelines
-        super().__post_init__(**kwargs)
+        try:
+            super().__post_init__(**kwargs)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            # transformers reads some of its own keys without a check
+            raise ValueError(f"a value of the configuration cannot be read: {error}") from error
 
     def to_json_string(self, use_diff: bool = True) -> str:
         text = super().to_json_string(use_diff)

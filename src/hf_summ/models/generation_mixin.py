@@ -1,15 +1,15 @@
 """The architectures' additions to transformers' `generate()`."""
 
-import math
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import LogitsProcessorList
+from transformers import GenerationConfig, LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
+from .generation_settings import check_generation_settings
 from .generation_unknown import replace_unknown
 from .generation_words import (
     MinNewWordsLogitsProcessor,
@@ -131,10 +131,7 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
-        for key in self.generation_keys:
-            value = getattr(generation_config, key, None)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"`{key}` is {value}, but must be at least 0 and finite")
+        check_generation_settings({key: getattr(generation_config, key, None) for key in self.generation_keys})
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(
@@ -157,6 +154,13 @@ class SummarizationGenerationMixin(GenerationMixin):
         return input_ids.repeat_interleave(expand_size, dim=0), model_kwargs
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
+        base = self.generation_config if generation_config is None else generation_config
+        if not isinstance(base, GenerationConfig):
+            raise TypeError(
+                f"`generation_config` must be a GenerationConfig, but is {type(base).__name__}: {base!r:.80}"
+            )
+        # before transformers, which checks some of them, and others at a step deep inside
+        check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
         given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         for key in self.generation_keys:

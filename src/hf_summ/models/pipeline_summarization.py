@@ -1,10 +1,8 @@
 """`pipeline("summarization")`, which transformers 5 no longer has, for every sequence-to-sequence model."""
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import torch
@@ -14,6 +12,8 @@ from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipelin
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
+from .checks import check_integer
+from .generation_settings import check_generation_settings
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -29,8 +29,6 @@ from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, 
 
 logger = logging.get_logger(__name__)
 
-# settings of `generate()` with which it fails deep inside, or in silence, and the least that each may be
-_LEAST = {"num_beams": 1, "num_return_sequences": 1, "max_length": 1, "max_new_tokens": 1}
 # two names of one limit, of which `generate()` lets the second win, whoever set it
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 
@@ -127,6 +125,8 @@ class SummarizationPipeline(Pipeline):
         self, documents, *args, show_progress: bool = False, phrases=None, long_documents=None, language=None, **kwargs
     ):
         """Summarize `documents`; see the class."""
+        if kwargs.get("batch_size") is not None:
+            check_integer("batch_size", kwargs["batch_size"], 1)
         columns = getattr(documents, "column_names", getattr(documents, "columns", None))
         if columns is not None:
             raise TypeError(f"`documents` has the columns {', '.join(map(str, columns))}: give one of them")
@@ -139,6 +139,8 @@ class SummarizationPipeline(Pipeline):
         if phrases is not None and not isinstance(documents, Sized):
             raise ValueError("`phrases` need documents whose number is known: make them a list")
         length = len(documents) if isinstance(documents, Sized) else None
+        if phrases is not None and not isinstance(phrases, Sized):
+            raise TypeError(f"`phrases` must be a list with those of each document, but is {phrases!r:.80}")
         if phrases is not None and len(phrases) != length:
             raise ValueError(f"{len(phrases)} `phrases` but {length} documents: give each its own")
         if length is not None:
@@ -306,17 +308,17 @@ class SummarizationPipeline(Pipeline):
             given: those of the call.
 
         Raises:
-            ValueError: a number that is too small, or not finite.
+            TypeError: `generation_config` is something else.
+            ValueError: as `check_generation_settings`.
         """
+        config = given.get("generation_config")
+        if config is not None and not isinstance(config, GenerationConfig):
+            raise TypeError(
+                f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
+            )
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
         config = settings.get("generation_config")
-        for name, least in _LEAST.items():
-            value = settings.get(name, getattr(config, name, None))
-            if value is not None and not (isinstance(value, Integral) and value >= least):
-                raise ValueError(f"`{name}` is {value!r}, but must be an integer of at least {least}")
-        penalty = settings.get("length_penalty")
-        if penalty is not None and not math.isfinite(penalty):
-            raise ValueError(f"`length_penalty` is {penalty}, but must be a finite number")
+        check_generation_settings({**({} if config is None else vars(config)), **settings})
         return settings
 
     def postprocess(self, outputs, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None):
@@ -440,14 +442,18 @@ def _alone(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _truncates(truncation) -> bool:
     """Whether to cut, from what transformers' tokenizers take for `truncation`."""
-    if isinstance(truncation, str):
-        return TruncationStrategy(truncation) is not TruncationStrategy.DO_NOT_TRUNCATE
-    return bool(truncation)
+    strategies = [strategy.value for strategy in TruncationStrategy]
+    if not isinstance(truncation, bool) and truncation not in strategies:
+        raise ValueError(
+            f"`truncation` is {truncation!r:.80}, but must be True, False or one of {', '.join(strategies)}"
+        )
+    return truncation not in (False, TruncationStrategy.DO_NOT_TRUNCATE.value)
 
 
 def _check_document(document: Any) -> None:
-    if not isinstance(document, (str, list)):
-        raise TypeError(f"a document must be a string, but is {type(document).__name__}: {document!r:.80}")
+    for text in document if isinstance(document, list) else [document]:
+        if not isinstance(text, str):
+            raise TypeError(f"a document must be a string, but is {type(text).__name__}: {text!r:.80}")
 
 
 def _cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:

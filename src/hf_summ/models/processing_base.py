@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
+from .checks import check_integer, check_texts, is_list
 from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .text_cleaning import readable
 from .text_documents import JoinedRow, join
@@ -26,6 +27,7 @@ class SummarizationProcessor(ProcessorMixin):
             end token if it has none.
 
     Raises:
+        TypeError: a length is no integer.
         ValueError: a length below 2, a tokenizer without a padding or end token, or a separator that is no token.
     """
 
@@ -41,8 +43,13 @@ class SummarizationProcessor(ProcessorMixin):
         for name in ("pad_token", "eos_token"):
             if getattr(tokenizer, name) is None:
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
-        if document_separator is not None and document_separator not in tokenizer.get_vocab():
+        is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
+        if document_separator is not None and not is_token:
             raise ValueError(f"`document_separator` is {document_separator!r}, which is no token of the tokenizer")
+        if not isinstance(tokenizer.model_max_length, (int, float)):
+            raise TypeError(
+                f"the tokenizer's `model_max_length` must be a number, but is {tokenizer.model_max_length!r:.80}"
+            )
         # positions are counted from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
@@ -116,10 +123,14 @@ class SummarizationProcessor(ProcessorMixin):
             source: what the architecture reads beside the documents, see its `source_features`.
 
         Raises:
-            TypeError: a text is not a string, or some examples are lists of documents and others are not.
-            ValueError: neither text nor text_target is given, a list of them is empty, or a length is below 2.
+            TypeError: a text is not a string, some examples are lists of documents and others are not, or a length is
+                no integer.
+            ValueError: neither text nor text_target is given, a list of them is empty, a length is below 2, or an
+                unknown value of `return_tensors`.
         """
         _check_lengths(max_length=max_length, max_target_length=max_target_length)
+        if return_tensors not in (None, "pt", "np"):
+            raise ValueError(f"`return_tensors` is {return_tensors!r:.80}, but must be 'pt', 'np' or None, for lists")
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
@@ -243,7 +254,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
         """The documents of each example, cleaned; blank ones are left out where there are others."""
-        if isinstance(text, str) or not text or not any(isinstance(value, (list, tuple)) for value in text):
+        if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
             return [[document] for document in self._texts(text, "text")]
         examples = []
         for row, value in enumerate(text):
@@ -257,12 +268,10 @@ class SummarizationProcessor(ProcessorMixin):
         return examples
 
     def _texts(self, text: str | Sequence[Any], name: str) -> list[str]:
-        texts = [text] if isinstance(text, str) else list(text)
-        if not texts:
+        texts = [text] if isinstance(text, str) else text
+        check_texts(name, texts)
+        if not len(texts):
             raise ValueError(f"`{name}` is an empty list: give at least one text")
-        for row, value in enumerate(texts):
-            if not isinstance(value, str):
-                raise TypeError(f"`{name}` must be strings, but row {row} is {type(value).__name__}: {value!r:.80}")
         return [self.clean(value) for value in texts]
 
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
@@ -305,8 +314,8 @@ class SummarizationProcessor(ProcessorMixin):
 
 def _check_lengths(**lengths: int | None) -> None:
     for name, value in lengths.items():
-        if value is not None and value < 2:
-            raise ValueError(f"`{name}` is {value}, but must be at least 2, for a subword and the end token")
+        if value is not None:
+            check_integer(name, value, 2, why=", for a subword and the end token")
 
 
 def align_config(config, tokenizer) -> None:

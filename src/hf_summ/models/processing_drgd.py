@@ -30,7 +30,7 @@ class DrgdProcessor(SummarizationProcessor):
         document_separator=None,
         chat_template=None,
     ):
-        if washing is not None and washing not in WASHINGS:
+        if washing not in (None, *WASHINGS):
             raise ValueError(f"`washing` is {washing!r}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
         super().__init__(

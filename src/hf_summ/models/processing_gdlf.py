@@ -6,6 +6,7 @@ from typing import Any
 from huggingface_hub.utils import tqdm
 from transformers.utils import logging
 
+from .checks import check_text, check_texts
 from .processing_base import SummarizationProcessor
 from .text_documents import JoinedRow
 from .text_tagging import (
@@ -55,6 +56,9 @@ class GdlfProcessor(SummarizationProcessor):
         document_separator=None,
         chat_template=None,
     ):
+        check_text("tagger", tagger)
+        if tag_vocabulary is not None:
+            check_texts("tag_vocabulary", tag_vocabulary)
         if tags not in TAGS:
             raise ValueError(f"`tags` is {tags!r}, but must be one of {', '.join(TAGS)}")
         self.tags = tags

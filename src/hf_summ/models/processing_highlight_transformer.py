@@ -9,6 +9,7 @@ from typing import Any
 
 from transformers.utils import logging
 
+from .checks import check_integer, check_list
 from .processing_copying import CopyingProcessor
 from .text_documents import JoinedRow
 from .text_phrases import Phrase, document_frequencies, given_phrases, key_phrases, read_phrases
@@ -50,8 +51,13 @@ class HighlightTransformerProcessor(CopyingProcessor):
         num_phrases=10,
         chat_template=None,
     ):
-        if num_phrases < 1:
-            raise ValueError(f"`num_phrases` is {num_phrases}, but must be at least 1")
+        check_integer("num_phrases", num_phrases, 1)
+        check_integer("fitted_examples", fitted_examples, 0)
+        if document_frequencies is not None and not _are_frequencies(document_frequencies):
+            raise TypeError(
+                f"`document_frequencies` must map phrases to numbers of examples, but is {document_frequencies!r:.80}: "
+                "make them with `hf-summ key-phrases`"
+            )
         self.document_frequencies = document_frequencies
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
@@ -139,6 +145,8 @@ class HighlightTransformerProcessor(CopyingProcessor):
             number == 1 and phrases and all(isinstance(phrase, str) for phrase in phrases)
         ):
             phrases = [phrases]
+        if phrases is not None:
+            check_list("phrases", phrases)
         given = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
         if len(given) != number:
             raise ValueError(f"there are phrases for {len(given)} examples, but {number} examples: give each its own")
@@ -153,6 +161,12 @@ class HighlightTransformerProcessor(CopyingProcessor):
         assert self.document_frequencies is not None
         cut = list(map(kept_text, example, places))
         return key_phrases(cut, self.document_frequencies, self.fitted_examples, self.num_phrases)
+
+
+def _are_frequencies(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(phrase, str) and isinstance(number, int) and number > 0 for phrase, number in value.items()
+    )
 
 
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:

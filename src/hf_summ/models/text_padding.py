@@ -6,7 +6,11 @@ from typing import Any
 import torch
 from transformers import BatchFeature
 
+from .checks import check_integer
 from .losses import IGNORED_LABEL
+
+# more than rows have, and less than would fill the memory
+_LONGEST = 10**6
 
 
 def pad_features(
@@ -37,8 +41,10 @@ def pad_features(
     if padding not in (True, False, "longest", "max_length", "do_not_pad"):
         known = "True, 'longest', 'max_length', False, 'do_not_pad'"
         raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
-    if pad_to_multiple_of is not None and pad_to_multiple_of < 1:
-        raise ValueError(f"`pad_to_multiple_of` is {pad_to_multiple_of}, but must be at least 1")
+    if pad_to_multiple_of is not None:
+        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
+    if max_length is not None and padding == "max_length":
+        check_integer("max_length", max_length, 1, _LONGEST)
     if not features:
         raise ValueError("no features to pad")
     padding = False if padding == "do_not_pad" else padding

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .checks import check_texts
 from .text_scripts import MARKS
 
 # words and stop words are those of scikit-learn's TfidfVectorizer, but for marks, at which that cuts words
@@ -141,7 +142,10 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
         TypeError: a phrase is not text, or a value not a number.
         ValueError: a phrase is blank, or a value is not finite.
     """
-    values = phrases if isinstance(phrases, Mapping) else dict.fromkeys(phrases, 1.0)
+    values = phrases
+    if not isinstance(phrases, Mapping):
+        check_texts("phrases", phrases)
+        values = dict.fromkeys(phrases, 1.0)
     found = []
     for text, value in values.items():
         if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -121,20 +121,33 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
-    """What is wrong with a folder's safetensors, or None: they cannot be read, or contain NaN or infinity."""
+    """What is wrong with a folder's safetensors, or None: they cannot be read, or contain NaN, infinity or integers."""
     try:
         files = _weight_files(Path(folder))
     except ValueError as error:
         return str(error)
+    is_quantized = _is_quantized(Path(folder))
     for file in files:
         try:
             with safe_open(file, framework="pt") as tensors:
                 for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
-                    if not is_finite(tensors.get_tensor(name)):
+                    tensor = tensors.get_tensor(name)
+                    if not is_finite(tensor):
                         return f"{file.name} has values that are not finite, in {name}"
+                    # beside them are counters and positions, which are integers
+                    if name.endswith((".weight", ".bias")) and not tensor.is_floating_point() and not is_quantized:
+                        return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
         except (SafetensorError, OSError) as error:
             return f"{file.name} cannot be read ({error})"
     return None
+
+
+def _is_quantized(folder: Path) -> bool:
+    """Whether the weights are meant to be in few bits."""
+    try:
+        return "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

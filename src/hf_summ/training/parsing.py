@@ -17,7 +17,7 @@ from transformers.hf_argparser import string_to_bool
 from hf_summ.common.files import shipped_folder
 from hf_summ.common.flags import names, with_default
 from hf_summ.common.mappings import parse_json, parse_yaml
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
 from hf_summ.training.overrides import MergeOverrides
@@ -189,7 +189,7 @@ def _read_mapping(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {error}") from None
+        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {one_line(error)}") from None
     if not isinstance(content, dict) or not content:
         raise ValueError(f"{path}: must contain `key: value` lines")
     return content

@@ -1,0 +1,57 @@
+"""Checks of what users give, which say what it is and what it must be."""
+
+import math
+from collections.abc import Iterable, Mapping, Sized
+from numbers import Integral, Real
+from typing import Any
+
+
+def check_text(name: str, text: Any) -> None:
+    """Raise a TypeError unless `text` is a string."""
+    if not isinstance(text, str):
+        raise TypeError(f"`{name}` must be a string, but is {type(text).__name__}: {text!r:.80}")
+
+
+def check_list(name: str, values: Any) -> None:
+    """Raise a TypeError unless `values` are several whose number is known; the characters of a string are not."""
+    if not is_list(values):
+        raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
+
+
+def is_list(value: Any) -> bool:
+    """Whether it is a list, or an array, column or the like."""
+    return isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+
+
+def check_texts(name: str, texts: Any) -> None:
+    """Raise a TypeError unless `texts` are several strings whose number is known."""
+    check_list(name, texts)
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"`{name}` must be strings, but row {row} is {type(text).__name__}: {text!r:.80}")
+
+
+def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
+    """Raise unless `value` is an integer in this range.
+
+    Args:
+        why: what follows the range in the message, such as `, for the end token`.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"`{name}` must be an integer, but is {type(value).__name__}: {value!r:.80}")
+    if value < least:
+        raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
+    if most is not None and value > most:
+        raise ValueError(f"`{name}` is {value:.4g}, but must be at most {most}{why}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, which True and False are not."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    # integers may be too large for a floating-point number
+    return isinstance(value, Integral) or math.isfinite(value)
