@@ -2,6 +2,7 @@
 #   make quickstart   train a small GDLF on a toy corpus and compare its ROUGE with LEAD-3 (about 5 minutes on 2 cores)
 #   make test         check format, lint and types, and run the test suite
 #   make docs         build the documentation in build/docs
+#   make torture      try 20,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
 #   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
 #   make clean        remove everything that these wrote, including environments
 
@@ -16,7 +17,7 @@ LOWEST_TRANSFORMERS = $(shell sed -n 's/.*"transformers>=\([0-9.]*\)".*/transfor
 
 QUICKSTART = build/quickstart
 
-.PHONY: install quickstart test lint docs test-lowest clean
+.PHONY: install quickstart test lint docs torture test-lowest clean
 
 install: $(VENV)/.installed
 
@@ -44,6 +45,9 @@ lint: install
 # a warning, such as of a broken link, is an error
 docs: install
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
+
+torture: install
+	OMP_NUM_THREADS=1 $(VENV)/bin/python tests/torture --write
 
 # huggingface_hub and tokenizers are not pinned, as each version of transformers needs its own range of them
 $(LOWEST)/.installed: pyproject.toml constraints.txt

@@ -40,7 +40,17 @@ CHECKPOINTS = {
     "org/highlight": "highlight",
 }
 # flags of other programs than ours
-FOREIGN_FLAGS = {"fsdp_version", "models", "multi_gpu", "num_processes", "rounds", "settings", "systems", "use_fsdp"}
+FOREIGN_FLAGS = {
+    "case",
+    "fsdp_version",
+    "models",
+    "multi_gpu",
+    "num_processes",
+    "rounds",
+    "settings",
+    "systems",
+    "use_fsdp",
+}
 
 
 def test_blocks_run(tmp_path, local_hub, tiny_tokenizer):

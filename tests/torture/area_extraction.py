@@ -18,8 +18,11 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     number = draw.choice((0, 1, 2, 3))
     documents: Any = [values.some_text(draw) for _ in range(number)]
     references: Any = [values.some_text(draw) for _ in range(number)]
-    method, code = draw.choice((*METHODS, *METHODS, "first")), language(draw)
-    measure, splitter = draw.choice(("rouge12", "rouge1", "rouge2", "rougeL")), draw.choice(("sentencex", "spacy"))
+    method, code = values.word(draw, *METHODS, *METHODS, "first"), language(draw)
+    measure, splitter = (
+        values.word(draw, "rouge12", "rouge1", "rouge2", "rougeL"),
+        values.word(draw, "sentencex", "spacy"),
+    )
     sentences: Any = draw.choice((1, 3, 3, 1000, 0, -1, 2.5, "3", None, True, [1] * number, [2] * 2, [0] * number))
     kind = draw.random()
     if kind < 0.06 and number:

@@ -55,10 +55,26 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, columns) -> Case:
     named = dict(zip(("text_column", "summary_column"), columns, strict=True)) if draw.random() < 0.5 else {}
     if draw.random() < 0.05:
-        named = {"text_column": draw.choice(("", "no", "document", "\0"))}
+        named = {"text_column": values.word(draw, "", "no", "document")}
     cache = str(folder.parent / f"{folder.name}_cache")
     if file.name == "train.parquet" and draw.random() < 0.95:
         corpus = Corpus(dataset_name=str(folder), **named)
+    elif draw.random() < 0.03:
+        # names that no file has, or none can have
+        names = (
+            f"{file}x",
+            "x" * 300 + ".jsonl",
+            "a\0b.jsonl",
+            "",
+            ".",
+            "~",
+            "/",
+            "a.jsonl,b.csv",
+            ",",
+            f"{file},{file}",
+        )
+        corpus = Corpus(train_file=draw.choice(names), **named)
+        rows = None
     else:
         corpus = Corpus(train_file=str(file), **named)
     is_table = rows is not None and named and columns[0] != columns[1] and file.name.lower().split(".")[1] != "source"

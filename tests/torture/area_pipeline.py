@@ -55,6 +55,8 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
             return f"{documents!r:.60} has the result {found!r:.80}"
         if not isinstance(found, list) or (not isinstance(documents, str) and len(found) != number):
             return f"{number} documents, but the result is {found!r:.80}"
+        if not found:
+            return None
         sequences = settings.get("num_return_sequences") or 1
         records = [record for row in found for record in (row if isinstance(row, list) else [row])]
         return first_problem(

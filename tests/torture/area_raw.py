@@ -35,7 +35,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     named: Any = data
     if draw.random() < 0.3:
         named = draw.choice((*sorted(files), ",".join(map(str, files)), data / "missing"))
-    read_as = data_format if draw.random() < 0.93 else draw.choice((*DATA_FORMATS, "lcst", ""))
+    read_as = data_format if draw.random() < 0.93 else values.word(draw, *DATA_FORMATS, "lcst", "")
     known: dict[str, tuple] = {"min_score": (1, 5, 0, 9), "density_bin": ("mixed", "extractive", "short")}
     owners = {"min_score": "lcsts", "density_bin": "newsroom"}
     options: dict[str, Any] = {

@@ -69,13 +69,13 @@ def _rouge(draw: random.Random, folder: Path) -> Case:
             [row, *(values.text(draw) for _ in range(draw.choice((0, 1, 2))))] if draw.random() < 0.8 else row
             for row in references
         ]
-        if draw.random() < 0.1:
+        if references and draw.random() < 0.1:
             references[0] = []
-    mode, code = draw.choice(("rouge_score", "rouge155", "rouge155", "rouge")), language(draw)
+    mode, code = values.word(draw, "rouge_score", "rouge155", "rouge155", "rouge"), language(draw)
     options: dict[str, Any] = {
         "rouge_types": draw.choices(_TYPES, k=draw.choice((0, 1, 2))),
-        "sentences": draw.choice(("split", "lines", "words")),
-        "several": draw.choice((None, "best", "mean", "pooled", "most")),
+        "sentences": values.word(draw, "split", "lines", "words"),
+        "several": values.word(draw, None, "best", "mean", "pooled", "most"),
         "units": draw.choice(("words", "characters", "lcsts", "spaced")),
         "byte_limit": draw.choice((None, 1, 75, 0, -1, 10**30)),
         "word_limit": draw.choice((None, 1, 100, 0, -1, 10**30)),
@@ -110,8 +110,8 @@ def _characters_problem(texts: Any) -> str | None:
 
 def _novelty(draw: random.Random, folder: Path) -> Case:
     predictions, sources, told = _pairs(draw)
-    code, count = language(draw), draw.choice(("types", "types", "tokens", "all"))
-    average, marks, bins = draw.choice(("macro", "micro")), draw.random() < 0.3, draw.choice((1, 10, 0, 1000))
+    code, count = language(draw), values.word(draw, "types", "types", "tokens", "all")
+    average, marks, bins = values.word(draw, "macro", "micro"), draw.random() < 0.3, draw.choice((1, 10, 0, 1000))
 
     def measure() -> tuple:
         return (
@@ -140,7 +140,7 @@ def _novelty(draw: random.Random, folder: Path) -> Case:
 
 def _bleu(draw: random.Random, folder: Path) -> Case:
     predictions, references, told = _pairs(draw)
-    tokenize = draw.choice(("13a", "char", "zh", "intl", "none", "words"))
+    tokenize = values.word(draw, "13a", "char", "zh", "intl", "none", "words")
 
     def measure() -> tuple:
         statistics = bleu_statistics(predictions, references, tokenize=tokenize)
@@ -271,7 +271,7 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         lines = scores.read_text(encoding="utf-8").splitlines()
         figures = [value for metric in report["rouge"].values() for value in metric.values()]
         return first_problem(
-            rows_problem(lines, report["pairs"], "lines of scores"),
+            rows_problem(lines, report["pairs"] * (2 if "--against" in flags else 1), "lines of scores"),
             scores_problem(value for value in figures if isinstance(value, float)),
             *(None for line in lines if json.loads(line, parse_constant=_no_constant)),
         )

@@ -97,7 +97,7 @@ def _configuration(draw: random.Random, folder: Path) -> Case:
     for _ in range(draw.choice((1, 2))):
         name = draw.choice(sorted(made.config().to_dict()))
         before = settings.get(name, getattr(made.config(), name, None))
-        settings[name] = values.junk(draw) if draw.random() < 0.4 else values.spoiled_json(draw, before)[0]
+        settings[name] = values.storable_junk(draw) if draw.random() < 0.4 else values.spoiled_json(draw, before)[0]
 
     def build():
         config = apply_overrides(made.config(), settings)

@@ -14,7 +14,7 @@ from tests.torture.checks import texts_problem, without_space
 from tests.torture.workshop import Workshop
 
 LANGUAGES = ("en", "EN-gb", "de", "zh", "ja", "hi", "th", "ar", "tr", "fi", "xx", "yue", "en_US")
-_NO_LANGUAGES = ("English", "", "e", "中文", "en us", "1", "abcd")
+_NO_LANGUAGES = ("English", "", "e", "中文", "en us", "1", "abcd", "en\nus", "x" * 3000)
 
 
 def language(draw: random.Random) -> str:
@@ -25,12 +25,13 @@ def language(draw: random.Random) -> str:
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     """A text, and one way of taking it apart."""
     text, code = values.text(draw), language(draw)
-    if draw.random() < 0.04:
+    what = draw.randrange(5)
+    if what < 4 and draw.random() < 0.04:
         text = values.not_text(draw)
     told = f"{text!r:.300} in {code}"
-    match draw.randrange(5):
+    match what:
         case 0 | 1:
-            splitter = draw.choice(("sentencex", "sentencex", "spacy", "spaces"))
+            splitter = values.word(draw, "sentencex", "sentencex", "spacy", "spaces")
 
             def parts_problem(sentences: list[str]) -> str | None:
                 whole = without_space("".join(sentences))
@@ -56,7 +57,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
             return Case(f"lead {number} {told}", lambda: lead(text, number, code), lead_problem)
         case 3:
-            units = draw.choice(("words", "characters", "lcsts", "spaced", "syllables"))
+            units = values.word(draw, "words", "characters", "lcsts", "spaced", "syllables")
             marks = draw.random() < 0.3
 
             def split():

@@ -20,8 +20,8 @@ def texts_problem(texts: Any, number: int) -> str | None:
     """What is wrong with results that must be so many texts."""
     if not isinstance(texts, list) or len(texts) != number:
         return f"{number} inputs, but the result is {texts!r:.80}"
-    wrong = next((text for text in texts if not isinstance(text, str)), None)
-    return None if wrong is None else f"a result is {wrong!r:.80}, which is no text"
+    wrong = [text for text in texts if not isinstance(text, str)]
+    return f"a result is {wrong[0]!r:.80}, which is no text" if wrong else None
 
 
 def without_space(text: str) -> str:

@@ -83,6 +83,15 @@ def junk(draw: random.Random) -> Any:
     return draw.choice((*_JUNK, number(draw)))
 
 
+def word(draw: random.Random, *known: Any) -> Any:
+    """One of the known names, or seldom one that nobody knows and that may not fit into a line."""
+    return (
+        draw.choice(known)
+        if draw.random() < 0.97
+        else draw.choice(("a\nb", "\x1b[31m", "x" * 3000, "\ud800", " ", "\0"))
+    )
+
+
 def not_text(draw: random.Random) -> Any:
     """What stands in a column of texts by mistake, such as pandas' NaN for a missing one."""
     return draw.choice((None, math.nan, 3, 2.5, True, b"bytes", ["a"], {"text": "a"}, []))

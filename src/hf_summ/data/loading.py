@@ -52,10 +52,10 @@ def load_from_hub(
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
         loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
-    except OSError:
-        raise
     except Exception as error:
-        # of broken files, the libraries that read them raise errors of any type
+        # of broken files, the libraries that read them raise errors of any type, among them bare OSErrors
+        if isinstance(error, OSError) and type(error) is not OSError:
+            raise
         if "scripts" in str(error):
             raise ValueError(
                 f"{name} is a script, which `datasets` does not run: name a data set of files, such as its conversion "

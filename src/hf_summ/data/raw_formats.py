@@ -1,5 +1,6 @@
 """Data sets as their authors distribute them: where the files are, how they are read, and which rows are used."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +164,8 @@ def _listed_stories(names: Path) -> Iterator[Path]:
     for number, line in read_lines(names):
         if line.strip():
             story = names.parent / line.strip()
-            if not story.is_file():
+            # a line may be too long for a name, and then Path's own method fails
+            if not os.path.isfile(story):
                 raise ValueError(
                     f"{names}, line {number}: {story} does not exist: each line must name a .story file, relative to "
                     "the list's own folder"

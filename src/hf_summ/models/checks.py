@@ -31,6 +31,23 @@ def check_texts(name: str, texts: Any) -> None:
             raise TypeError(f"`{name}` must be strings, but row {row} is {type(text).__name__}: {text!r:.80}")
 
 
+def check_tokenizer(tokenizer: Any) -> None:
+    """Check what a tokenizer's files may have that fails only when texts are read.
+
+    Raises:
+        TypeError: `model_max_length` is no number.
+        ValueError: it is below 1, or a special token is empty.
+    """
+    limit = tokenizer.model_max_length
+    if not isinstance(limit, (int, float)):
+        raise TypeError(f"the tokenizer's `model_max_length` must be a number, but is {limit!r:.80}")
+    if not limit >= 1:
+        raise ValueError(f"the tokenizer's `model_max_length` is {limit}, but must be at least 1")
+    for name in ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"):
+        if getattr(tokenizer, name, None) == "":
+            raise ValueError(f"the tokenizer's `{name}` is empty: name a token, or leave it out")
+
+
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
     """Raise unless `value` is an integer in this range.
 
@@ -53,5 +70,5 @@ def is_number(value: Any) -> bool:
     """Whether a value is a finite number, which True and False are not."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
-    # integers may be too large for a floating-point number
-    return isinstance(value, Integral) or math.isfinite(value)
+    # torch takes no larger integers
+    return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)

@@ -9,7 +9,7 @@ from transformers import GenerationConfig, LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_settings import check_generation_settings
+from .generation_settings import check_generation_settings, in_floats
 from .generation_unknown import replace_unknown
 from .generation_words import (
     MinNewWordsLogitsProcessor,
@@ -19,6 +19,8 @@ from .generation_words import (
     word_table,
 )
 
+# of no other setting is None an error
+_ALWAYS_SET = ("num_beams", "num_return_sequences")
 # what transformers collects through hooks, which a graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
 
@@ -161,6 +163,9 @@ class SummarizationGenerationMixin(GenerationMixin):
             )
         # before transformers, which checks some of them, and others at a step deep inside
         check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
+        # which transformers itself would not take for "not given"
+        kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
+        kwargs |= in_floats(kwargs)
         given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         for key in self.generation_keys:
@@ -270,7 +275,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
         processors = []
         if min_new_words:
-            eos_token_ids = generation_config._eos_token_tensor.tolist()
+            ends = generation_config._eos_token_tensor
+            eos_token_ids = [] if ends is None else ends.tolist()
             processors.append(MinNewWordsLogitsProcessor(min_new_words, table, prompt_length, eos_token_ids))
         if ngram_size:
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))

@@ -56,6 +56,11 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
             raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
 
 
+def in_floats(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The settings among these that are numbers written as integers, which transformers refuses for some of them."""
+    return {name: float(value) for name, value in settings.items() if name in _NUMBERS and _is_integer(value)}
+
+
 def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
     """What the setting must be, or None if it is that."""
     if name in _INTEGERS:
@@ -80,7 +85,7 @@ def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
 def _problem_of_ids(name: str, value: Any, vocab_size: int | None) -> str | None:
     many = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
     ids = [int(token) if hasattr(token, "item") else token for token in value] if many else [value]
-    if (name in _LISTS and not many) or not all(_is_integer(token) and token >= 0 for token in ids):
+    if (name in _LISTS and not many) or not ids or not all(_is_integer(token) and token >= 0 for token in ids):
         return f"{'a list of ids' if name in _LISTS else 'an id, or a list of ids'} of tokens"
     if vocab_size is not None and any(token >= vocab_size for token in ids):
         return f"an id below {vocab_size}, the number of the model's tokens"

@@ -152,9 +152,10 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
         opened = self.table.words_opened(input_ids) & (kinds != _SPECIAL) & (kinds != _UNSPACED)
         counts = opened + self.table.counts[input_ids]
         too_short = counts[:, self.prompt_length :].sum(-1) < self.min_new_words
-        scores = scores.clone()
-        scores[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
-        return scores
+        longer = scores.clone()
+        longer[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
+        # where nothing but the end is possible, as when it is forced at the last step, it stays so
+        return torch.where(longer.isneginf().all(-1, keepdim=True), scores, longer)
 
 
 class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):

@@ -12,8 +12,8 @@ from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipelin
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
-from .checks import check_integer
-from .generation_settings import check_generation_settings
+from .checks import check_integer, check_list, check_texts, check_tokenizer
+from .generation_settings import check_generation_settings, in_floats
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -89,6 +89,7 @@ class SummarizationPipeline(Pipeline):
         if tokenizer is None:
             # transformers has tried, and kept the reason of its failure to itself
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
+        check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
         self._generate_kwargs = {**_alone(self._task_settings()), **_alone(self._generate_kwargs)}
 
@@ -109,6 +110,10 @@ class SummarizationPipeline(Pipeline):
         if return_details is not None:
             preprocess["return_details"] = return_details
         if stop_sequence is not None:
+            stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
+            check_texts("stop_sequence", stops)
+            if not all(stops):
+                raise ValueError("`stop_sequence` is empty: give a text at which summaries end, or leave it out")
             generate["stop_strings"] = stop_sequence
         postprocess = {
             name: value
@@ -139,8 +144,8 @@ class SummarizationPipeline(Pipeline):
         if phrases is not None and not isinstance(documents, Sized):
             raise ValueError("`phrases` need documents whose number is known: make them a list")
         length = len(documents) if isinstance(documents, Sized) else None
-        if phrases is not None and not isinstance(phrases, Sized):
-            raise TypeError(f"`phrases` must be a list with those of each document, but is {phrases!r:.80}")
+        if phrases is not None:
+            check_list("phrases", phrases)
         if phrases is not None and len(phrases) != length:
             raise ValueError(f"{len(phrases)} `phrases` but {length} documents: give each its own")
         if length is not None:
@@ -319,7 +324,7 @@ class SummarizationPipeline(Pipeline):
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
-        return settings
+        return settings | in_floats(settings)
 
     def postprocess(self, outputs, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None):
         sequences = outputs["output_ids"][0]

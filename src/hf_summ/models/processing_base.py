@@ -5,11 +5,11 @@ from typing import Any
 
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
-from .checks import check_integer, check_texts, is_list
+from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .text_cleaning import readable
 from .text_documents import JoinedRow, join
-from .text_padding import pad_features, source_padding_values
+from .text_padding import check_even, pad_features, source_padding_values
 
 
 class SummarizationProcessor(ProcessorMixin):
@@ -46,10 +46,7 @@ class SummarizationProcessor(ProcessorMixin):
         is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
         if document_separator is not None and not is_token:
             raise ValueError(f"`document_separator` is {document_separator!r}, which is no token of the tokenizer")
-        if not isinstance(tokenizer.model_max_length, (int, float)):
-            raise TypeError(
-                f"the tokenizer's `model_max_length` must be a number, but is {tokenizer.model_max_length!r:.80}"
-            )
+        check_tokenizer(tokenizer)
         # positions are counted from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
@@ -149,6 +146,8 @@ class SummarizationProcessor(ProcessorMixin):
         if padding:
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
+        elif return_tensors is not None:
+            check_even(features)
         told = told if return_lengths else {}
         if "lengths" in told:
             features["lengths"] = told.pop("lengths")

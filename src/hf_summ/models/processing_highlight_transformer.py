@@ -141,12 +141,12 @@ class HighlightTransformerProcessor(CopyingProcessor):
 
     def _of_each(self, phrases, number: int) -> list[Phrases | None]:
         """The phrases of each example, or None where they are to be found."""
+        if phrases is not None and not isinstance(phrases, (str, Mapping)):
+            check_list("phrases", phrases)
         if isinstance(phrases, (str, Mapping)) or (
             number == 1 and phrases and all(isinstance(phrase, str) for phrase in phrases)
         ):
             phrases = [phrases]
-        if phrases is not None:
-            check_list("phrases", phrases)
         given = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
         if len(given) != number:
             raise ValueError(f"there are phrases for {len(given)} examples, but {number} examples: give each its own")

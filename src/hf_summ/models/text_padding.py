@@ -64,7 +64,19 @@ def pad_features(
             else:
                 rows = _pad_rows(name, rows, padding_values[name], fixed, pad_to_multiple_of)
         padded[name] = rows
+    if return_tensors is not None:
+        check_even(padded)
     return BatchFeature(padded, tensor_type=return_tensors)
+
+
+def check_even(fields: Mapping[str, Sequence]) -> None:
+    """Raise a ValueError for a field whose rows have different lengths, which no tensor has."""
+    for name, rows in fields.items():
+        if len(lengths := {len(row) for row in rows}) > 1:
+            raise ValueError(
+                f"`{name}` has rows of {min(lengths)} to {max(lengths)}, which cannot be a tensor: pad them with "
+                "`padding=True`, or leave out `return_tensors`"
+            )
 
 
 def source_padding_values(pad_token_id: int) -> dict[str, int]:

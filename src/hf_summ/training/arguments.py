@@ -16,7 +16,7 @@ from transformers.integrations.integration_utils import (
 )
 
 from hf_summ.common.flags import flag
-from hf_summ.common.messages import nearest, unknown_choice
+from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.training.bounds import check_bounds
@@ -348,7 +348,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             check_license(self.license)
         self._check_metrics()
         self._resolve_best_metric()
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except Exception as error:
+            # transformers' checks raise errors of many types, with messages of many lines
+            raise ValueError(one_line(error)) from error
         if self.mixed_precision == "fp16" and self.device.type == "cpu":
             # accelerate would train in full precision, in silence
             raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")

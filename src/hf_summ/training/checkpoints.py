@@ -17,6 +17,7 @@ from transformers.trainer_callback import TrainerState
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.common.mappings import parse_json
 from hf_summ.training import adapters
 from hf_summ.training.adapters import is_adapted, trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments
@@ -112,7 +113,7 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
     """Which of a folder's settings and vocabulary files cannot be read, or None."""
     for name in _SETTINGS:
         try:
-            json.loads((Path(folder) / name).read_text(encoding="utf-8"))
+            parse_json((Path(folder) / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
@@ -135,7 +136,8 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
                     if not is_finite(tensor):
                         return f"{file.name} has values that are not finite, in {name}"
                     # beside them are counters and positions, which are integers
-                    if name.endswith((".weight", ".bias")) and not tensor.is_floating_point() and not is_quantized:
+                    is_weight = name.rpartition(".")[2].startswith(("weight", "bias"))
+                    if is_weight and not tensor.is_floating_point() and not is_quantized:
                         return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
         except (SafetensorError, OSError) as error:
             return f"{file.name} cannot be read ({error})"

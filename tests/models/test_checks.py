@@ -1,0 +1,78 @@
+"""Checks of what users give."""
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from hf_summ.models.checks import check_integer, check_text, check_texts, check_tokenizer, is_number
+from hf_summ.models.processing_base import SummarizationProcessor
+
+
+@pytest.mark.parametrize("texts", [[], ["a"], ("a", "b"), {"a"}, np.array(["a"]), pd.Series(["a", "b"])])
+def test_several_texts_may_be_of_many_types(texts):
+    check_texts("documents", texts)
+    check_texts("documents", datasets.Dataset.from_dict({"text": ["a", "b"]})["text"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("a text", r"^`documents` must be a list, but is str: 'a text'$"),
+        (b"bytes", r"^`documents` must be a list, but is bytes: b'bytes'$"),
+        (None, r"^`documents` must be a list, but is NoneType: None$"),
+        ({"a": "b"}, r"^`documents` must be a list, but is dict: "),
+        (iter(["a"]), r"^`documents` must be a list, but is list_iterator: "),
+        (["a", None], r"^`documents` must be strings, but row 1 is NoneType: None$"),
+        # a missing text of pandas
+        (pd.Series([float("nan"), "a"], dtype=object), r"^`documents` must be strings, but row 0 is float: nan$"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_told(texts, message):
+    with pytest.raises(TypeError, match=message):
+        check_texts("documents", texts)
+
+
+def test_what_is_no_text_is_told():
+    check_text("language", "en")
+    with pytest.raises(TypeError, match=r"^`language` must be a string, but is NoneType: None$"):
+        check_text("language", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (1, ValueError, r"^`number` is 1, but must be at least 2, for the end token$"),
+        (10**30, ValueError, r"^`number` is 1e\+30, but must be at most 9, for the end token$"),
+        (2.0, TypeError, r"^`number` must be an integer, but is float: 2.0$"),
+        ("3", TypeError, r"^`number` must be an integer, but is str: '3'$"),
+        (True, TypeError, r"^`number` must be an integer, but is bool: True$"),
+        (None, TypeError, r"^`number` must be an integer, but is NoneType: None$"),
+    ],
+)
+def test_what_is_no_integer_in_range_is_told(value, error, message):
+    for fine in (2, 9, np.int64(5)):
+        check_integer("number", fine, 2, 9)
+    with pytest.raises(error, match=message):
+        check_integer("number", value, 2, 9, ", for the end token")
+
+
+def test_numbers_are_finite_and_fit_into_tensors():
+    assert all(map(is_number, (0, -1.5, np.float32(2), 2**63 - 1)))
+    assert not any(map(is_number, (float("nan"), float("inf"), 2**63, True, "1", None, 1j)))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "error", "message"),
+    [
+        ("model_max_length", "512", TypeError, "the tokenizer's `model_max_length` must be a number, but is '512'"),
+        ("unk_token", "", ValueError, "the tokenizer's `unk_token` is empty: name a token, or leave it out"),
+    ],
+)
+def test_tokenizer_whose_file_was_written_by_hand_is_told(tiny_tokenizer, setting, value, error, message):
+    given = {"pad_token": "<pad>", "eos_token": "</s>", setting: value}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=tiny_tokenizer.backend_tokenizer, **given)
+    for check in (check_tokenizer, SummarizationProcessor):
+        with pytest.raises(error, match=f"^{message}$"):
+            check(tokenizer)

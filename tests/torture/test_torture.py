@@ -1,0 +1,62 @@
+"""The short form of the torture: several hundred hostile inputs, of which none may be deep or wrong."""
+
+import re
+from pathlib import Path
+
+import pytest
+from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+from tests.torture.areas import AREAS
+from tests.torture.cases import Name
+from tests.torture.judge import Verdict
+from tests.torture.running import run
+from tests.torture.workshop import Workshop
+
+PAGE = Path(__file__).parents[2] / "docs" / "robustness.md"
+# of each area; the seed is not that of the long form, so that both together try more
+CASES, SEED = 30, 1000
+
+
+@pytest.fixture(scope="module")
+def shop() -> Workshop:
+    return Workshop()
+
+
+@pytest.fixture
+def no_bars():
+    before = are_progress_bars_disabled()
+    disable_progress_bars()
+    yield
+    if not before:
+        enable_progress_bars()
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_hostile_inputs(area, shop, no_bars):
+    found = {name: run(name, shop) for name in (Name(area, SEED, index) for index in range(CASES))}
+    bad = [
+        f"{outcome.verdict}: {outcome.told}\n    {told}\n    again: python tests/torture --case {name}"
+        for name, (told, outcome) in found.items()
+        if outcome.is_bad
+    ]
+    assert not bad, "\n".join(bad)
+    # otherwise the area would be too tame, or none of its inputs would get past the door
+    assert {outcome.verdict for _, outcome in found.values()} == {Verdict.SENSIBLE, Verdict.CLEAR}
+
+
+def test_case_is_made_again_from_its_name(shop, no_bars):
+    for area in AREAS:
+        name = Name(area, SEED, 1)
+        # folders have names of their own
+        (told, outcome), again = (
+            tuple(re.sub(r"torture_\w+|0x\w+", "", str(part)) for part in run(name, shop)) for _ in range(2)
+        )
+        assert (told, outcome) == again
+
+
+def test_long_form_found_nothing():
+    last = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| all"))
+    _, sensible, clear, deep, wrong, cases = [cell.strip().replace(",", "") for cell in last.strip("|").split("|")]
+    assert (deep, wrong) == ("0", "0")
+    assert int(cases) >= 20_000
+    assert min(int(sensible), int(clear)) > int(cases) / 5
