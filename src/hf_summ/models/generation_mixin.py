@@ -107,6 +107,11 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 checkpoint that the model was loaded from.
         """
+        config = kwargs.get("generation_config")
+        if config is not None and not isinstance(config, GenerationConfig):
+            raise TypeError(
+                f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
+            )
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
@@ -157,10 +162,6 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
         base = self.generation_config if generation_config is None else generation_config
-        if not isinstance(base, GenerationConfig):
-            raise TypeError(
-                f"`generation_config` must be a GenerationConfig, but is {type(base).__name__}: {base!r:.80}"
-            )
         # before transformers, which checks some of them, and others at a step deep inside
         check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
         # which transformers itself would not take for "not given"

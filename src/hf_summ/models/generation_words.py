@@ -44,7 +44,8 @@ class WordTable:
         special = set(tokenizer.all_special_ids)
         # some tokenizers have one token for this and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
-        tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
+        # a vocabulary may have gaps
+        tokens = [token or "" for token in tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))]
         opens, kinds, texts, continues, counts = [], [], [], [], []
         for index, token in enumerate(tokens):
             text, marked = marks.read(token)
