@@ -252,6 +252,14 @@ def change(path: Path, **settings) -> None:
         ),
         (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger gave the tag '"),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
+        # of which transformers and tokenizers say so by errors of other types
+        (lambda folder: change(folder / "config.json", model_type=[]), "--model model: cannot be loaded: unhashable"),
+        (lambda folder: change(folder / "tokenizer.json", model=3), "cannot be loaded: data did not match any variant"),
+        (
+            lambda folder: change(folder / "tokenizer_config.json", pad_token=True),
+            "cannot be loaded: Special token pad",
+        ),
+        (lambda folder: change(folder / "config.json", num_heads=-4), r"cannot be loaded: [^\n]*`num_heads` \(-4\)"),
     ],
 )
 def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):

@@ -13,6 +13,11 @@ def test_a_message_has_one_line(message, line):
     assert one_line(message) == line
 
 
+def test_unknown_choice_fits_into_a_line():
+    assert unknown_choice("`units`", "a\nb", ["words"]) == "`units` is 'a b', but must be one of words"
+    assert len(unknown_choice("`units`", "x" * 3000, ["words"])) < 130
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [

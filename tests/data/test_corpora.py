@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+from pathlib import Path
 
 import datasets
 import pytest
@@ -338,6 +339,14 @@ def test_corpus_by_name(load, named, caplog):
     assert corpus["train"].to_list() == [{"id": "1", "document": "a", "summary": "h"}]
     (record,) = caplog.records
     assert "train: 1 of 2 rows have a blank document or summary" in record.message
+
+
+def test_corpus_by_name_whose_file_is_damaged(load, named):
+    folder = named(train=ROWS)
+    file = Path(folder) / "train.parquet"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(ValueError, match=rf"^{folder}: cannot be loaded: [^\n]+$"):
+        load(dataset_name=folder)
 
 
 def test_corpus_by_name_with_trust_in_code(named, tmp_path):

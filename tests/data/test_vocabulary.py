@@ -214,6 +214,23 @@ def test_vocabulary_smaller_than_the_alphabet_is_an_error():
         fit_vocabulary(TEXTS, vocab_size=260, show_progress=False)
 
 
+@pytest.mark.parametrize(
+    ("texts", "settings", "error", "message"),
+    [
+        ("a text", {}, TypeError, "the texts of a vocabulary must be several, but are str: 'a text'"),
+        (None, {}, TypeError, "the texts of a vocabulary must be several, but are NoneType: None"),
+        (["a", None], {}, TypeError, "`documents_and_summaries` must be a string, but is NoneType: None"),
+        (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),
+        (["a"], {"min_frequency": 1.5}, TypeError, "`min_frequency` must be an integer, but is float: 1.5"),
+        # tokenizers would ask for more memory than there is, and end the process
+        (["a"], {"vocab_size": 10**9}, ValueError, "`vocab_size` is 1e[+]09, but must be at most 10000000, for 5 .*"),
+    ],
+)
+def test_what_tokenizers_would_fail_on_is_an_error(texts, settings, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        fit_vocabulary(texts, show_progress=False, **settings)
+
+
 def test_unknown_units_are_an_error():
     with pytest.raises(ValueError, match=r"`units` is 'word', but must be one of .*; did you mean words\?"):
         fit_vocabulary(TEXTS, units="word", show_progress=False)

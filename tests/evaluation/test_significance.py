@@ -1,6 +1,7 @@
 """Bootstrap intervals against resamples drawn one by one."""
 
 import itertools
+import re
 import shutil
 import subprocess
 
@@ -170,11 +171,25 @@ def test_interval_reads_as_mean_and_bounds():
         ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
         ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
         ({"scores": [1.0], "confidence": 101}, "`confidence` is 101"),
+        ({"scores": [1.0], "confidence": 0}, "`confidence` is 0, but must be a percentage above 0 and up to 100"),
     ],
 )
 def test_what_cannot_be_resampled_is_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         bootstrap_interval(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("scores", "resamples", "seed", "message"),
+    [
+        ([1.0, None, "a"], 10, 0, "`scores_a` must be numbers, but list has others: [1.0, None, 'a']"),
+        ([1.0, 2.0, 3.0], 2.5, 0, "`resamples` must be an integer, but is float: 2.5"),
+        ([1.0, 2.0, 3.0], 10, "0", "`seed` must be an integer, but is str: '0'"),
+    ],
+)
+def test_wrong_types_are_an_error(scores, resamples, seed, message):
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        paired_bootstrap(scores, [0.0, 0.0, 0.0], resamples, seed=seed)
 
 
 def test_systems_of_different_lengths_are_an_error():

@@ -87,6 +87,22 @@ def test_errors(arguments, message):
         extract(["One.", "Two."], **arguments)
 
 
+@pytest.mark.parametrize(
+    ("documents", "arguments", "message"),
+    [
+        ("One.", {}, "`documents` must be a list, but is str: 'One.'"),
+        (["One.", None], {}, "`documents` must be strings, but row 1 is NoneType: None"),
+        (["One."], {"sentences": 2.5}, "`sentences` must be an integer, but is float: 2.5"),
+        (["One."], {"sentences": "3"}, "`sentences` must be an integer, but is str: '3'"),
+        ([], {"sentences": None}, "`sentences` must be an integer, but is NoneType: None"),
+        (["One."], {"method": "oracle", "references": [3]}, "`references` must be strings, but row 0 is int: 3"),
+    ],
+)
+def test_wrong_types(documents, arguments, message):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        extract(documents, **{"method": "lead", **arguments})
+
+
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("document", ["", " \n", "你好。"])
 def test_a_document_without_words_has_no_summary(method, document):

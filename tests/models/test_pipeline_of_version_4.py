@@ -316,12 +316,38 @@ def test_row_output_dictionary(summarizer):
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
         ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, by which .* cannot be raised .*: lower it"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
+        (
+            {"max_new_tokens": 10**30},
+            "`max_new_tokens` is 1000000000000000000000000000000, but must be at most 1000000",
+        ),
+        ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
+        ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
+        ({"truncation": "most"}, "`truncation` is 'most', but must be True, False or one of only_first, only_second"),
+        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text at which summaries end, or leave it out"),
     ],
 )
 def test_row_numbers(summarizer, settings, message):
     """`num_beams=0` and other numbers that cannot be."""
     with pytest.raises(ValueError, match=message):
         summarizer(SENTENCES[0], **{"max_length": 9, **settings})
+
+
+@pytest.mark.parametrize(
+    ("documents", "settings", "message"),
+    [
+        ("a", {"generation_config": {"num_beams": 2}}, "`generation_config` must be a GenerationConfig, but is dict"),
+        ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
+        (["a"], {"batch_size": "2"}, "`batch_size` must be an integer, but is str: '2'"),
+        (["a"], {"phrases": 3}, "`phrases` must be a list, but is int: 3"),
+        (["a"], {"phrases": {"a": 1.0}}, "`phrases` must be a list, but is dict: {'a': 1.0}"),
+        ([[["a"]]], {}, r"a document must be a string, but is list: \['a'\]"),
+        (["a", ["b", None]], {}, "a document must be a string, but is NoneType: None"),
+    ],
+)
+def test_row_types(summarizer, documents, settings, message):
+    """settings and documents of other types."""
+    with pytest.raises(TypeError, match=f"^{message}"):
+        summarizer(documents, max_length=9, **settings)
 
 
 def test_row_other_tokenizer(summarizer):

@@ -301,6 +301,30 @@ def test_what_is_no_text_is_named(tiny_tokenizer):
         GdlfProcessor(tiny_tokenizer, max_source_length=1)
 
 
+def test_settings_of_the_wrong_type_are_named(tiny_tokenizer):
+    with pytest.raises(TypeError, match=r"^`tagger` must be a string, but is NoneType: None$"):
+        GdlfProcessor(tiny_tokenizer, tagger=None)
+    with pytest.raises(TypeError, match=r"^`tag_vocabulary` must be a list, but is str: 'NN'$"):
+        GdlfProcessor(tiny_tokenizer, tag_vocabulary="NN")
+
+
+def test_rows_that_make_no_tensor_are_told(tiny_tokenizer):
+    processor = GdlfProcessor(tiny_tokenizer, tags="none")
+    message = r"^`input_ids` has rows of 2 to \d+, which cannot be a tensor: pad them with `padding=True`, or leave out"
+    with pytest.raises(ValueError, match=message):
+        processor(["a", SENTENCES[0]], padding=False, return_tensors="pt")
+    rows = [processor("a"), processor(SENTENCES[0])]
+    with pytest.raises(ValueError, match=message):
+        processor.pad(rows, padding=False)
+    with pytest.raises(ValueError, match=r"^`return_tensors` is 'tf', but must be 'pt', 'np' or None, for lists$"):
+        processor("a", return_tensors="tf")
+
+
+def test_generators_are_refused_rather_than_read_in_part(tiny_tokenizer):
+    with pytest.raises(TypeError, match=r"^`text` must be a list, but is generator: "):
+        GdlfProcessor(tiny_tokenizer, tags="none")(text for text in SENTENCES)
+
+
 def test_padding_needs_a_length_and_room(tiny_tokenizer):
     processor = GdlfProcessor(tiny_tokenizer, tags="none")
     rows = [{"input_ids": [5, 6, 2], "attention_mask": [1, 1, 1]}]

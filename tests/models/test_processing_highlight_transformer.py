@@ -200,6 +200,14 @@ def test_without_frequencies_phrases_must_be_given(tiny_tokenizer):
         HighlightTransformerProcessor(tiny_tokenizer, num_phrases=0)
 
 
+@pytest.mark.parametrize("frequencies", [["a phrase"], {"a phrase": "2"}, {"a phrase": 0}])
+def test_what_are_no_frequencies_is_told(tiny_tokenizer, frequencies):
+    with pytest.raises(
+        TypeError, match=r"^`document_frequencies` must map phrases to numbers of examples, but is [^\n]+"
+    ):
+        HighlightTransformerProcessor(tiny_tokenizer, document_frequencies=frequencies)
+
+
 @pytest.mark.parametrize(
     "padding", [{"padding": "max_length", "max_length": 40}, {"pad_to_multiple_of": 8}, {}], ids=str
 )

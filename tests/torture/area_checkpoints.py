@@ -29,10 +29,11 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     shutil.copytree(shop.checkpoint(model_type), checkpoint)
     kind = draw.random()
     must_fail = False
+    named: list[str] = []
     if kind < 0.55:
         file = checkpoint / draw.choice(_JSON_FILES)
         content = json.loads(file.read_text(encoding="utf-8"))
-        where = []
+        where, named = [], list(content)
         for _ in range(draw.choice((1, 1, 1, 2))):
             content, place = values.spoiled_json(draw, content)
             where.append(place)
@@ -69,6 +70,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         lambda: command("summarize", document, "--model", checkpoint, "--output", summary, *flags),
         problem,
         untouched(checkpoint, document),
+        named,
     )
 
 

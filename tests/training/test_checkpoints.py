@@ -48,6 +48,13 @@ def spoil(folder: Path) -> None:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
+def round_off(folder: Path) -> None:
+    """Store weights as integers, which are truncated."""
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.shared.weight"] = tensors["model.shared.weight"].int()
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
 def flip(path: Path) -> None:
     """Change a byte in the middle of what a file of torch's contains."""
     content = bytearray(path.read_bytes())
@@ -68,6 +75,7 @@ def test_newest_is_taken(run_folder):
         (lambda folder: tiny.cut(folder / "model.safetensors"), "model.safetensors cannot be read"),
         (lambda folder: (folder / "model.safetensors").unlink(), "has no model.safetensors"),
         (lambda folder: spoil(folder), "model.safetensors has values that are not finite, in model.shared.weight"),
+        (lambda folder: round_off(folder), "has torch.int32 in model.shared.weight, which cannot be w"),
         (lambda folder: tiny.cut(folder / "optimizer.pt"), "optimizer.pt is incomplete"),
         (lambda folder: tiny.cut(folder / "rng_state.pth"), "rng_state.pth is incomplete"),
         (lambda folder: flip(folder / "scheduler.pt"), "scheduler.pt is incomplete"),

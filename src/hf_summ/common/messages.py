@@ -16,6 +16,7 @@ def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
         what: the setting as messages write it, such as "`splitter`" in backticks or `--metrics`.
     """
     names = list(map(str, known))
+    value = f"{one_line(value):.80}"
     found = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
     return f"{found} must be one of {', '.join(names)}{nearest(str(value), names)}"
 

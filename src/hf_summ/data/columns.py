@@ -6,7 +6,7 @@ from typing import Any
 
 import datasets
 
-from hf_summ.common.messages import nearest
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
@@ -35,10 +35,10 @@ def choose_columns(
         if name is None or name not in present:
             wanted = (named, *known) if named else known
             hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
-            missing = f"no column '{named}'" if named else f"no {known[0]} column"
-            raise ValueError(
-                f"{where}: {missing}; the columns are {', '.join(present) or '(none)'}: name one with `{flag}`{hint}"
-            )
+            missing = f"no column '{named:.80}'" if named else f"no {known[0]} column"
+            listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
+            # names of columns may have line ends
+            raise ValueError(f"{where}: {one_line(listed)}: name one with `{flag}`{hint}")
         chosen.append(name)
     if chosen[0] == chosen[1]:
         raise ValueError(

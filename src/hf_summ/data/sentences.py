@@ -39,7 +39,7 @@ def language_code(language: str) -> str:
     match = _LANGUAGE.fullmatch(language.lower())
     if match is None:
         raise ValueError(
-            f"`language` is '{language}', but must be an ISO 639 code of two or three letters, such as en, de or zh"
+            f"`language` is {language!r:.80}, but must be an ISO 639 code of two or three letters, such as en, de or zh"
         )
     return match[1]
 

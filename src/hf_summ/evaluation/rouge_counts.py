@@ -77,8 +77,8 @@ def check_options(
             raise ValueError(unknown_choice("ROUGE type", rouge_type, known))
     if sentences not in ("split", "lines"):
         raise ValueError(
-            f"`sentences` is '{sentences}', but must be 'split', to split lines into sentences, or 'lines', to treat "
-            "each line as one"
+            f"`sentences` is {sentences!r:.80}, but must be 'split', to split lines into sentences, or 'lines', to "
+            "treat each line as one"
         )
     if splitter not in SPLITTERS:
         raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
