@@ -29,7 +29,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     columns = draw.choice(_COLUMNS)
     rows = [_row(draw, columns) for _ in range(draw.choice((1, 2, 5)))]
     is_whole = all(type(value) is str for row in rows for value in row.values()) and all(
-        columns[0] in row for row in rows
+        set(columns) <= row.keys() for row in rows
     )
     ending = draw.choice(_ENDINGS)
     content = written(rows, ending, draw)
@@ -100,7 +100,7 @@ def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, column
 
 
 def _without_marks(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts without byte-order marks, which are left out where a line begins: files that were joined have them there."""
+    """Texts without byte-order marks, which are left out where a line begins, as in files that were joined."""
     return tuple(text.replace("\ufeff", "") for text in texts)
 
 
