@@ -47,7 +47,8 @@ docs: install
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
 
 torture: install
-	OMP_NUM_THREADS=1 $(VENV)/bin/python tests/torture --write
+	mkdir -p build
+	OMP_NUM_THREADS=1 $(VENV)/bin/python tests/torture --write --journal build/torture.jsonl
 
 # huggingface_hub and tokenizers are not pinned, as each version of transformers needs its own range of them
 $(LOWEST)/.installed: pyproject.toml constraints.txt

@@ -7,7 +7,6 @@ import argparse
 import importlib.machinery
 import importlib.util
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -33,7 +32,11 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=20_000, help="Number of cases, over all areas (default: 20000)")
     parser.add_argument("--area", nargs="+", choices=AREAS, default=list(AREAS), help="Areas (default: all)")
     parser.add_argument("--case", type=Name.parse, help="Try this case alone, in this process (default: all)")
-    parser.add_argument("--findings", type=Path, help="File for the cases that are deep or wrong (default: none)")
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        help="File of the cases that were tried, without whose sensible and clear ones a run goes on (default: none)",
+    )
     parser.add_argument(
         "--write", action="store_true", help="Write the table to docs/robustness.md (default: print it)"
     )
@@ -48,15 +51,16 @@ def _run_one(name) -> int:
     from tests.torture.running import run
     from tests.torture.workshop import Workshop
 
-    told, outcome = run(name, Workshop())
-    print(f"{name}\n{told}\n{outcome.verdict}: {outcome.told}")
-    return int(outcome.is_bad)
+    tried = run(name, Workshop())
+    print(f"{name}\n{tried.told}\n{tried.outcome.verdict}: {tried.outcome.told}")
+    return int(tried.outcome.is_bad)
 
 
 def _run_all(arguments: argparse.Namespace) -> int:
     from huggingface_hub.utils import disable_progress_bars
     from tqdm import tqdm
 
+    from tests.torture import journal
     from tests.torture.running import names, run_in_children
     from tests.torture.table import table, write
     from tests.torture.workshop import Workshop
@@ -65,23 +69,22 @@ def _run_all(arguments: argparse.Namespace) -> int:
     shop.make_all()
     # those of the cases themselves
     disable_progress_bars()
-    todo = names(arguments.area, arguments.seed, arguments.cases)
-    counts: Counter = Counter()
-    bad: list[str] = []
-    start = time.monotonic()
-    for name, told, outcome in tqdm(run_in_children(todo, shop), total=len(todo), unit="case", mininterval=1):
-        counts[name.area, outcome.verdict] += 1
-        if outcome.is_bad:
-            bad.append(f"{name} {outcome.verdict}: {outcome.told}\n    {told}")
-            tqdm.write(bad[-1])
-    minutes = (time.monotonic() - start) / 60
-    print(table(counts))
-    print(f"\n{len(todo)} cases in {minutes:.1f} minutes; {len(bad)} deep or wrong")
-    if arguments.findings is not None:
-        arguments.findings.write_text("".join(f"{line}\n" for line in bad), encoding="utf-8")
+    wanted = names(arguments.area, arguments.seed, arguments.cases)
+    known = journal.read(arguments.journal)
+    todo = [name for name in wanted if name not in known]
+    results = [known[name] for name in wanted if name in known]
+    for tried in tqdm(run_in_children(todo, shop), total=len(todo), unit="case", mininterval=1):
+        journal.write(arguments.journal, tried)
+        results.append(tried)
+        if tried.outcome.is_bad:
+            tqdm.write(f"{tried.name} {tried.outcome.verdict}: {tried.outcome.told}\n    {tried.told}")
+    counts = Counter((tried.name.area, tried.outcome.verdict) for tried in results)
+    minutes = sum(tried.seconds for tried in results) / 60
+    bad = sum(tried.outcome.is_bad for tried in results)
+    print(f"{table(counts)}\n\n{len(results)} cases in {minutes:.1f} minutes of computing; {bad} deep or wrong")
     if arguments.write:
         write(ROOT / "docs" / "robustness.md", counts, arguments.seed, minutes)
-    return int(bool(bad))
+    return int(bad > 0)
 
 
 if __name__ == "__main__":

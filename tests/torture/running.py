@@ -4,10 +4,12 @@ import multiprocessing
 import resource
 import shutil
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -34,14 +36,24 @@ def names(areas: Sequence[str], seed: int, number: int) -> list[Name]:
     return [Name(areas[place % len(areas)], seed, place // len(areas)) for place in range(number)]
 
 
-def run(name: Name, shop: Workshop) -> tuple[str, Outcome]:
-    """Make and try a case in this process: what its input is, and what comes of it.
+class Tried(NamedTuple):
+    """A case that was tried: its name, its input in a line, what came of it, and the CPU seconds that it took."""
+
+    name: Name
+    told: str
+    outcome: Outcome
+    seconds: float = 0.0
+
+
+def run(name: Name, shop: Workshop) -> Tried:
+    """Make and try a case in this process.
 
     Raises:
         ValueError: there is no such area.
     """
     if name.area not in AREAS:
         raise ValueError(f"there is no area {name.area!r}: name one of {', '.join(AREAS)}")
+    start = time.process_time()
     seed = zlib.crc32(str(name).encode())
     np.random.seed(seed)
     torch.manual_seed(seed)
@@ -50,16 +62,17 @@ def run(name: Name, shop: Workshop) -> tuple[str, Outcome]:
         try:
             case = AREAS[name.area](name.draw(), shop, folder)
         except Exception as error:
-            return "", Outcome(Verdict.DEEP, f"the case itself cannot be made: {error!r:.300}")
+            return Tried(name, "", Outcome(Verdict.DEEP, f"the case itself cannot be made: {error!r:.300}"))
         outcome = judge(case)
         # a terminal shows no surrogates
         told, found = (one_line(readable(text)) for text in (case.told, outcome.told))
-        return told[:_LONGEST], Outcome(outcome.verdict, found[:_LONGEST])
+        kept = Outcome(outcome.verdict, found[:_LONGEST])
+        return Tried(name, told[:_LONGEST], kept, time.process_time() - start)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[tuple[Name, str, Outcome]]:
+def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[Tried]:
     """Try cases in child processes, whose end is an outcome too."""
     left = iter(todo)
     while chunk := list(islice(left, _PER_CHILD)):
@@ -71,7 +84,7 @@ def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[tuple[Name
             chunk = chunk[done:]
 
 
-def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[tuple[Name, str, Outcome]]:
+def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[Tried]:
     # forked, so that models are made once
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -82,14 +95,14 @@ def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[tuple[Name, str, Ou
         try:
             if not receiver.poll(_PATIENCE):
                 child.kill()
-                yield name, "", Outcome(Verdict.DEEP, f"no answer within {_PATIENCE} s")
+                yield Tried(name, "", Outcome(Verdict.DEEP, f"no answer within {_PATIENCE} s"))
                 break
-            told, outcome = receiver.recv()
+            tried = receiver.recv()
         except EOFError:
             child.join()
-            yield name, "", Outcome(Verdict.DEEP, f"the process ended ({child.exitcode})")
+            yield Tried(name, "", Outcome(Verdict.DEEP, f"the process ended ({child.exitcode})"))
             break
-        yield name, told, outcome
+        yield tried
     child.join()
     receiver.close()
 

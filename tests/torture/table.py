@@ -11,6 +11,7 @@ import transformers
 from hf_summ import __version__
 from hf_summ.common.files import write_atomically
 from hf_summ.common.markdown import markdown_table
+from tests.torture.areas import AREAS
 from tests.torture.judge import Verdict
 
 _BEGIN, _END = "<!-- made by make torture -->\n", "<!-- until here -->"
@@ -18,7 +19,7 @@ _BEGIN, _END = "<!-- made by make torture -->\n", "<!-- until here -->"
 
 def table(counts: Mapping[tuple[str, Verdict], int]) -> str:
     """A row of verdicts for each area, and one of their sums."""
-    areas = list(dict.fromkeys(area for area, _ in counts))
+    areas = [area for area in AREAS if any(area == counted for counted, _ in counts)]
     rows = [[area, *(counts.get((area, verdict), 0) for verdict in Verdict)] for area in areas]
     rows.append(["all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
     return markdown_table(
@@ -36,7 +37,7 @@ def write(page: Path, counts: Mapping[tuple[str, Verdict], int], seed: int, minu
     text = page.read_text(encoding="utf-8")
     number = sum(counts.values())
     made = (
-        f"`make torture`, seed {seed}, {number:,} cases in {minutes:.0f} minutes on one core: hf_summ {__version__}, "
+        f"`make torture`, seed {seed}, {number:,} cases in {minutes:.0f} minutes of one core: hf_summ {__version__}, "
         f"transformers {transformers.__version__}, torch {torch.__version__.partition('+')[0]}, Python "
         f"{platform.python_version()}."
     )

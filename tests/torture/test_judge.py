@@ -12,7 +12,7 @@ from transformers import GenerationConfig
 import hf_summ
 from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation import rouge
-from tests.torture import areas, running
+from tests.torture import areas, journal, running
 from tests.torture.cases import Case, Name
 from tests.torture.checks import scores_problem, texts_problem, untouched
 from tests.torture.commands import command
@@ -147,23 +147,23 @@ def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
     monkeypatch.setattr(running, "_PER_CHILD", 5)
     names = running.names(["killers"], seed=3, number=12)
     found = list(running.run_in_children(names, shop=None))
-    assert [name for name, _, _ in found] == names
+    assert [tried.name for tried in found] == names
     expected = [Verdict.DEEP if name.draw().randrange(3) == 0 else Verdict.SENSIBLE for name in names]
-    assert [outcome.verdict for _, _, outcome in found] == expected
+    assert [tried.outcome.verdict for tried in found] == expected
     assert {*expected} == {Verdict.DEEP, Verdict.SENSIBLE}
-    assert "the process ended (-9)" in {outcome.told for _, _, outcome in found}
+    assert "the process ended (-9)" in {tried.outcome.told for tried in found}
 
 
 def test_case_that_waits_is_deep(monkeypatch):
     monkeypatch.setitem(areas.AREAS, "waiters", lambda draw, shop, folder: Case("waits", signal.pause))
     monkeypatch.setattr(running, "_PATIENCE", 0.2)
-    (_, _, outcome), (_, _, other) = running.run_in_children(running.names(["waiters"], 0, 2), shop=None)
-    assert outcome == other == Outcome(Verdict.DEEP, "no answer within 0.2 s")
+    one, other = running.run_in_children(running.names(["waiters"], 0, 2), shop=None)
+    assert one.outcome == other.outcome == Outcome(Verdict.DEEP, "no answer within 0.2 s")
 
 
 def test_case_that_cannot_be_made_is_no_success(monkeypatch):
     monkeypatch.setitem(areas.AREAS, "broken", lambda draw, shop, folder: folder["a"])
-    assert running.run(Name("broken", 0, 0), shop=None)[1].is_bad
+    assert running.run(Name("broken", 0, 0), shop=None).outcome.is_bad
 
 
 def test_names_are_read_back():
@@ -179,6 +179,22 @@ def test_cases_are_dealt_out_evenly():
     assert [str(name) for name in names] == ["a:4:0", "b:4:0", "a:4:1", "b:4:1", "a:4:2"]
 
 
+def test_run_goes_on_without_what_passed(tmp_path):
+    file = tmp_path / "journal"
+    assert journal.read(file) == journal.read(None) == {}
+    tried = [
+        running.Tried(Name("texts", 0, place), "a text", Outcome(verdict, "a line"), 0.25)
+        for place, verdict in enumerate(Verdict)
+    ]
+    for each in tried:
+        journal.write(file, each)
+    assert journal.read(file) == {each.name: each for each in tried[:2]}
+    # mended
+    mended = tried[3]._replace(outcome=tried[0].outcome)
+    journal.write(file, mended)
+    assert journal.read(file)[mended.name] == mended
+
+
 def test_table_is_written_between_the_marks(tmp_path):
     counts = Counter({("texts", Verdict.CLEAR): 1200, ("files", Verdict.WRONG): 1, ("files", Verdict.SENSIBLE): 3})
     page = tmp_path / "page.md"
@@ -189,7 +205,7 @@ def test_table_is_written_between_the_marks(tmp_path):
         assert text.startswith("before\n")
         assert text.endswith("after\n")
         assert "old" not in text
-        assert "`make torture`, seed 7, 1,204 cases in 2 minutes" in text
+        assert "`make torture`, seed 7, 1,204 cases in 2 minutes of one core" in text
         assert text.count(table(counts)) == 1
     assert table(counts).splitlines()[-1].split() == "| all | 3 | 1,200 | 0 | 1 | 1,204 |".split()
     page.write_text("nothing")

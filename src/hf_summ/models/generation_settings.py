@@ -24,7 +24,8 @@ _INTEGERS = {
 _NUMBERS = {
     # beyond these, scores of a model in half precision are no longer finite
     **dict.fromkeys(("temperature", "repetition_penalty", "encoder_repetition_penalty"), (1e-4, 1e4)),
-    **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty"), (0, sys.float_info.max)),
+    "coverage_penalty": (0, 1e4),
+    **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset"), (0, sys.float_info.max)),
     **dict.fromkeys(("lm_rejected_factor", "lm_accepted_factor", "lm_percentile"), (0, sys.float_info.max)),
     **dict.fromkeys(("top_p", "min_p", "typical_p"), (0, 1)),
     "length_penalty": (-sys.float_info.max, sys.float_info.max),
