@@ -270,6 +270,13 @@ def test_no_data(load):
         load()
 
 
+@pytest.mark.parametrize("data_format", [None, "gigaword", "lcsts", "multi_news", "duc", "newsroom", "cnn_dm"])
+@pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "a\0b.jsonl", "x" * 300 + ",y", ""])
+def test_name_that_no_file_can_have(load, data_format, name):
+    with pytest.raises(ValueError, match=r"does not exist|is a folder|has no"):
+        load(train_file=name, data_format=data_format)
+
+
 def test_hub_name_and_files(load, tmp_path):
     with pytest.raises(ValueError, match=r"`dataset_name` \(org/name\) and files \(a.jsonl\) exclude each other"):
         load(dataset_name="org/name", train_file="a.jsonl")

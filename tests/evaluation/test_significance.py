@@ -169,6 +169,7 @@ def test_interval_reads_as_mean_and_bounds():
         ({"scores": []}, r"`scores` has shape \(0,\)"),
         ({"scores": [[1.0, 2.0]]}, r"`scores` has shape \(1, 2\)"),
         ({"scores": [1.0, float("nan")]}, "`scores` contains nan in row 1"),
+        ({"scores": [1e308, 1e308]}, r"`scores` are too large to be added: the largest is 1e\+308"),
         ({"scores": [1.0], "resamples": 0}, "`resamples` is 0"),
         ({"scores": [1.0], "confidence": 101}, "`confidence` is 101"),
         ({"scores": [1.0], "confidence": 0}, "`confidence` is 0, but must be a percentage above 0 and up to 100"),

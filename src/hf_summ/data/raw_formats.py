@@ -146,9 +146,9 @@ def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
 
 def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
     stories: list[Path] = []
-    for part in [name] if Path(name).exists() else name.split(","):
+    for part in [name] if os.path.exists(name) else name.split(","):
         path = Path(part.strip())
-        if path.is_dir():
+        if os.path.isdir(path):
             found = sorted(path.glob("*.story"))
             if not found:
                 raise ValueError(f"{path} has no .story files: name the folder that does, such as cnn/stories")
@@ -176,7 +176,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
 def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_format: str) -> Path:
     """The file `name`, or the split's file in the folder `name`."""
     path = Path(name)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return existing(_named(path, data_format))
     for candidate in names[split]:
         for file in (path / candidate, path / f"{candidate}.gz"):
@@ -189,7 +189,7 @@ def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_for
 
 
 def _named(path: Path, data_format: str) -> Path:
-    if not path.exists():
+    if not os.path.exists(path):
         raise ValueError(f"{path} does not exist: for `data_format` '{data_format}', name {_WHAT_TO_NAME[data_format]}")
     return path
 
@@ -203,7 +203,7 @@ def _first_beside(path: Path, names: Sequence[str], what: str) -> Path:
 
 
 def _is_list(name: str) -> bool:
-    return "," in name and not Path(name).exists()
+    return "," in name and not os.path.exists(name)
 
 
 def _without_gz(path: Path) -> str:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -29,7 +30,7 @@ def locate(name: str) -> tuple[Path, ...]:
         ValueError: a file does not exist, is empty, or is of an unknown kind.
     """
     parts = name.split(",")
-    if len(parts) == 2 and not Path(name).exists():
+    if len(parts) == 2 and not os.path.exists(name):
         pair = (Path(parts[0].strip()), Path(parts[1].strip()))
         if any(kind_of_file(path) in ROW_FILES for path in pair):
             raise ValueError(
@@ -51,12 +52,13 @@ def existing(path: Path) -> Path:
     Raises:
         ValueError: it does not exist, is a folder, or is empty.
     """
-    if path.is_dir():
+    # Path's own methods fail on names that are too long
+    if os.path.isdir(path):
         raise ValueError(
             f"{path} is a folder: name the file in it, which must be {KNOWN_FILES}; or set `data_format`, if the data "
             "set is distributed in such folders"
         )
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise ValueError(f"{path} does not exist: name {KNOWN_FILES}")
     if not path.stat().st_size:
         raise ValueError(f"{path} is empty: it must contain at least one document and its summary")

@@ -254,6 +254,9 @@ def _check(name: str, scores: Sequence[float] | np.ndarray, ndim: int = 1) -> np
     if not np.isfinite(values).all():
         place = tuple(np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"`{name}` contains {values[place]} in row {place[0]}: leave out examples without a score")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(2 * np.abs(values).sum(0)).all():
+            raise ValueError(f"`{name}` are too large to be added: the largest is {np.abs(values).max():.4g}")
     return values
 
 

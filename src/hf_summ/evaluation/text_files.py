@@ -1,5 +1,6 @@
 """Files of predictions, references and sources, read line by line or row by row, and a check of their alignment."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -137,9 +138,9 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
 
 def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], list[str] | None]) -> TextFile:
     path = Path(file)
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ValueError(f"{path} is a folder: name the file of the {kind} in it")
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise ValueError(f"{path} does not exist: name a file of {kind}")
     column = None
     rows, places, ids = [], [], []

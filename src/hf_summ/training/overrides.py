@@ -74,7 +74,7 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
         return type(config).from_dict(merged)
     except Exception as error:
         # transformers reads some of its own keys without a check
-        given = ", ".join(f"{key}={json.dumps(value)}" for key, value in overrides.items())
+        given = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
         raise ValueError(f"--config_overrides {given}: {refusal(error)}") from error
 
 
