@@ -1,6 +1,6 @@
 """Vocabularies fitted to the user's own corpus."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
@@ -166,7 +166,7 @@ def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
 
 def _texts(texts: Iterable[str]) -> Iterator[str]:
     empty = True
-    if isinstance(texts, (str, bytes)) or not isinstance(texts, Iterable):
+    if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         raise TypeError(f"the texts of a vocabulary must be several, but are {type(texts).__name__}: {texts!r:.80}")
     for text in texts:
         check_text("documents_and_summaries", text)
