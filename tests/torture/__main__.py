@@ -29,7 +29,7 @@ def main() -> int:
 
     parser = argparse.ArgumentParser("tests/torture", description=__doc__.partition("\n")[2])
     parser.add_argument("--seed", type=int, default=0, help="Seed of the cases (default: 0)")
-    parser.add_argument("--cases", type=int, default=20_000, help="Number of cases, over all areas (default: 20000)")
+    parser.add_argument("--cases", type=int, default=20_020, help="Number of cases, over all areas (default: 20020)")
     parser.add_argument("--area", nargs="+", choices=AREAS, default=list(AREAS), help="Areas (default: all)")
     parser.add_argument("--case", type=Name.parse, help="Try this case alone, in this process (default: all)")
     parser.add_argument(
