@@ -173,6 +173,19 @@ def test_rdf(client, summarizer, media_type):
     assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
 
 
+@pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
+def test_long_documents_are_read_as_asked_for(client, summarizer, way):
+    text, parameters = " ".join(SENTENCES), {"long_documents": way, "return_details": True}
+    (record,) = client.post("/", json={"inputs": text, "parameters": parameters}).json()
+    assert [record] == summarizer(text, **parameters)
+    assert record["details"]["source_tokens"] > summarizer.processor.max_source_length
+    answer = client.post("/", json={"inputs": text, "parameters": parameters}, headers={"Accept": "text/turtle"})
+    sentences = {str(text) for _, relation, text in Graph().parse(data=answer.content) if "anchorOf" in str(relation)}
+    kept = record["details"].get("sentences", [])
+    assert sentences == {text[place["start"] : place["end"]] for place in kept}
+    assert bool(sentences) == (way == "extract")
+
+
 def test_unknown_formats_are_refused(client):
     response = client.post("/", json={"inputs": DOCUMENT}, headers={"Accept": "image/png"})
     assert response.status_code == 406

@@ -83,6 +83,20 @@ def test_errors_are_told(opened):
     assert not tab.evaluate("document.getElementById('form').checkValidity()")
 
 
+def test_sentences_that_were_read_are_marked(opened, summarizer):
+    text = " ".join(SENTENCES)
+    tab = opened()
+    tab.fill("#document", text)
+    tab.check("input[value=extract]")
+    tab.click("#submit")
+    tab.wait_for_selector("#result:not([hidden])")
+    (record,) = summarizer(text, long_documents="extract", return_details=True)
+    assert tab.text_content("#summary") == record["summary_text"]
+    assert tab.locator("#read mark").all_text_contents() == [
+        text[start:end] for start, end in record["details"]["read"]
+    ]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     tab = opened(viewport={"width": 400, "height": 800}, color_scheme=scheme)
