@@ -1,6 +1,7 @@
 """`hf-summ serve` in processes of its own: readiness, workers that end, signals; and what it refuses."""
 
 import concurrent.futures
+import logging
 import os
 import signal
 import socket
@@ -102,6 +103,20 @@ def test_bad_input_is_refused(workplace, refusal):
 def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):
     message = refusal("serve", "--model", "none", "--port", "0")
     assert message.startswith("--model none: cannot be loaded: no such folder, and no such repository on the Hub")
+
+
+def test_handlers_of_others_are_left_open(workplace, refusal):
+    closed = []
+
+    class Handler(logging.Handler):
+        def close(self):
+            closed.append(self)
+            super().close()
+
+    handler = Handler()
+    refusal("serve", "--model", "none", "--port", "0")
+    assert closed == []
+    handler.close()
 
 
 def test_a_model_that_a_worker_cannot_load_ends_the_service():

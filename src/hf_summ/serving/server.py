@@ -103,6 +103,8 @@ class Server(uvicorn.Server):
                 create_app(service),
                 http=_protocol(limits.limit_seconds + _GRACE),
                 ws="none",
+                # setting it up closes the handlers of others, and with absl's the stream that it was made with
+                log_config=None,
                 log_level="error",
                 server_header=False,
                 backlog=_BACKLOG,
