@@ -1,6 +1,5 @@
 """README and docs/: their commands run, the things they name exist, and the pages build."""
 
-import copy
 import dataclasses
 import importlib.util
 import json
@@ -47,6 +46,7 @@ FOREIGN_FLAGS = {
     "multi_gpu",
     "num_processes",
     "rounds",
+    "rows",
     "settings",
     "systems",
     "use_fsdp",
@@ -127,8 +127,7 @@ def publish(hub, folder: Path, tokenizer) -> None:
     """The Hub repositories that the pages name, all of them tiny."""
     GDLF.model(vocab_size=len(tokenizer), tags="none").float().save_pretrained(folder / "gdlf")
     GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
-    # a saved processor leaves its name in its tokenizer
-    for part in build_with_processor(HIGHLIGHT_TRANSFORMER, copy.deepcopy(tokenizer)):
+    for part in build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer):
         part.save_pretrained(folder / "highlight")
     bart(tokenizer).save_pretrained(folder / "bart")
     tokenizer.save_pretrained(folder / "bart")

@@ -52,10 +52,7 @@ def bart_folder(tiny_tokenizer, tmp_path_factory):
     model = BartForConditionalGeneration(config)
     model.generation_config.max_new_tokens = 8
     model.save_pretrained(folder)
-    tokenizer = copy.deepcopy(tiny_tokenizer)
-    # a processor that was saved with the session's tokenizer left its name on it
-    tokenizer._processor_class = None
-    tokenizer.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -69,6 +66,17 @@ def test_a_text_a_list_and_a_generator(folder):
     assert next(streamed)[0]["summary_text"] == alone[0]
     assert [record["summary_text"] for (record,) in streamed] == alone[1:]
     assert summarizer([]) == []
+
+
+def test_tokenizer_of_a_saved_processor_saved_beside_another_model(bart_folder, folder, tiny_tokenizer):
+    processor = AutoProcessor.from_pretrained(folder)
+    assert pipeline("summarization", model=str(folder)).processor.__class__ is processor.__class__
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    type(processor)(tokenizer).save_pretrained(folder)
+    tokenizer.save_pretrained(bart_folder)
+    summarizer = pipeline("summarization", model=str(bart_folder))
+    assert summarizer.processor is None
+    assert summarizer("The bridge.")[0].keys() == {"summary_text"}
 
 
 def test_batches_change_nothing(folder):

@@ -3,7 +3,6 @@
 What version 4 did is read from its `pipelines/text2text_generation.py` and `pipelines/base.py`.
 """
 
-import copy
 import logging
 import re
 from collections.abc import Callable
@@ -47,9 +46,7 @@ def folder(tiny_tokenizer, tmp_path_factory):
         # an untrained T5 writes one word again and again
         parameter.data.add_(torch.randn_like(parameter))
     model.save_pretrained(folder)
-    tokenizer = copy.deepcopy(tiny_tokenizer)
-    tokenizer._processor_class = None
-    tokenizer.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
     return folder
 
 
@@ -61,9 +58,14 @@ def summarizer(folder):
 @pytest.fixture
 def warnings(caplog) -> Callable[[], list[str]]:
     """The warnings so far."""
-    logging.getLogger("transformers").addHandler(caplog.handler)
+    logger = logging.getLogger("transformers")
+    level = logger.level
+    # a training or a service of an earlier test may have set it
+    logger.setLevel(logging.WARNING)
+    logger.addHandler(caplog.handler)
     yield lambda: [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    logging.getLogger("transformers").removeHandler(caplog.handler)
+    logger.removeHandler(caplog.handler)
+    logger.setLevel(level)
 
 
 def length(record) -> int:

@@ -54,6 +54,17 @@ class SummarizationProcessor(ProcessorMixin):
         self.document_separator = document_separator
         super().__init__(tokenizer, chat_template=chat_template)
 
+    def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
+        """Save as transformers does, which leaves the processor's name in the tokenizer; here it does not stay there.
+
+        Saved beside another model, such a tokenizer would have `AutoProcessor` load this processor for it.
+        """
+        before = self.tokenizer._processor_class
+        try:
+            return super().save_pretrained(save_directory, push_to_hub, **kwargs)
+        finally:
+            self.tokenizer._processor_class = before
+
     @property
     def model_input_names(self) -> list[str]:
         return ["input_ids", "attention_mask"]

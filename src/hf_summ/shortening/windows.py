@@ -18,6 +18,8 @@ def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> 
     `document` where there are several; and `rounds`, how often the text was replaced by summaries.
 
     Args:
+        examples: documents, or lists of documents that one summary is of.
+        reader: counts their tokens and summarizes their windows.
         language: ISO 639 code.
     """
     states = [_Shortening(example, reader.length(example)) for example in examples]
