@@ -1,5 +1,6 @@
 """The environment of every test: one thread, no network, its own cache, fixed seeds."""
 
+import logging
 import os
 import random
 import shutil
@@ -58,6 +59,16 @@ def seed() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """Puts back what a training or a service that runs in the test's process sets for all of it."""
+    loggers = [logging.getLogger(name) for name in ("datasets", "hf_summ", "transformers")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.fixture

@@ -58,14 +58,9 @@ def summarizer(folder):
 @pytest.fixture
 def warnings(caplog) -> Callable[[], list[str]]:
     """The warnings so far."""
-    logger = logging.getLogger("transformers")
-    level = logger.level
-    # a training or a service of an earlier test may have set it
-    logger.setLevel(logging.WARNING)
-    logger.addHandler(caplog.handler)
+    logging.getLogger("transformers").addHandler(caplog.handler)
     yield lambda: [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    logger.removeHandler(caplog.handler)
-    logger.setLevel(level)
+    logging.getLogger("transformers").removeHandler(caplog.handler)
 
 
 def length(record) -> int:

@@ -34,102 +34,10 @@ def add_parser(commands) -> None:
         "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
         ".gz.",
     )
-    parser.add_argument("--predictions", required=True, metavar="FILE", help="Summaries to score")
-    parser.add_argument(
-        "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
-    )
-    parser.add_argument(
-        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
-    )
-    parser.add_argument(
-        "--against",
-        nargs="+",
-        metavar="FILE",
-        help="Predictions of other systems, each compared by paired bootstrap and approximate randomization (default: "
-        "none)",
-    )
-    parser.add_argument(
-        "--rouge_mode",
-        choices=("rouge155", "rouge_score"),
-        default="rouge155",
-        help="Whether ROUGE is that of the Perl script ROUGE-1.5.5, which papers report, or of Google's rouge-score "
-        "(default: rouge155)",
-    )
-    parser.add_argument(
-        "--rouge_types", nargs="+", metavar="TYPE", help="Types such as rouge1 rouge2 rougeL (default: all)"
-    )
-    parser.add_argument("--language", default="en", help="ISO 639 code of the summaries' language (default: en)")
-    parser.add_argument(
-        "--no_stemmer", action="store_true", help="Count forms of a word as different words (default: as one)"
-    )
-    parser.add_argument(
-        "--byte_limit", type=int, metavar="N", help="Cut summaries after N bytes, with rouge155 (default: no limit)"
-    )
-    parser.add_argument(
-        "--word_limit", type=int, metavar="N", help="Cut summaries after N words, with rouge155 (default: no limit)"
-    )
-    parser.add_argument(
-        "--sentences",
-        choices=("split", "lines"),
-        default="split",
-        help="Whether to split lines into sentences or to treat each line as one (default: split)",
-    )
-    parser.add_argument(
-        "--splitter",
-        choices=("sentencex", "spacy"),
-        default="sentencex",
-        help="What splits lines into sentences: sentencex, or spaCy's sentencizer, which is for English and needs the "
-        "extra `extractive` (default: sentencex)",
-    )
-    parser.add_argument(
-        "--units",
-        choices=("words", "characters", "lcsts", "spaced"),
-        default="words",
-        help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
-        "characters of everything; those that DRGD's program compares, without punctuation and digits; or what stands "
-        "between spaces (default: words)",
-    )
-    parser.add_argument(
-        "--several",
-        choices=("best", "mean", "pooled"),
-        help="What counts of several references: the best for each score, the mean over them, or the matches with all, "
-        "summed before dividing (default: best with rouge_score, pooled with rouge155)",
-    )
-    parser.add_argument(
-        "--separator",
-        metavar="TAG",
-        help="What stands between sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, "
-        "[X_SEP] and <S_SEP>, which a note reports)",
-    )
-    parser.add_argument(
-        "--average",
-        choices=("macro", "micro"),
-        default="macro",
-        help="Whether novelty is averaged over rows or over the whole corpus (default: macro)",
-    )
-    parser.add_argument(
-        "--count",
-        choices=("types", "tokens"),
-        default="types",
-        help="Whether novel n-grams are counted once each or as often as they occur (default: types)",
-    )
-    parser.add_argument(
-        "--count_punctuation",
-        action="store_true",
-        help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
-    )
-    parser.add_argument(
-        "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="Random seed of the comparisons (default: 0)")
-    parser.add_argument(
-        "--output",
-        metavar="REPORT.json",
-        help="File for all figures, with the tables in REPORT.md beside it (default: none)",
-    )
-    parser.add_argument(
-        "--scores", metavar="SCORES.jsonl", help="File for the scores of each document by each system (default: none)"
-    )
+    _add_texts(parser.add_argument_group("texts"))
+    _add_rouge(parser.add_argument_group("ROUGE"))
+    _add_novelty(parser.add_argument_group("novelty"))
+    _add_results(parser.add_argument_group("results"))
     parser.set_defaults(run=run)
 
 
@@ -172,6 +80,114 @@ def run(arguments: argparse.Namespace) -> None:
     for note in report["notes"]:
         print(f"hf-summ: {note}", file=sys.stderr)
     print(tables, end="")
+
+
+def _add_texts(group) -> None:
+    group.add_argument("--predictions", required=True, metavar="FILE", help="Summaries to score")
+    group.add_argument(
+        "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
+    )
+    group.add_argument(
+        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
+    )
+    group.add_argument(
+        "--against",
+        nargs="+",
+        metavar="FILE",
+        help="Predictions of other systems, each compared by paired bootstrap and approximate randomization (default: "
+        "none)",
+    )
+    group.add_argument(
+        "--separator",
+        metavar="TAG",
+        help="What stands between sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, "
+        "[X_SEP] and <S_SEP>, which a note reports)",
+    )
+    group.add_argument(
+        "--sentences",
+        choices=("split", "lines"),
+        default="split",
+        help="Whether to split lines into sentences or to treat each line as one (default: split)",
+    )
+    group.add_argument(
+        "--splitter",
+        choices=("sentencex", "spacy"),
+        default="sentencex",
+        help="What splits lines into sentences: sentencex, or spaCy's sentencizer, which is for English and needs the "
+        "extra `extractive` (default: sentencex)",
+    )
+    group.add_argument("--language", default="en", help="ISO 639 code of the summaries' language (default: en)")
+
+
+def _add_rouge(group) -> None:
+    group.add_argument(
+        "--rouge_mode",
+        choices=("rouge155", "rouge_score"),
+        default="rouge155",
+        help="Whether ROUGE is that of the Perl script ROUGE-1.5.5, which papers report, or of Google's rouge-score "
+        "(default: rouge155)",
+    )
+    group.add_argument(
+        "--rouge_types", nargs="+", metavar="TYPE", help="Types such as rouge1 rouge2 rougeL (default: all)"
+    )
+    group.add_argument(
+        "--no_stemmer", action="store_true", help="Count forms of a word as different words (default: as one)"
+    )
+    group.add_argument(
+        "--units",
+        choices=("words", "characters", "lcsts", "spaced"),
+        default="words",
+        help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
+        "characters of everything; those that DRGD's program compares, without punctuation and digits; or what stands "
+        "between spaces (default: words)",
+    )
+    group.add_argument(
+        "--byte_limit", type=int, metavar="N", help="Cut summaries after N bytes, with rouge155 (default: no limit)"
+    )
+    group.add_argument(
+        "--word_limit", type=int, metavar="N", help="Cut summaries after N words, with rouge155 (default: no limit)"
+    )
+    group.add_argument(
+        "--several",
+        choices=("best", "mean", "pooled"),
+        help="What counts of several references: the best for each score, the mean over them, or the matches with all, "
+        "summed before dividing (default: best with rouge_score, pooled with rouge155)",
+    )
+
+
+def _add_novelty(group) -> None:
+    group.add_argument(
+        "--average",
+        choices=("macro", "micro"),
+        default="macro",
+        help="Whether novelty is averaged over rows or over the whole corpus (default: macro)",
+    )
+    group.add_argument(
+        "--count",
+        choices=("types", "tokens"),
+        default="types",
+        help="Whether novel n-grams are counted once each or as often as they occur (default: types)",
+    )
+    group.add_argument(
+        "--count_punctuation",
+        action="store_true",
+        help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
+    )
+
+
+def _add_results(group) -> None:
+    group.add_argument(
+        "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
+    )
+    group.add_argument("--seed", type=int, default=0, help="Random seed of the comparisons (default: 0)")
+    group.add_argument(
+        "--output",
+        metavar="REPORT.json",
+        help="File for all figures, with the tables in REPORT.md beside it (default: none)",
+    )
+    group.add_argument(
+        "--scores", metavar="SCORES.jsonl", help="File for the scores of each document by each system (default: none)"
+    )
 
 
 def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
