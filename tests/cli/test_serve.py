@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hf_summ.cli import main
 from hf_summ.serving import Limits
 from hf_summ.serving.server import bind
 from hf_summ.serving.workers import serve_with_workers
@@ -84,6 +85,27 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
         process.communicate()
     assert {status for own in answers for status in own} <= {"200", "503"}
     assert all(own[0] == "200" for own in answers)
+
+
+def test_sigterm_is_no_failure_of_one_process(workplace, capfd):
+    def ask_and_end():
+        wait_until(lambda: "ready: " in told(), seconds=300)
+        answered.append(httpx.post(texts[-1].rpartition("ready: ")[2].strip(), json=BODY, timeout=60).status_code)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def told() -> str:
+        texts.append(capfd.readouterr().err)
+        return texts[-1]
+
+    answered, texts = [], []
+    handler = signal.getsignal(signal.SIGTERM)
+    client = threading.Thread(target=ask_and_end)
+    client.start()
+    with pytest.raises(SystemExit) as end:
+        main(["serve", "--model", "model", "--port", "0"])
+    client.join(60)
+    assert (end.value.code, answered) == (0, [200])
+    assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_bad_input_is_refused(workplace, refusal):

@@ -1,7 +1,10 @@
 """`hf-summ serve`: a model as a web service, with a page."""
 
 import argparse
+import signal
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 
 from hf_summ.cli.summarizers import (
@@ -63,7 +66,18 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.workers > 1:
         serve_with_workers(load, limits, listening, arguments.workers, on_ready)
     else:
-        serve(load, limits, listening, available_threads(1), on_ready)
+        with _ended_well_by_sigterm():
+            serve(load, limits, listening, available_threads(1), on_ready)
+
+
+@contextmanager
+def _ended_well_by_sigterm() -> Generator[None]:
+    """Within, SIGTERM ends the command with status 0: uvicorn raises it once more when all is answered."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _check_extra() -> None:
