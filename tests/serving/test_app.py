@@ -131,6 +131,8 @@ def test_bad_documents_fail_alone(client, summarizer):
         (json.dumps({"inputs": "word " * 2000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
         (json.dumps({"inputs": "word " * 1_000_000}).encode(), 413, "the body has more than 10000 bytes: shorten it"),
         (json.dumps({"inputs": "word " * 1500}).encode(), 422, "tokens, but the service takes at most 200: shorten"),
+        # what is quoted may be no text
+        (b'{"inputs": "x", "\\ud800": 1}', 422, "unknown key '\ufffd'"),
         # what only the model can tell
         (
             b'{"inputs": "x", "parameters": {"coverage_penalty": 1}}',
@@ -184,6 +186,13 @@ def test_long_documents_are_read_as_asked_for(client, summarizer, way):
     kept = record["details"].get("sentences", [])
     assert sentences == {text[place["start"] : place["end"]] for place in kept}
     assert bool(sentences) == (way == "extract")
+
+
+def test_lines_of_one_header_are_one_list(client):
+    headers = [("Accept", "application/json;q=0.5"), ("Accept", "text/turtle")]
+    assert (
+        client.post("/", json={"inputs": DOCUMENT}, headers=headers).headers["content-type"].startswith("text/turtle")
+    )
 
 
 def test_unknown_formats_are_refused(client):

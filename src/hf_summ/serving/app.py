@@ -10,6 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from hf_summ.common.messages import one_line
+from hf_summ.models.text_cleaning import readable
 from hf_summ.serving.batching import Closed
 from hf_summ.serving.negotiation import preferred
 from hf_summ.serving.rdf import FORMATS, as_rdf
@@ -130,7 +131,8 @@ async def answer(service: Service, request):
 async def _summarized(service: Service, request) -> tuple[bytes, str]:
     """The content of the answer, and its media type."""
     offered = (_JSON, *FORMATS)
-    media_type = preferred(request.headers.get("accept"), offered)
+    # several lines of one header mean the same as one
+    media_type = preferred(",".join(request.headers.getlist("accept")), offered)
     if media_type is None:
         raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
     body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
@@ -195,7 +197,8 @@ async def _gone(request) -> None:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode()
+    # a message may quote lone surrogates
+    return readable(json.dumps(value, ensure_ascii=False)).encode()
 
 
 _DESCRIPTION = {
