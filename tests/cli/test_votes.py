@@ -105,6 +105,21 @@ def test_tags_do_not_tell_systems_apart(run):
     assert "<q>" not in Path("sheets/voter-1.csv").read_text(encoding="utf-8")
 
 
+def test_bytes_that_are_no_text(run):
+    odd = "ours\udcff.txt"
+    Path("ours.txt").rename(odd)
+    run("votes", "make", "--systems", odd, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
+    key = read_key("key.json")
+    assert key.protocol.aspects == {"truth\ufffd": "Which says less?"}
+    assert key.pairs() == [("ours\ufffd.txt", "theirs.txt")]
+    votes = Path("votes\udcff.csv")
+    Path("sheets/voter-1.csv").rename(votes)
+    fill(str(votes), lambda row: "A")
+    output, _ = run("votes", "collect", str(votes), "--key", "key.json", "--json", "report.json")
+    assert "ours\ufffd.txt against theirs.txt" in output
+    assert json.loads(Path("report.json").read_text("utf-8"))["files"]["votes"] == ["votes\ufffd.csv"]
+
+
 def test_rows_are_read_and_aligned_by_their_ids(run, refusal):
     for name, texts in (("a.jsonl", FILES["ours.txt"]), ("b.jsonl", FILES["theirs.txt"])):
         rows = [{"id": number, "document": f"D{number}", "prediction": text} for number, text in enumerate(texts)]

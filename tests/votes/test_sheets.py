@@ -3,6 +3,7 @@
 import collections
 import csv
 import dataclasses
+import io
 import json
 import re
 
@@ -84,12 +85,12 @@ def test_blank_documents_are_not_drawn():
 
 
 def test_a_table_has_all_texts_and_room_for_votes():
-    systems = {"one": ['=HYPERLINK("x")', "+1", "a,b\n“c”", "\ud800"], "two": ["-", "@", "\t", ""]}
+    systems = {"one": ['=HYPERLINK("x")', "+1", "a,b\n“c”", "\ud800"], "two": ["-", "@", "\t", "a\rb"]}
     documents = ["一", "two\r\nlines", "=1", "four"]
     sheets, key = make_sheets(systems, documents, PROTOCOL)
     table = as_csv(sheets[0])
-    assert table.startswith("\ufeffsheet,item,document,summary A,summary B,relevance,fluency\n")
-    rows = list(csv.DictReader(table.removeprefix("\ufeff").splitlines(keepends=True)))
+    assert table.startswith("\ufeffsheet,item,document,summary A,summary B,relevance,fluency\r\n")
+    rows = list(csv.DictReader(io.StringIO(table.removeprefix("\ufeff"), newline="")))
     assert [row["item"] for row in rows] == [item.id for item in sheets[0].items]
     for row, item in zip(rows, sheets[0].items, strict=True):
         assert row["sheet"] == sheets[0].id

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.messages import one_line
+
 # as `PROTOCOLS` of `hf_summ.votes`, which loads more than a parser may
 _PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
 
@@ -132,7 +134,7 @@ def make(arguments: argparse.Namespace) -> None:
         part.mkdir()
         for sheet in sheets:
             (part / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
-            (part / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8")
+            (part / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
         key.write(key_file)
     same = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
     if same:
@@ -151,6 +153,7 @@ def collect(arguments: argparse.Namespace) -> None:
     """
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
+    from hf_summ.models.text_cleaning import readable
     from hf_summ.votes import read_key, read_votes, vote_report
     from hf_summ.votes.collecting import missing_votes
     from hf_summ.votes.report_tables import as_text
@@ -161,7 +164,8 @@ def collect(arguments: argparse.Namespace) -> None:
     report = vote_report(votes, arguments.resamples, arguments.seed)
     if arguments.json is not None:
         named = {"votes": arguments.files, "key": arguments.key}
-        write_atomically(arguments.json, json.dumps({"files": named, **report}, indent=2, ensure_ascii=False) + "\n")
+        content = json.dumps({"files": named, **report}, indent=2, ensure_ascii=False)
+        write_atomically(arguments.json, readable(content) + "\n")
     for note in report["notes"]:
         print(f"hf-summ: {note}", file=sys.stderr)
     print(as_text(report), end="")
@@ -193,8 +197,11 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
 def _aspects(named: list[str] | None) -> dict[str, str] | None:
     if named is None:
         return None
+    from hf_summ.models.text_cleaning import readable
+
     aspects = {}
-    for aspect in named:
+    # a terminal may give bytes that are no text, and several lines
+    for aspect in (one_line(readable(text)) for text in named):
         name, _, question = (part.strip() for part in aspect.partition("="))
         if not name or not question:
             raise ValueError(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.mappings import parse_json
+from hf_summ.models.text_cleaning import readable
 from hf_summ.votes.protocols import Protocol
 
 
@@ -51,7 +52,8 @@ class Key:
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the key to the file `path` as JSON."""
-        write_atomically(path, json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False) + "\n")
+        # names of files may have bytes that are no text
+        write_atomically(path, readable(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)) + "\n")
 
 
 def read_key(path: str | os.PathLike) -> Key:

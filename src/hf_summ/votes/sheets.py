@@ -113,7 +113,8 @@ def as_csv(sheet: Sheet) -> str:
     has_references = any(item.reference is not None for item in sheet.items)
     columns = [name for name in COLUMNS if name != "reference" or has_references]
     table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
+    # as RFC 4180 has them; of other line ends, a lone carriage return in a text would not be quoted
+    writer = csv.writer(table, lineterminator="\r\n")
     writer.writerow([*columns, *sheet.aspects])
     for item in sheet.items:
         references = [item.reference or ""] if has_references else []
