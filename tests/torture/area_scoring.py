@@ -26,7 +26,7 @@ from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from tests.torture import values
 from tests.torture.area_texts import language
 from tests.torture.cases import Case
-from tests.torture.checks import first_problem, rows_problem, scores_problem, untouched
+from tests.torture.checks import first_problem, no_constant, rows_problem, scores_problem, untouched
 from tests.torture.commands import command
 from tests.torture.workshop import Workshop
 
@@ -267,13 +267,13 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
     flags += ["--output", output, "--scores", scores]
 
     def problem(_: None) -> str | None:
-        report = json.loads(output.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        report = json.loads(output.read_text(encoding="utf-8"), parse_constant=no_constant)
         lines = scores.read_text(encoding="utf-8").splitlines()
         figures = [value for metric in report["rouge"].values() for value in metric.values()]
         return first_problem(
             rows_problem(lines, report["pairs"] * (2 if "--against" in flags else 1), "lines of scores"),
             scores_problem(value for value in figures if isinstance(value, float)),
-            *(None for line in lines if json.loads(line, parse_constant=_no_constant)),
+            *(None for line in lines if json.loads(line, parse_constant=no_constant)),
         )
 
     def left() -> str | None:
@@ -287,7 +287,3 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         problem,
         left,
     )
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} in JSON, which other programs cannot read")

@@ -10,10 +10,12 @@ from tests.torture import (
     area_pipeline,
     area_processors,
     area_raw,
+    area_requests,
     area_scoring,
     area_settings,
     area_texts,
     area_vocabulary,
+    area_votes,
 )
 from tests.torture.cases import Maker
 
@@ -29,4 +31,6 @@ AREAS: Mapping[str, Maker] = {
     "pipeline": area_pipeline.make,
     "scoring": area_scoring.make,
     "extraction": area_extraction.make,
+    "requests": area_requests.make,
+    "votes": area_votes.make,
 }

@@ -13,6 +13,10 @@ def _nothing(*_: Any) -> None:
     return None
 
 
+class Refused(Exception):
+    """What an attempt raises whose input was refused in another way than by an error; the message is the refusal's."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One hostile input, made and not yet tried.

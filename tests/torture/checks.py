@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hf_summ.data.sentences import sentence_places, split_sentences
+
 
 def scores_problem(values: Iterable[float], least: float = 0.0, most: float = 100.0) -> str | None:
     """What is wrong with scores: they must be finite and within bounds, but for rounding."""
@@ -49,6 +51,58 @@ def first_problem(*problems: str | None) -> str | None:
 def rows_problem(found: Sequence[Any], number: int, what: str) -> str | None:
     """What is wrong with results of which there must be one a row."""
     return None if len(found) == number else f"{number} rows, but {len(found)} {what}"
+
+
+def details_problem(example: str | list[str], details: dict[str, Any], language: str, read: int) -> str | None:
+    """What is wrong with the `details` of an example's summary.
+
+    Args:
+        read: number of tokens that the model reads.
+    """
+    whole, own, cut = (details[name] for name in ("source_tokens", "read_tokens", "cut_tokens"))
+    if not 0 <= own <= whole or cut != whole - own or (own > read and "windows" not in details):
+        return f"{own} of {whole} tokens were read, {cut} cut, by a model that reads {read}"
+    texts = [example] if isinstance(example, str) else example
+    ranges = [details["read"]] if isinstance(example, str) else details["read"]
+    sentences = [sentence_places(text, split_sentences(text, language)) for text in texts]
+    firsts = [sum(map(len, sentences[:document])) for document in range(len(texts))]
+    windows: list[list[tuple[int, int]]] = [[] for _ in texts]
+    for sentence in details.get("sentences", ()):
+        document = sentence.get("document", 0)
+        found = sentences[document][sentence["index"] - firsts[document]]
+        if found != (sentence["start"], sentence["end"]):
+            return f"kept {sentence}, but that sentence is {found}"
+    for window in details.get("windows", ()):
+        if not isinstance(window["summary_text"], str) or window["tokens"] < 0:
+            return f"a window is {window}"
+        windows[window.get("document", 0)].append((window["start"], window["end"]))
+    if "windows" in details and details["rounds"] < 1:
+        return f"windows, but {details['rounds']} rounds"
+    return first_problem(
+        rows_problem(ranges, len(texts), "lists of ranges"),
+        *map(_places_problem, texts, ranges),
+        *map(_places_problem, texts, windows),
+        *(_lost_problem(*parts) for parts in zip(texts, windows, strict=True) if "windows" in details),
+    )
+
+
+def _places_problem(text: str, places: Sequence[Sequence[int]]) -> str | None:
+    end = 0
+    for start, after in places:
+        if not end <= start < after <= len(text):
+            return f"{places} are places in {len(text)} characters"
+        end = after
+    return None
+
+
+def _lost_problem(text: str, windows: Sequence[tuple[int, int]]) -> str | None:
+    kept = "".join(text[start:end] for start, end in windows)
+    return None if without_space(kept) == without_space(text) else f"windows {windows} lose parts of {text!r:.100}"
+
+
+def no_constant(name: str) -> None:
+    """For `json.loads`, which would take what is no JSON."""
+    raise ValueError(f"{name} in JSON, which other programs cannot read")
 
 
 def _digests(paths: Iterable[Path]) -> dict[Path, str]:

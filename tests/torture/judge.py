@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import hf_summ
-from tests.torture.cases import Case
+from tests.torture.cases import Case, Refused
 
 # CPU seconds that a case may take
 SECONDS = 20
@@ -74,6 +74,8 @@ def judge(case: Case, seconds: float = SECONDS) -> Outcome:
         outcome = _of_exit(error, printed.getvalue())
     except KeyboardInterrupt:
         raise
+    except Refused as refusal:
+        outcome = Outcome(Verdict.CLEAR if _is_line(str(refusal)) else Verdict.DEEP, str(refusal))
     except BaseException as error:
         outcome = of_error(error, case.named)
     else:
@@ -99,10 +101,14 @@ def of_error(error: BaseException, named: Collection[str] = ()) -> Outcome:
         return Outcome(Verdict.DEEP, told)
     file = innermost.tb_frame.f_code.co_filename
     if Path(file).is_relative_to(_PACKAGE):
-        is_line = 0 < len(message) <= _LONGEST_MESSAGE and "\n" not in message.strip()
-        return Outcome(Verdict.CLEAR if is_line else Verdict.DEEP, told)
+        return Outcome(Verdict.CLEAR if _is_line(message) else Verdict.DEEP, told)
     is_named = any(re.search(rf"\b{re.escape(name)}\b", message) for name in named)
     return Outcome(Verdict.CLEAR if file.endswith(_DOORS) and is_named else Verdict.DEEP, told)
+
+
+def _is_line(message: str) -> bool:
+    """Whether a message is one line, and not too long to read."""
+    return 0 < len(message) <= _LONGEST_MESSAGE and "\n" not in message.strip()
 
 
 def _of_exit(error: SystemExit, printed: str) -> Outcome:

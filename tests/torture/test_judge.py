@@ -13,7 +13,7 @@ import hf_summ
 from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation import rouge
 from tests.torture import areas, journal, running
-from tests.torture.cases import Case, Name
+from tests.torture.cases import Case, Name, Refused
 from tests.torture.checks import scores_problem, texts_problem, untouched
 from tests.torture.commands import command
 from tests.torture.judge import Outcome, Verdict, judge
@@ -123,6 +123,12 @@ def test_check_of_transformers_is_clear_only_if_it_names_the_setting():
 
     assert verdict(attempt, named=["early_stopping"]) is Verdict.CLEAR
     assert verdict(attempt, named=["num_beams"]) is Verdict.DEEP
+
+
+def test_refusal_in_another_way_is_clear_if_it_is_a_line():
+    assert verdict(raised(Refused("the body is not JSON"))) is Verdict.CLEAR
+    assert verdict(raised(Refused(""))) is Verdict.DEEP
+    assert verdict(raised(Refused("Traceback\n  of a server"))) is Verdict.DEEP
 
 
 def test_endless_loop_is_deep():

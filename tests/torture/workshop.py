@@ -1,7 +1,9 @@
 """The tiny models, processors and checkpoints that cases share; whoever changes one copies it first."""
 
+import copy
 import dataclasses
 import tempfile
+import time
 from collections.abc import Callable
 from functools import cached_property, wraps
 from pathlib import Path
@@ -16,8 +18,13 @@ from tests.models.architectures import (
     Architecture,
     build_with_processor,
 )
+from tests.training.tiny import bart
 
 ARCHITECTURES = {made.model_type: made for made in (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)}
+# of which one has no processor, one reads key phrases, and one reads documents each by itself
+READERS = ("bart", "drgd", "gdlf", "highlight_transformer")
+# tokens that the model of a reader reads, and that a summary has
+READ, WRITTEN = 60, 4
 # no tagger is installed with the tests
 _UNTAGGED = {"gdlf": {"tags": "none"}}
 
@@ -58,6 +65,39 @@ class Workshop:
         return pipeline("summarization", model=str(self.checkpoint(model_type)), device="cpu")
 
     @_made_once
+    def reader(self, kind: str):
+        """The pipeline of a model for which most documents are too long."""
+        from hf_summ import SummarizationPipeline
+
+        if kind == "bart":
+            tokenizer = copy.deepcopy(self.tokenizer)
+            tokenizer.model_max_length = READ
+            return SummarizationPipeline(bart(tokenizer).eval(), tokenizer, max_new_tokens=WRITTEN, num_beams=1)
+        model, processor = map(copy.copy, self.model(kind))
+        processor.max_source_length = READ
+        return SummarizationPipeline(model.eval(), processor=processor, max_new_tokens=WRITTEN, num_beams=1)
+
+    @_made_once
+    def service(self, kind: str):
+        """A service of such a pipeline, which takes requests."""
+        from hf_summ.serving import Limits, Service
+
+        summarizer = self.reader(kind)
+        limits = Limits(
+            batch_wait=2,
+            limit_body=20_000,
+            limit_source_tokens=2000,
+            limit_new_tokens=2 * WRITTEN,
+            limit_num_beams=4,
+        )
+        service = Service(lambda: summarizer, limits).start()
+        while service.state == "loading":
+            time.sleep(0.01)
+        if service.problem is not None:
+            raise service.problem
+        return service
+
+    @_made_once
     def checkpoint(self, model_type: str) -> Path:
         """A folder with an architecture's model and processor, without the code that goes to the Hub."""
         model, processor = self.model(model_type)
@@ -72,6 +112,9 @@ class Workshop:
         """Make everything, before processes are forked that would each make it again."""
         for model_type in ARCHITECTURES:
             self.pipeline(model_type)
+        for kind in READERS:
+            # not its service, whose thread would not be forked
+            self.reader(kind)
 
     @cached_property
     def _folder(self) -> Path:
