@@ -143,6 +143,54 @@ def test_killed_run_goes_on(rows, run):
     assert "nothing was left to do: 6 shards in out" in run(*command)[1]
 
 
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: content[:-20], r"shard-00000001\.\S+: not a complete file \(.*\): remove it, and the same"),
+        (lambda content: b"", r"shard-00000001\.\S+: "),
+        (None, r"shard-00000001\.\S+: has 3 rows, but was written with 4: remove it, and the same command writes it"),
+    ],
+)
+def test_shard_that_is_not_as_it_was_written_is_not_taken_for_done(rows, run, refusal, form, change, message):
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4", "--format", form)
+    run(*command)
+    expected = loaded()
+    shard, last = (next(Path("out").glob(f"shard-0000000{number}.*")) for number in (1, 2))
+    shard.write_bytes(last.read_bytes() if change is None else change(shard.read_bytes()))
+    assert re.search(message, refusal(*command))
+    shard.unlink()
+    run(*command)
+    assert loaded() == expected
+
+
+@pytest.mark.parametrize("name", ["shard-x.parquet", "shard-1.parquet", "shard-00000003.parquet"])
+def test_other_file_named_like_a_shard(rows, run, refusal, name):
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "4")
+    run(*command)
+    os.rename("out/shard-00000000.parquet", f"out/{name}")
+    assert refusal(*command).endswith(f"out/{name}: no shard of these summaries: remove it, or name another folder")
+
+
+def test_numbers_that_json_lacks(workplace, run):
+    nan = float("nan")
+    pq.write_table(
+        pa.table({"text": SENTENCES[:2], "x": [nan, 1.5], "more": [[{"a": nan}], [{"a": 2.0}]]}), "a.parquet"
+    )
+    run("summarize", "a.parquet", *ROW_FLAGS, "--format", "jsonl")
+    assert [(row["x"], row["more"]) for row in loaded()] == [(None, [{"a": None}]), (1.5, [{"a": 2.0}])]
+
+
+def test_folder_that_cannot_be_written(rows, refusal):
+    Path("out/.lock").mkdir(parents=True)
+    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert re.fullmatch(r"--output \S*/out: cannot be written \(Is a directory\): name another folder", said)
+    said = refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "rows.jsonl/out")
+    assert re.fullmatch(
+        r"--output \S*/rows.jsonl/out: cannot be written \(Not a directory\): name another folder", said
+    )
+
+
 def test_ctrl_c_says_how_to_go_on(rows, run):
     write(rows, json_lines(ROWS * 2000))
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
@@ -198,9 +246,14 @@ def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     run("summarize", "rows.jsonl", *ROW_FLAGS)
     os.rename("rows.jsonl", "moved.jsonl")
     run("summarize", "moved.jsonl", *ROW_FLAGS)
+    written = Path("out/summaries.yaml").read_text()
     config = Path("model/generation_config.json")
     config.write_text(json.dumps(json.loads(config.read_text()) | {"num_beams": 2}))
     assert "has summaries of another run (content " in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+    record = Path("out/summaries.yaml")
+    record.write_text("summaries:\n")
+    assert "summaries.yaml: cannot be read (no summaries): remove it" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+    record.write_text(written)
     write(Path("moved.jsonl"), json_lines(ROWS[1:]))
     assert "; files ['" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
 
@@ -222,6 +275,8 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
         (["--text_column", "id"], "--text_column id: it must hold text, but holds int64: name another column"),
         (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
+        (["--output_column", "error"], "--output_column error: source_tokens, cut_tokens, error are added too"),
+        (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),
         (["--output_column", "text"], "--output_column text: the input has such a column: name another"),
         (["--together"], "--text_column and --together exclude each other"),
         (["--encoding", "latin-1"], "--text_column and --encoding exclude each other"),

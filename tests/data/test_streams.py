@@ -69,6 +69,16 @@ def test_row_that_cannot_be_read_is_no_end_to_the_others(tmp_path):
     assert found == ["a", " not a JSON row (Exp", " a row must be an ob", "b", "c", " 1 fields, but the h", "e"]
 
 
+def test_row_whose_column_is_no_text_costs_only_itself(tmp_path):
+    write(tmp_path / "a.jsonl", '{"text": "a", "\\ud800": 1}\n{"text": "b"}\n')
+    stream = FileRows([tmp_path / "a.jsonl"])
+    assert stream.schema.names == ["text"]
+    (_, one), (_, other) = stream.read()
+    with pytest.raises(ValueError, match=r"line 1: the column '\\ud800' has a lone surrogate in its name: rename it"):
+        one()
+    assert other() == {"text": "b"}
+
+
 def test_content_is_what_counts(tmp_path):
     write(tmp_path / "a.jsonl", json_lines(ROWS))
     write(tmp_path / "b.jsonl", json_lines(ROWS))
@@ -94,13 +104,16 @@ def test_patterns(tmp_path, monkeypatch):
         (["a.jsonl", "*.jsonl"], "a.jsonl is named twice"),
         (["a.txt"], "a.txt: cannot tell from its name how to read rows: it must be one of .json, .jsonl, .csv, .parq"),
         (["a.parquet.gz"], "a.parquet.gz: cannot tell from its name"),
-        (["."], ". is a folder"),
+        (["."], ". is a folder: name the files in it, such as './\\*.jsonl'"),
+        (["empty.csv"], "empty.csv is empty: it must have at least one row"),
+        (["x" * 300 + ".jsonl"], "x.jsonl does not exist"),
     ],
 )
 def test_names_that_are_no_files_of_rows(tmp_path, monkeypatch, names, message):
     monkeypatch.chdir(tmp_path)
     for name in ("a.jsonl", "a.txt", "a.parquet.gz"):
         write(tmp_path / name, "x")
+    write(tmp_path / "empty.csv", "")
     with pytest.raises(ValueError, match=message):
         streamed_files(names)
 

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from hf_summ.common.files import write_atomically
+from hf_summ.common.mappings import parse_yaml
 from hf_summ.common.messages import one_line
 
 # differences that a message names; the record has all settings
@@ -24,11 +25,11 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
         ValueError: the record cannot be read, or something is wrong with it.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
         problem = problem_of(content)
         if problem is None:
             return content
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         problem = one_line(error)

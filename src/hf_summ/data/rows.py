@@ -13,6 +13,7 @@ from typing import Any
 
 from hf_summ.common.mappings import parse_json
 from hf_summ.common.progress import progress_bar
+from hf_summ.models.text_cleaning import readable
 
 # bytes; whole corpora are written as a list in one line, and take several times their size when they are read
 _LONGEST_LINE = 2**30
@@ -212,6 +213,10 @@ def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
             f'{path}, {place}: a row must be an object such as {{"document": "...", "summary": "..."}}, but is '
             f"{type(row).__name__}: {row!r:.80}"
         )
+    for name in row:
+        # of which no table and no file can have a column
+        if name != readable(name):
+            raise ValueError(f"{path}, {place}: the column {name!r:.80} has a lone surrogate in its name: rename it")
     return row
 
 

@@ -1,5 +1,6 @@
 """Rows of files and of Hub data sets of any size, read lazily from any row on, with the types of their columns."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from glob import glob, has_magic
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import feature_of, kind_of_column, kind_of_value, storable
-from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, unread_rows
+from hf_summ.data.rows import ROW_FILES, kind_of_file, unread_rows
 
 STREAMED_FILES = (*ROW_FILES, ".parquet")
 # rows of a Parquet file that are decoded at a time
@@ -28,7 +29,8 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
     """The files of these names, each of which may be a pattern such as `news/*.jsonl.gz`, whose files are sorted.
 
     Raises:
-        ValueError: a file does not exist, is empty or of an unknown kind, is named twice, or no file fits a pattern.
+        ValueError: a file does not exist, is a folder, empty or of an unknown kind, is named twice, or no file fits a
+            pattern.
     """
     paths: list[Path] = []
     for name in names:
@@ -37,15 +39,26 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
             if not found:
                 raise ValueError(f"{name}: no file fits this pattern")
         else:
-            found = [existing(Path(name))]
+            found = [Path(name)]
         paths += found
     for path in paths:
+        _check_exists(path)
         if kind_of_file(path) not in STREAMED_FILES or path.suffixes[-2:] == [".parquet", ".gz"]:
             known = ", ".join(STREAMED_FILES)
             raise ValueError(f"{path}: cannot tell from its name how to read rows: it must be one of {known}, also .gz")
         if paths.count(path) > 1:
             raise ValueError(f"{path} is named twice: name each file once")
     return paths
+
+
+def _check_exists(path: Path) -> None:
+    # Path's own methods fail on names that are too long
+    if os.path.isdir(path):
+        raise ValueError(f"{path} is a folder: name the files in it, such as '{path}/*.jsonl'")
+    if not os.path.isfile(path):
+        raise ValueError(f"{path} does not exist: name files of rows, or a pattern such as 'news/*.jsonl.gz'")
+    if not path.stat().st_size:
+        raise ValueError(f"{path} is empty: it must have at least one row")
 
 
 class FileRows:

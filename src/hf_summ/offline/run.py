@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import content_hash
+from hf_summ.common.messages import one_line
 from hf_summ.common.progress import progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.offline.shards import Plan, Summarized
@@ -63,14 +64,16 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
 
     Raises:
         ValueError: as `Plan.check`; or the folder is a file, has other content or summaries of other settings, or
-            another command works in it.
+            another command works in it; or as `Plan.done`.
         OSError: a file cannot be written.
     """
     plan.check()
     folder = plan.folder
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output {folder}: a file; name a folder, which need not exist")
-    record = read_record(folder / RECORD, lambda content: None if "summaries" in content else "no summaries")
+    record = read_record(
+        folder / RECORD, lambda content: None if isinstance(content["summaries"], dict) else "no summaries"
+    )
     if record is None and folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
         raise ValueError(
             f"--output {folder}: has files, but no {RECORD}: name an empty folder, or one that does not exist"
@@ -87,15 +90,23 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
     differences = [] if record is None else changed(record["summaries"], now)
     if differences:
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):
+        if record is None:
+            versions = {name: importlib.metadata.version(name) for name in ("hf-summ", "transformers", "torch")}
+            write_record(folder / RECORD, {"summaries": now, "versions": versions})
+        return _summarize(plan, engine)
+
+
+def _locked(folder: Path) -> AcquireReturnProxy:
+    """A context in which the folder, which is made if necessary, is this command's alone."""
     try:
-        with FileLock(folder / LOCK, timeout=0):
-            if record is None:
-                versions = {name: importlib.metadata.version(name) for name in ("hf-summ", "transformers", "torch")}
-                write_record(folder / RECORD, {"summaries": now, "versions": versions})
-            return _summarize(plan, engine)
+        folder.mkdir(parents=True, exist_ok=True)
+        return FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
         raise ValueError(f"--output {folder}: another command writes there: wait for its end, or end it") from None
+    except OSError as error:
+        reason = error.strerror or one_line(error)
+        raise OSError(f"--output {folder}: cannot be written ({reason}): name another folder") from error
 
 
 def _summarize(plan: Plan, engine: Engine) -> Outcome:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import math
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,18 +103,21 @@ class Plan:
         for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
             for name in names:
                 if name not in schema.names:
-                    known = ", ".join(schema.names) or "(none)"
-                    raise ValueError(f"--{flag} {name}: the columns are {known}{nearest(name, schema.names)}")
+                    known = one_line(", ".join(schema.names)) or "(none)"
+                    hint = one_line(nearest(name, schema.names))
+                    raise ValueError(f"--{flag} {one_line(name)}: the columns are {known}{hint}")
         kind = schema.field(self.text_column).type
         if not _is_text(kind) and not (pa.types.is_list(kind) and _is_text(kind.value_type)):
             raise ValueError(
-                f"--text_column {self.text_column}: it must hold text, but holds {kind}: name another column"
+                f"--text_column {one_line(self.text_column)}: it must hold text, but holds {kind}: name another column"
             )
+        if self.output_column in TOLD:
+            raise ValueError(f"--output_column {self.output_column}: {', '.join(TOLD)} are added too: name another")
         added = [self.output_column, *TOLD]
         for name in self.kept:
             if name == self.output_column:
                 raise ValueError(
-                    f"--output_column {name}: the input has such a column: name another, such as generated"
+                    f"--output_column {one_line(name)}: the input has such a column: name another, such as generated"
                 )
             if name in added:
                 raise ValueError(f"the input has a column '{name}', which is added: keep only others with --columns")
@@ -171,10 +176,28 @@ class Plan:
         )
 
     def done(self) -> set[int]:
-        """The numbers of the shards that are written."""
-        return {
-            int(path.name[len(_NAME) :].split(".")[0]) for path in self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")
-        }
+        """The numbers of the shards that are written.
+
+        Raises:
+            ValueError: a file there is named like a shard, but is none of the plan's, or has not all of its rows.
+        """
+        found = set()
+        for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
+            digits = path.name[len(_NAME) :].partition(".")[0]
+            number = int(digits) if digits.isdecimal() else 0
+            if path.name != self._path(number).name or number >= (self.number or math.inf):
+                raise ValueError(f"{path}: no shard of these summaries: remove it, or name another folder")
+            rows, most = _rows_in(path), self.rows_per_shard
+            if self.source.number is not None:
+                most = min(most, self.source.number - number * most)
+            # of a source of unknown length, the last shard may be shorter
+            if rows != most and (self.source.number is not None or not 0 < rows < most):
+                raise ValueError(
+                    f"{path}: has {rows} rows, but was written with {most}: remove it, and the same command writes it "
+                    "again"
+                )
+            found.add(number)
+        return found
 
     def write(self, shard: Summarized) -> None:
         """Write a shard's file, completely or not at all.
@@ -182,7 +205,7 @@ class Plan:
         Raises:
             OSError: it cannot be written.
         """
-        path = self.folder / f"{_NAME}{shard.number:08d}{FORMATS[self.format]}"
+        path = self._path(shard.number)
         try:
             with moved_into_place(path) as part:
                 if self.format == "parquet":
@@ -190,10 +213,42 @@ class Plan:
                 else:
                     with open(part, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                         for row in shard.rows:
-                            packed.write(f"{json.dumps(row, ensure_ascii=False, default=str)}\n".encode())
+                            packed.write(f"{_as_json(row)}\n".encode())
         except OSError as error:
             reason = error.strerror or one_line(error)
             raise OSError(f"{path}: cannot be written ({reason}): the same command goes on once it can") from error
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
+
+
+def _rows_in(path: Path) -> int:
+    """The number of rows of a shard's file; of Parquet, only its end is read."""
+    try:
+        if path.suffix == ".parquet":
+            return pq.read_metadata(path).num_rows
+        with gzip.open(path) as lines:
+            return sum(1 for _ in lines)
+    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{path}: not a complete file ({one_line(error)}): remove it, and the same command writes it again"
+        ) from error
+
+
+def _as_json(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(row), ensure_ascii=False, default=str)
+
+
+def _finite(value: Any) -> Any:
+    """The value with None for each number that JSON does not have, such as pandas' NaN for what is missing."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _is_text(kind: pa.DataType) -> bool:
