@@ -11,6 +11,7 @@ from tests.torture import (
     area_processors,
     area_raw,
     area_requests,
+    area_rows,
     area_scoring,
     area_settings,
     area_texts,
@@ -32,5 +33,6 @@ AREAS: Mapping[str, Maker] = {
     "scoring": area_scoring.make,
     "extraction": area_extraction.make,
     "requests": area_requests.make,
+    "rows": area_rows.make,
     "votes": area_votes.make,
 }
