@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from hf_summ.extractive.consistency import close_gaps
 from tests.extractive import naive
@@ -43,6 +44,32 @@ def test_what_is_put_back(kept, table, expected):
     assert close_gaps(["abcde"], [kept], judge_of(table)) == [expected]
     follows = judge_of(table)
     assert naive.close_gaps("abcde", kept, lambda *pair: follows([pair])[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([0.3, 0.7], r"must give 1 probabilities, one a pair, but gives list: \[0.3, 0.7\]"),
+        ([], r"must give 1 probabilities, one a pair, but gives list: \[\]"),
+        (None, "but gives NoneType: None"),
+        (torch.tensor(0.3), r"but gives Tensor: tensor\(0.3"),
+        ({("a", "c"): 0.3}, "but gives dict"),
+        ([float("nan")], "the next-sentence model gives nan for a pair, but must give a probability"),
+        ([1.5], "gives 1.5 for a pair"),
+        ([-0.5], "gives -0.5 for a pair"),
+        (["0.3"], "gives '0.3' for a pair"),
+        (np.zeros((1, 2)), r"gives \[0.0, 0.0\] for a pair"),
+    ],
+)
+def test_what_are_no_probabilities(given, message):
+    with pytest.raises(ValueError, match=message):
+        close_gaps([["a", "b", "c"]], [[0, 2]], lambda pairs: given)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, torch.tensor])
+def test_probabilities_of_any_kind(kind):
+    judge = judge_of({"ac": 0.25})
+    assert close_gaps([["a", "b", "c"]], [[0, 2]], lambda pairs: kind(judge(pairs))) == [[0, 1, 2]]
 
 
 def test_documents_are_judged_together_and_no_pair_twice():

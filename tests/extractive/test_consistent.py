@@ -143,6 +143,9 @@ def test_says_that_pairs_are_not_checked():
         ({"share": 0}, "`share` is 0, but must be above 0 and at most 1"),
         ({"share": 1.01}, "`share` is 1.01, but must be above 0 and at most 1"),
         ({"share": float("nan")}, "`share` is nan, but must be above 0"),
+        ({"share": "0.5"}, "`share` is '0.5', but must be above 0"),
+        ({"tokens": 9, "counter": lambda text: 2.5}, "`counter` gives 2.5 for a sentence, but must give its number of"),
+        ({"tokens": 9, "counter": lambda text: -1}, "`counter` gives -1 for a sentence, but must give its number of"),
         ({"tokens": 0}, "`tokens` is 0, but must be at least 1"),
         ({"share": 0.5, "tokens": 9}, "`share` and `tokens` exclude each other: set only one"),
         ({}, "needs `share` or `tokens`"),
@@ -159,6 +162,24 @@ def test_says_that_pairs_are_not_checked():
 def test_errors(settings, message):
     with pytest.raises(ValueError, match=message):
         consistent_extract(["One. Two."], **settings)
+
+
+@pytest.mark.filterwarnings(UNCHECKED)
+@pytest.mark.parametrize(
+    ("documents", "settings", "message"),
+    [
+        ("One. Two.", {"share": 0.5}, "`documents` must be a list, but is str: 'One. Two.'"),
+        (["One.", None], {"share": 0.5}, "`documents` must be strings, but row 1 is NoneType: None"),
+        (["One."], {"tokens": 2.5}, "`tokens` must be an integer, but is float: 2.5"),
+        (["One."], {"tokens": 9, "counter": "gpt2"}, "`counter` must be a tokenizer or a function, but is 'gpt2'"),
+        (["One."], {"share": 0.5, "idf": 3}, "`idf` must be document frequencies or a file of them, but is 3"),
+        (["One."], {"share": 0.5, "next_sentence_model": 3}, "`next_sentence_model` must be a name or a function, but"),
+        (["One."], {"share": 0.5, "language": []}, "`language` must be a string, but is list"),
+    ],
+)
+def test_values_of_other_types(documents, settings, message):
+    with pytest.raises(TypeError, match=message):
+        consistent_extract(documents, **settings)
 
 
 @pytest.mark.filterwarnings(UNCHECKED)

@@ -6,6 +6,10 @@ Aksenov 2020, section 4.1.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
+
+from hf_summ.common.messages import one_line
+from hf_summ.models.checks import is_list, is_number
 
 Pair = tuple[str, str]
 # the probability that the second text of each pair goes on where the first ends
@@ -34,6 +38,9 @@ def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]
         sentences: of each document, all of its sentences.
         kept: of each document, the ascending indices of those that are kept.
         judge: is asked three times, each time about pairs of all documents at once, none twice.
+
+    Raises:
+        ValueError: the judge gives something else than as many probabilities as it was asked for.
     """
     neighbors = [
         _Gap(place, left, right)
@@ -73,4 +80,19 @@ def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]
 def _judged(pairs: Iterable[Pair], judge: Judge) -> Mapping[Pair, float]:
     """The probability of each pair; equal pairs have exactly the same one, whatever they were read beside."""
     asked = list(dict.fromkeys(pairs))
-    return dict(zip(asked, judge(asked) if asked else (), strict=True))
+    return dict(zip(asked, _probabilities(judge(asked), len(asked)) if asked else (), strict=True))
+
+
+def _probabilities(given: Any, number: int) -> list[float]:
+    """What a judge gives for so many pairs, if these are probabilities; of NaN, none would be accepted in silence."""
+    # arrays and tensors
+    values = given.tolist() if hasattr(given, "tolist") else given
+    if not is_list(values) or len(values) != number:
+        raise ValueError(
+            f"the next-sentence model must give {number} probabilities, one a pair, but gives "
+            f"{type(given).__name__}: {one_line(repr(given)):.80}"
+        )
+    for value in values:
+        if not is_number(value) or not 0 <= value <= 1:
+            raise ValueError(f"the next-sentence model gives {value!r:.80} for a pair, but must give a probability")
+    return list(map(float, values))

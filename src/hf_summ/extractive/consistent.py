@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 from hf_summ.common.progress import progress_bar
@@ -13,6 +14,7 @@ from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.consistency import Judge, close_gaps
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.tfidf import best_first, tfidf_scores
+from hf_summ.models.checks import check_integer, check_texts, is_number
 from hf_summ.models.text_cleaning import readable
 
 # the first sentences, which are kept whatever their score
@@ -31,6 +33,7 @@ class ConsistentStage:
         share, tokens, counter, idf, language, splitter: as for `consistent_sentences`.
 
     Raises:
+        TypeError: a value of another type.
         ValueError: a number out of range, both `share` and `tokens`, or neither; `counter` without `tokens`; document
             frequencies of another language; or as `split_sentences`.
     """
@@ -48,12 +51,14 @@ class ConsistentStage:
             raise ValueError("`share` and `tokens` exclude each other: set only one")
         if self.share is None and self.tokens is None:
             raise ValueError("the consistent extractive stage needs `share` or `tokens`, what to keep of a document")
-        if self.share is not None and not 0 < self.share <= 1:
-            raise ValueError(f"`share` is {self.share}, but must be above 0 and at most 1")
-        if self.tokens is not None and self.tokens < 1:
-            raise ValueError(f"`tokens` is {self.tokens}, but must be at least 1")
+        if self.share is not None and not (is_number(self.share) and 0 < self.share <= 1):
+            raise ValueError(f"`share` is {self.share!r:.80}, but must be above 0 and at most 1")
+        if self.tokens is not None:
+            check_integer("tokens", self.tokens, 1)
         if self.counter is not None and self.tokens is None:
             raise ValueError("`counter` needs `tokens`, the number to keep")
+        if not (self.counter is None or callable(self.counter)):
+            raise TypeError(f"`counter` must be a tokenizer or a function, but is {self.counter!r:.80}")
         if self.idf is not None:
             self.idf.check_language(self.language)
         # unknown names are errors before the first document
@@ -92,12 +97,19 @@ class ConsistentStage:
         if self.counter is None:
             return [len(sentence) for sentence in words]
         if not hasattr(self.counter, "convert_ids_to_tokens"):
-            return [self.counter(sentence) for sentence in sentences]
+            return [_count(self.counter(sentence)) for sentence in sentences]
         # a tokenizer, which reads many texts at once, but not none
         if not sentences:
             return []
         texts = [readable(sentence) for sentence in sentences]
         return [len(row) for row in self.counter(texts, add_special_tokens=False, verbose=False)["input_ids"]]
+
+
+def _count(cost: Any) -> int:
+    """What a user's function gives for a sentence."""
+    if isinstance(cost, bool) or not isinstance(cost, Integral) or cost < 0:
+        raise ValueError(f"`counter` gives {cost!r:.80} for a sentence, but must give its number of tokens")
+    return int(cost)
 
 
 def consistent_extract(
@@ -152,8 +164,9 @@ def consistent_sentences(
         splitter: as for `split_sentences`.
 
     Raises:
+        TypeError: documents that are not strings, or a value of another type.
         ValueError: a number out of range, both `share` and `tokens`, or neither; a file or a model that cannot be used,
-            or is of another language; or as `split_sentences`.
+            or is of another language; a function that gives something else; or as `split_sentences`.
 
     Warns:
         UserWarning: there is no next-sentence model, so that no pairs were judged; or some documents have text but no
@@ -231,6 +244,11 @@ def _choose(
     splitter: str,
 ) -> list[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of those that are kept, with all warnings."""
+    check_texts("documents", documents)
+    if not isinstance(idf, DocumentFrequencies | str | os.PathLike | None):
+        raise TypeError(f"`idf` must be document frequencies or a file of them, but is {idf!r:.80}")
+    if not (isinstance(next_sentence_model, str | None) or callable(next_sentence_model)):
+        raise TypeError(f"`next_sentence_model` must be a name or a function, but is {next_sentence_model!r:.80}")
     table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
     stage = ConsistentStage(
         share=share, tokens=tokens, counter=counter, idf=table, language=language, splitter=splitter
