@@ -221,8 +221,13 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
             make()
     with pytest.raises(ValueError, match="cannot be found in windows"):
         summarizer("a text", long_documents="windows", phrases={"a": 1.0})
-    with pytest.raises(ValueError, match="`language` is 'English'"):
-        summarizer(text_of(20), long_documents="windows", language="English")
+    for way in ("extract", "windows"):
+        # also if this document would not need it
+        for text in ("a text", text_of(20)):
+            with pytest.raises(ValueError, match="`language` is 'English'"):
+                summarizer(text, long_documents=way, language="English")
+    with pytest.raises(TypeError, match="`long_documents` must be a string, but is list"):
+        summarizer("a text", long_documents=["extract"])
     with pytest.raises(TypeError, match="a document must be a string, but is int"):
         summarizer([3], long_documents="extract")
 

@@ -28,14 +28,19 @@ _LONE_QUOTE = re.compile(r'(?<!\S)"(?!\S)')
 _LANGUAGE = re.compile("([a-z]{2,3})([-_].*)?")
 
 
-@cache
 def language_code(language: str) -> str:
     """The language of an ISO 639 code in lower case, without its region: en for EN, en-GB and en_US.
 
     Raises:
         ValueError: it is not such a code, but for example a name such as "English".
     """
+    # what is no string may have no hash
     check_text("language", language)
+    return _language_code(language)
+
+
+@cache
+def _language_code(language: str) -> str:
     match = _LANGUAGE.fullmatch(language.lower())
     if match is None:
         raise ValueError(

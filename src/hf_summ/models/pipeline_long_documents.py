@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .checks import check_text
 from .text_cleaning import readable
 from .text_documents import DOCUMENT_SEPARATOR, source_prefix, with_prefix
 
@@ -117,16 +118,18 @@ def check_long_documents(name: str) -> None:
     """Check the name of a way to read long documents.
 
     Raises:
+        TypeError: it is no string.
         ValueError: there is no such way, or it needs hf_summ, which is not installed or was not imported.
     """
+    check_text("long_documents", name)
     if name == TRUNCATE or name in SHORTENERS:
         return
     if not SHORTENERS:
         raise ValueError(
-            f"`long_documents` is {name!r}, but without hf-summ it must be {TRUNCATE!r}: pip install hf-summ, and "
+            f"`long_documents` is {name!r:.80}, but without hf-summ it must be {TRUNCATE!r}: pip install hf-summ, and "
             "import hf_summ before the pipeline is made"
         )
-    raise ValueError(f"`long_documents` is {name!r}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")
+    raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")
 
 
 def details_of(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hf_summ.data.sentences import pick_sentences, sentence_places, split_sentences
+from hf_summ.data.sentences import language_code, pick_sentences, sentence_places, split_sentences
 from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
 
 
@@ -14,7 +14,11 @@ def extract(examples: Sequence[Example], reader: ModelReader, language: str) -> 
 
     Args:
         language: ISO 639 code.
+
+    Raises:
+        ValueError: `language` is no such code, whatever the length of the examples.
     """
+    language_code(language)
     return [_shortened(example, reader, language) for example in examples]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hf_summ.data.sentences import sentence_places, split_sentences
+from hf_summ.data.sentences import language_code, sentence_places, split_sentences
 from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
 
 # no tokenizer needs so many characters for a token on average
@@ -21,7 +21,11 @@ def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> 
         examples: documents, or lists of documents that one summary is of.
         reader: counts their tokens and summarizes their windows.
         language: ISO 639 code.
+
+    Raises:
+        ValueError: `language` is no such code, whatever the length of the examples.
     """
+    language_code(language)
     states = [_Shortening(example, reader.length(example)) for example in examples]
     going = [state for state in states if reader.is_too_long(state.length)]
     while going:
