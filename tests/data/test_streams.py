@@ -79,6 +79,18 @@ def test_row_whose_column_is_no_text_costs_only_itself(tmp_path):
     assert other() == {"text": "b"}
 
 
+def test_parquet_text_that_is_not_utf8_costs_only_its_row(tmp_path):
+    texts = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    found = []
+    for _, read in FileRows([tmp_path / "a.parquet"]).read():
+        try:
+            found.append(read()["text"])
+        except ValueError as error:
+            found.append(str(error).rpartition("/")[2])
+    assert found == ["a", "a.parquet, row 2: a text is not UTF-8 (invalid start byte): write it again", "c"]
+
+
 def test_content_is_what_counts(tmp_path):
     write(tmp_path / "a.jsonl", json_lines(ROWS))
     write(tmp_path / "b.jsonl", json_lines(ROWS))

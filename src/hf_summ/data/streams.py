@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
@@ -224,7 +224,8 @@ def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
 def _parquet(path: Path, name: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
+    # the last of names that are no text
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: not a complete Parquet file ({one_line(error)}): copy or write it again") from error
 
 
@@ -239,8 +240,29 @@ def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
         try:
             for batch in file.iter_batches(_DECODED, row_groups=list(groups)):
                 passed = min(max(start - index, 0), len(batch))
-                for offset, row in enumerate(batch.slice(passed).to_pylist(), index + passed + 1):
-                    yield f"{name}, row {offset}", lambda row=row: row
+                yield from _batch_rows(batch.slice(passed), name, index + passed + 1)
                 index += len(batch)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{name}: cannot be read after row {index} ({one_line(error)}): copy it again") from error
+
+
+def _batch_rows(batch: pa.RecordBatch, name: str, first: int) -> Iterator[Unread]:
+    """Rows of a Parquet file that were decoded together."""
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError:
+        # one of them, to be found when it is read
+        for offset in range(len(batch)):
+            where = f"{name}, row {first + offset}"
+            yield where, partial(_row_alone, batch, offset, where)
+        return
+    for number, row in enumerate(rows, first):
+        yield f"{name}, row {number}", lambda row=row: row
+
+
+def _row_alone(batch: pa.RecordBatch, offset: int, where: str) -> dict[str, Any]:
+    try:
+        (row,) = batch.slice(offset, 1).to_pylist()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{where}: a text is not UTF-8 ({error.reason}): write it again") from None
+    return row
