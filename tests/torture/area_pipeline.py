@@ -1,5 +1,6 @@
-"""Calls of `pipeline("summarization")`: types of documents, lists in lists, settings."""
+"""Calls of `pipeline("summarization")`: types of documents, lists in lists, settings, ways to read long documents."""
 
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,17 +13,24 @@ import pandas as pd
 from hf_summ.models.text_cleaning import readable
 from tests.torture import values
 from tests.torture.area_generation import settings_of_generate
+from tests.torture.area_texts import language
 from tests.torture.cases import Case
-from tests.torture.checks import first_problem
-from tests.torture.workshop import ARCHITECTURES, Workshop
+from tests.torture.checks import details_problem, first_problem
+from tests.torture.workshop import ARCHITECTURES, READ, READERS, Workshop
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     """A call with documents of any type and any settings."""
-    model_type = draw.choice(sorted(ARCHITECTURES))
-    summarizer = shop.pipeline(model_type)
-    documents, number = _documents(draw)
+    documents, examples = _documents(draw)
+    number = None if examples is None else len(examples)
     settings = settings_of_generate(draw) if draw.random() < 0.5 else {}
+    if draw.random() < 0.5:
+        model_type = draw.choice(READERS)
+        summarizer, limit = shop.reader(model_type), READ
+        settings |= _ways(draw)
+    else:
+        model_type = draw.choice(sorted(ARCHITECTURES))
+        summarizer, limit = shop.pipeline(model_type), math.inf
     others: dict[str, Any] = {
         "batch_size": draw.choice((1, 2, 10**6, 0, -1, 2.5, "2", None)),
         "truncation": draw.choice((True, False, "longest_first", "most", 3, None)),
@@ -51,61 +59,78 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         return list(found) if isinstance(found, Iterator) else found
 
     def problem(found: Any) -> str | None:
-        if number is None:
+        if examples is None:
             return f"{documents!r:.60} has the result {found!r:.80}"
-        if not isinstance(found, list) or (not isinstance(documents, str) and len(found) != number):
+        if not isinstance(found, list) or (not isinstance(documents, str) and len(found) != len(examples)):
             return f"{number} documents, but the result is {found!r:.80}"
         if not found:
             return None
         sequences = settings.get("num_return_sequences") or 1
         records = [record for row in found for record in (row if isinstance(row, list) else [row])]
+        if len(records) != len(examples) * sequences:
+            return f"{number} documents, {sequences} sequences each, but {len(records)} summaries"
+        code = settings.get("language") or "en"
         return first_problem(
-            f"{number} documents, {sequences} sequences each, but {len(records)} summaries"
-            if len(records) != number * sequences
-            else None,
-            *map(_record_problem, records),
+            *(_record_problem(record, examples[row // sequences], code, limit) for row, record in enumerate(records))
         )
 
     told = documents if isinstance(documents, str | list) else type(documents).__name__
     return Case(f"{model_type} {told!r:.250} {settings}", call, problem, named=settings)
 
 
-def _record_problem(record: Any) -> str | None:
+def _ways(draw: random.Random) -> dict[str, Any]:
+    """How to read documents that are too long."""
+    found: dict[str, Any] = {"long_documents": draw.choice(("truncate", "extract", "extract", "windows", "windows"))}
+    if draw.random() < 0.05:
+        found["long_documents"] = draw.choice((None, "", "cut", "a\nb", "\ud800", 3, True, ["extract"], "x" * 3000))
+    if draw.random() < 0.6:
+        found["return_details"] = True
+    elif draw.random() < 0.1:
+        found["return_details"] = values.junk(draw)
+    if draw.random() < 0.3:
+        found["language"] = language(draw) if draw.random() < 0.9 else values.junk(draw)
+    return found
+
+
+def _record_problem(record: Any, example: str | list[str], code: str, limit: float) -> str | None:
     if not isinstance(record, dict) or not record:
         return f"a record is {record!r:.80}"
-    is_text = isinstance(record.get("summary_text", ""), str)
-    return None if is_text else f"a summary is {record['summary_text']!r:.80}"
+    if not isinstance(record.get("summary_text", ""), str):
+        return f"a summary is {record['summary_text']!r:.80}"
+    return details_problem(example, record["details"], code, limit) if "details" in record else None
 
 
-def _documents(draw: random.Random) -> tuple[Any, int | None]:
-    """What is to be summarized, and how many examples it has; None if it must be refused."""
-    texts = [values.some_text(draw) for _ in range(draw.choice((1, 2, 3)))]
+def _documents(draw: random.Random) -> tuple[Any, list[Any] | None]:
+    """What is to be summarized, and its examples; None if it must be refused."""
+    texts: list[Any] = [values.some_text(draw) for _ in range(draw.choice((1, 2, 3)))]
     match draw.randrange(14):
         case 0 | 1 | 2:
-            return texts[0], 1
+            return texts[0], texts[:1]
         case 3 | 4:
-            return texts, len(texts)
+            return texts, texts
         case 5:
-            return [texts, [texts[0]]], 2
+            examples = [texts, [texts[0]]]
+            return examples, examples
         case 6:
-            return tuple(texts), len(texts)
+            return tuple(texts), texts
         case 7:
-            return (text for text in texts), len(texts)
+            return (text for text in texts), texts
         case 8:
-            return np.array(texts, dtype=object), len(texts)
+            return np.array(texts, dtype=object), texts
         case 9:
-            return pd.Series(list(map(readable, texts))), len(texts)
+            return pd.Series(list(map(readable, texts))), list(map(readable, texts))
         case 10:
-            return datasets.Dataset.from_dict({"document": list(map(readable, texts))})["document"], len(texts)
+            clean = list(map(readable, texts))
+            return datasets.Dataset.from_dict({"document": clean})["document"], clean
         case 11:
-            return [], 0
+            return [], []
         case 12:
             texts[draw.randrange(len(texts))] = values.not_text(draw)
-            return texts, len(texts) if all(map(_is_example, texts)) else None
+            return texts, texts if all(map(_is_example, texts)) else None
     found = draw.choice(
         (None, 3, 2.5, b"bytes", {"text": "a"}, [[["deep"]]], pd.DataFrame({"a": [1]}), {"a"}, [3], [None], object())
     )
-    return found, 1 if isinstance(found, set) else None
+    return found, ["a"] if isinstance(found, set) else None
 
 
 def _is_example(value: Any) -> bool:

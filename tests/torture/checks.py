@@ -53,7 +53,7 @@ def rows_problem(found: Sequence[Any], number: int, what: str) -> str | None:
     return None if len(found) == number else f"{number} rows, but {len(found)} {what}"
 
 
-def details_problem(example: str | list[str], details: dict[str, Any], language: str, read: int) -> str | None:
+def details_problem(example: str | list[str], details: dict[str, Any], language: str, read: float) -> str | None:
     """What is wrong with the `details` of an example's summary.
 
     Args:
@@ -64,8 +64,10 @@ def details_problem(example: str | list[str], details: dict[str, Any], language:
         return f"{own} of {whole} tokens were read, {cut} cut, by a model that reads {read}"
     texts = [example] if isinstance(example, str) else example
     ranges = [details["read"]] if isinstance(example, str) else details["read"]
-    sentences = [sentence_places(text, split_sentences(text, language)) for text in texts]
-    firsts = [sum(map(len, sentences[:document])) for document in range(len(texts))]
+    # without them, the language may be anything
+    texts_of_kept = texts if "sentences" in details else ()
+    sentences = [sentence_places(text, split_sentences(text, language)) for text in texts_of_kept]
+    firsts = [sum(map(len, sentences[:document])) for document in range(len(sentences))]
     windows: list[list[tuple[int, int]]] = [[] for _ in texts]
     for sentence in details.get("sentences", ()):
         document = sentence.get("document", 0)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from pathlib import Path
 
+import torch
+
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     COPY_TRANSFORMER,
@@ -51,6 +53,15 @@ class Workshop:
         from hf_summ.data import fit_vocabulary
 
         return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
+
+    @cached_property
+    def next_sentence_model(self):
+        """A BERT that judges pairs of sentences."""
+        from hf_summ.extractive.next_sentence import NextSentenceModel
+        from tests.extractive.test_next_sentence import saved
+
+        torch.manual_seed(0)
+        return NextSentenceModel(saved(self._folder / "next_sentence"))
 
     @_made_once
     def model(self, model_type: str):
@@ -115,6 +126,7 @@ class Workshop:
         for kind in READERS:
             # not its service, whose thread would not be forked
             self.reader(kind)
+        _ = self.next_sentence_model
 
     @cached_property
     def _folder(self) -> Path:
