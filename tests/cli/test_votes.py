@@ -105,9 +105,12 @@ def test_tags_do_not_tell_systems_apart(run):
     assert "<q>" not in Path("sheets/voter-1.csv").read_text(encoding="utf-8")
 
 
-def test_bytes_that_are_no_text(run):
-    odd = "ours\udcff.txt"
+def test_bytes_that_are_no_text(run, refusal):
+    odd, other = "ours\udcff.txt", "ours\udcfe.txt"
+    Path(other).write_bytes(Path("ours.txt").read_bytes())
     Path("ours.txt").rename(odd)
+    said = refusal("votes", "make", "--systems", odd, other, *MAKE[3:])
+    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: names that are one in the key: rename a file"
     run("votes", "make", "--systems", odd, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
     key = read_key("key.json")
     assert key.protocol.aspects == {"truth\ufffd": "Which says less?"}

@@ -124,6 +124,8 @@ def test_votes_of_other_sheets_are_told(asked):
     unknown = [{**rows_of(asked[0][0], for_one)[0], "item": rows[0]["item"]}]
     with pytest.raises(ValueError, match=rf"row 1: the sheet has no item '{rows[0]['item']}': leave the first columns"):
         read(unknown)
+    with pytest.raises(ValueError, match=r"row 1: the sheet has no item 'a b x{196}': leave"):
+        read([{**unknown[0], "item": "a\nb " + "x" * 3000}])
     assert not key.sheets.keys() & other_key.sheets.keys()
 
 

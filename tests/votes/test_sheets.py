@@ -122,6 +122,17 @@ def test_a_key_is_read_as_it_was_written(tmp_path):
         lambda told: {**told, "items": {}},
         lambda told: {name: value for name, value in told.items() if name != "sheets"},
         lambda told: {**told, "sheets": ["s1"]},
+        lambda told: {**told, "seed": "one"},
+        lambda told: {**told, "protocol": {**told["protocol"], "digits": 1.5}},
+        lambda told: {**told, "items": {id: {**item, "first": ["one"]} for id, item in told["items"].items()}},
+        lambda told: {**told, "sheets": {id: {**sheet, "voter": []} for id, sheet in told["sheets"].items()}},
+        lambda told: {**told, "sheets": {id: {**sheet, "voter": "one"} for id, sheet in told["sheets"].items()}},
+        lambda told: {
+            **told,
+            "sheets": {
+                id: {**sheet, "on_a": dict.fromkeys(told["items"], "x")} for id, sheet in told["sheets"].items()
+            },
+        },
     ],
 )
 def test_what_is_no_key_is_told(tmp_path, change):

@@ -113,6 +113,7 @@ def make(arguments: argparse.Namespace) -> None:
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
     from hf_summ.common.files import moved_into_place
+    from hf_summ.models.text_cleaning import readable
     from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
 
     settings: dict[str, Any] = {name: getattr(arguments, name) for name in ("documents", "voters")}
@@ -120,7 +121,12 @@ def make(arguments: argparse.Namespace) -> None:
     changed = {name: value for name, value in settings.items() if value is not None}
     protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
     files, notes = _read(arguments)
-    systems = {name: files[name].texts() for name in arguments.systems}
+    # names may have bytes that are no text, which no key can tell apart
+    systems = {readable(name): files[name].texts() for name in arguments.systems}
+    if len(systems) < len(arguments.systems):
+        raise ValueError(
+            f"--systems {' '.join(map(readable, arguments.systems))}: names that are one in the key: rename a file"
+        )
     sources = files["sources"]
     sheets, key = make_sheets(
         systems,

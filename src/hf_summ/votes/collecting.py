@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import one_line, unknown_choice
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
 from hf_summ.evaluation.words import first_of
 from hf_summ.votes.key import Key
@@ -78,9 +78,11 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
     for where, row in _rows(files, key):
         sheet, item = str(row["sheet"]), str(row["item"])
         if sheet not in key.sheets:
-            raise ValueError(f"{where}: the sheet '{sheet}' is not one of the key's: name the key that belongs to it")
+            raise ValueError(
+                f"{where}: the sheet '{_short(sheet)}' is not one of the key's: name the key that belongs to it"
+            )
         if item not in key.items:
-            raise ValueError(f"{where}: the sheet has no item '{item}': leave the first columns as they are")
+            raise ValueError(f"{where}: the sheet has no item '{_short(item)}': leave the first columns as they are")
         given = {aspect: _choice(row[aspect], aspect, where) for aspect in key.protocol.aspects}
         answered = {aspect: choice for aspect, choice in given.items() if choice is not None}
         if not answered:
@@ -120,11 +122,17 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
         for place, row in read_rows((path,)):
             for column in ("sheet", "item", *key.protocol.aspects):
                 if column not in row:
+                    columns = _short(", ".join(row)) or "(none)"
                     raise ValueError(
-                        f"{path}, {place}: no column '{column}'; the columns are {', '.join(row) or '(none)'}: name "
+                        f"{path}, {place}: no column '{column}'; the columns are {columns}: name "
                         "votes of the key's sheets, and save tables with commas between columns"
                     )
             yield f"{path}, {place}", row
+
+
+def _short(text: str) -> str:
+    """What a file has, as messages quote it."""
+    return f"{one_line(text):.200}"
 
 
 def _choice(value: Any, aspect: str, where: str) -> str | None:

@@ -73,9 +73,26 @@ def read_key(path: str | os.PathLike) -> Key:
             {id: Compared(**item) for id, item in told["items"].items()},
             {id: Sides(**sheet) for id, sheet in told["sheets"].items()},
         )
-        whole = all(sides.on_a.keys() == key.items.keys() for sides in key.sheets.values())
+        whole = _is_whole(key)
     except (AttributeError, KeyError, TypeError, ValueError):
         whole = False
     if not whole:
         raise ValueError(f"{file} is not a key of sheets: name the one that was written with them")
     return key
+
+
+def _is_whole(key: Key) -> bool:
+    """Whether all that was read is what it must be, and each sheet has each item."""
+    items, sheets = key.items, key.sheets.values()
+    voters = {sides.voter for sides in sheets}
+    return (
+        isinstance(key.seed, int)
+        and all(isinstance(text, str) for item in items.values() for text in vars(item).values())
+        and all(isinstance(voter, str) for voter in voters)
+        and len(voters) == len(sheets)
+        and all(
+            sides.on_a.keys() == items.keys()
+            and all(on_a in (items[id].first, items[id].second) for id, on_a in sides.on_a.items())
+            for sides in sheets
+        )
+    )

@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hf_summ.common.messages import unknown_choice
+from hf_summ.models.checks import check_integer, check_text
+
 # a vote: for the summary on one side or the other, or for neither
 CHOICES = ("A", "B", "tie")
+_UNITS = ("documents", "percent")
+_MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
 
@@ -22,7 +27,9 @@ class Protocol:
         digits: how many are printed behind the decimal point.
 
     Raises:
-        ValueError: no documents, voters or aspects; an aspect without a name or question, or named like a column.
+        TypeError: a number that is none, or a question that is no text.
+        ValueError: no documents, voters or aspects; an aspect without a name or question, or named like a column; an
+            unknown unit, or more than 9 digits.
     """
 
     documents: int
@@ -33,11 +40,14 @@ class Protocol:
 
     def __post_init__(self):
         for name in ("documents", "voters"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` is {getattr(self, name)}, but must be at least 1")
+            check_integer(name, getattr(self, name), 1)
+        check_integer("digits", self.digits, 0, _MOST_DIGITS)
+        if self.unit not in _UNITS:
+            raise ValueError(unknown_choice("`unit`", self.unit, _UNITS))
         if not self.aspects:
             raise ValueError("`aspects` is empty, but must have a name and a question for each")
         for name, question in self.aspects.items():
+            check_text("aspects", question)
             if not name.strip() or not question.strip():
                 raise ValueError(f"the aspect {name!r} asks {question!r}: give both a name and a question")
             if name in COLUMNS:
