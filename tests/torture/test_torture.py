@@ -1,6 +1,7 @@
 """The short form of the torture: several hundred hostile inputs, of which none may be deep or wrong."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ CASES, SEED = 24, 1000
 
 
 @pytest.fixture(scope="module")
-def shop() -> Workshop:
-    return Workshop()
+def shop() -> Iterator[Workshop]:
+    made = Workshop()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -108,6 +108,11 @@ class Workshop:
             raise service.problem
         return service
 
+    def close(self) -> None:
+        """End the services."""
+        for service in vars(self).pop("service_made", {}).values():
+            service.stop(0)
+
     @_made_once
     def checkpoint(self, model_type: str) -> Path:
         """A folder with an architecture's model and processor, without the code that goes to the Hub."""
