@@ -242,6 +242,22 @@ def test_other_settings_do_not_go_on(rows, run, refusal, changes, message):
     )
 
 
+def test_settings_that_are_left_out_do_not_go_on(rows, run, refusal):
+    run("summarize", "rows.jsonl", *ROW_FLAGS, "--num_beams", "2")
+    message = refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert "has summaries of another run (num_beams 2, now not set): name another folder" in message
+
+
+def test_a_run_without_shards_binds_nobody(rows, run, refusal):
+    # a setting that is found to be wrong when the model is called
+    assert "no document can be summarized" in refusal(
+        "summarize", "rows.jsonl", *ROW_FLAGS, "--min_new_words", "9" * 22
+    )
+    run("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert len(loaded()) == len(ROWS)
+    assert "min_new_words" not in Path("out/summaries.yaml").read_text()
+
+
 def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     run("summarize", "rows.jsonl", *ROW_FLAGS)
     os.rename("rows.jsonl", "moved.jsonl")

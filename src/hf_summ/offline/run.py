@@ -87,11 +87,14 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
         "rows_per_shard": plan.rows_per_shard,
         "format": plan.format,
     }
-    differences = [] if record is None else changed(record["summaries"], now)
-    if differences:
+    before = {} if record is None else record["summaries"]
+    # what was set and is now left out is other too
+    differences = changed(before, {**dict.fromkeys(before), **now}) if before else []
+    # a run that ended before its first shard, such as by a wrong setting, binds nobody
+    if differences and any(folder.glob("shard-*")):
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):
-        if record is None:
+        if not before or differences:
             versions = {name: importlib.metadata.version(name) for name in ("hf-summ", "transformers", "torch")}
             write_record(folder / RECORD, {"summaries": now, "versions": versions})
         return _summarize(plan, engine)
