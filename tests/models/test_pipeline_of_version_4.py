@@ -347,6 +347,11 @@ def test_row_types(summarizer, documents, settings, message):
         summarizer(documents, max_length=9, **settings)
 
 
+def test_length_penalty_of_none_is_none_given(summarizer):
+    expected = summarizer(SENTENCES[0], num_beams=3, max_length=9)
+    assert summarizer(SENTENCES[0], num_beams=3, max_length=9, length_penalty=None) == expected
+
+
 def test_row_other_tokenizer(summarizer):
     """a tokenizer with more tokens than the model."""
     known = summarizer.model.config.vocab_size

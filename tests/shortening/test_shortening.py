@@ -174,6 +174,17 @@ def test_lists_streams_and_batches_agree(summarizer, way):
     assert [len(records) for records in several] == [2] * 5
 
 
+@pytest.mark.parametrize("blank", ["", " \t", "\u3000\n"])
+def test_blank_documents_of_an_example_that_is_cut(summarizer, blank):
+    example = [text_of(12, 1), blank, text_of(9, 3)]
+    (record,) = summarizer([example], return_details=True)
+    (without,) = summarizer([example[::2]], return_details=True)
+    first, second, third = record["details"]["read"]
+    assert [first, third] == without["details"]["read"]
+    # where all is one text, the first document fills the model
+    assert all(end <= len(blank) for _, end in second)
+
+
 @pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
 def test_several_documents_of_an_example(summarizer, way):
     example = [text_of(12, 1), text_of(2, 2), text_of(9, 3)]

@@ -252,7 +252,11 @@ class SummarizationPipeline(Pipeline):
             lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
             # summaries may point at words of it
             inputs["document"] = document
-            return inputs, length, list(zip(*lengths, strict=True))
+            read = zip(*lengths, strict=True)
+            if isinstance(document, str):
+                return inputs, length, list(read)
+            # the processor leaves out blank ones
+            return inputs, length, [next(read) if self.processor.clean(one).strip() else (0, 0) for one in document]
         if not isinstance(document, str):
             document = DOCUMENT_SEPARATOR.join(document)
         cuts = limit is not None
@@ -322,6 +326,9 @@ class SummarizationPipeline(Pipeline):
                 f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
             )
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
+        # None leaves other settings as they are, but beam search raises lengths to this power
+        if settings.get("length_penalty", 1.0) is None:
+            del settings["length_penalty"]
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
         return settings | in_floats(settings)
