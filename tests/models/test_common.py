@@ -122,6 +122,17 @@ def test_forward_passes_call_the_module_of_the_input_embeddings(architecture):
     assert called
 
 
+def test_blank_documents_of_an_example_are_not_read(architecture, tiny_tokenizer):
+    _, processor = build_with_processor(architecture, tiny_tokenizer)
+    first, second = SENTENCES[:2]
+    for blanks, alone in (([first, " \n", second, ""], [first, second]), (["", "\t"], [""])):
+        expected = processor([alone], return_tensors="pt")
+        found = processor([blanks], return_tensors="pt", return_lengths=True)
+        assert [kept > 0 for kept in found["kept_lengths"][0]] == [bool(text.strip()) for text in blanks]
+        for name, values in expected.items():
+            assert torch.equal(found[name], values), name
+
+
 @pytest.mark.parametrize("damage", ["missing", "unused", "nan", "inf", "shape"])
 def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tmp_path, damage):
     model, processor = build_with_processor(architecture, tiny_tokenizer)

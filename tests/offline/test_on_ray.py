@@ -9,7 +9,7 @@ from hf_summ.offline.run import summarize_rows
 from tests.offline.conftest import ROWS, plan, rows_of, work
 
 ray = pytest.importorskip("ray")
-from hf_summ.offline.on_ray import on_ray  # noqa: E402 (needs ray)
+on_ray = pytest.importorskip("hf_summ.offline.on_ray").on_ray
 
 
 @pytest.fixture

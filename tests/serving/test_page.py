@@ -3,16 +3,9 @@
 import httpx
 import pytest
 
-from tests.browser import open_browser
 from tests.conftest import SENTENCES
 
 HOSTILE = "<img src=x onerror=\"document.title='run'\"> & 🌉 <b>bold</b>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with open_browser() as opened:
-        yield opened
 
 
 @pytest.fixture

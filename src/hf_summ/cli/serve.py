@@ -6,6 +6,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
+from importlib.util import find_spec
 
 from hf_summ.cli.summarizers import (
     add_decoding_flags,
@@ -81,13 +82,9 @@ def _ended_well_by_sigterm() -> Generator[None]:
 
 
 def _check_extra() -> None:
-    try:
-        import fastapi  # noqa: F401 (and the three others)
-        import prometheus_client  # noqa: F401
-        import rdflib  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as error:
-        raise ImportError(f"`hf-summ serve` needs {error.name}: pip install 'hf-summ[serve]'") from error
+    for name in ("fastapi", "prometheus_client", "rdflib", "uvicorn"):
+        if find_spec(name) is None:
+            raise ImportError(f"`hf-summ serve` needs {name}: pip install 'hf-summ[serve]'")
 
 
 def _tell(message: str) -> None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList
+from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_settings import check_generation_settings, in_floats
+from .generation_settings import check_generation_config, check_generation_settings, in_floats
 from .generation_unknown import replace_unknown
 from .generation_words import (
     MinNewWordsLogitsProcessor,
@@ -107,11 +107,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
                 checkpoint that the model was loaded from.
         """
-        config = kwargs.get("generation_config")
-        if config is not None and not isinstance(config, GenerationConfig):
-            raise TypeError(
-                f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
-            )
+        check_generation_config(kwargs.get("generation_config"))
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
+from transformers import GenerationConfig
+
 from .checks import is_number
 
 # more than any text has tokens
@@ -38,6 +40,18 @@ _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"
 _IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
 # of these, only a list
 _LISTS = ("suppress_tokens", "begin_suppress_tokens")
+
+
+def check_generation_config(config: Any) -> None:
+    """Check that a `generation_config` is one, or None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if config is not None and not isinstance(config, GenerationConfig):
+        raise TypeError(
+            f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
+        )
 
 
 def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | None = None) -> None:

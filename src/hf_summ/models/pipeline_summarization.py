@@ -13,7 +13,7 @@ from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
 from .checks import check_integer, check_list, check_texts, check_tokenizer
-from .generation_settings import check_generation_settings, in_floats
+from .generation_settings import check_generation_config, check_generation_settings, in_floats
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
@@ -252,11 +252,7 @@ class SummarizationPipeline(Pipeline):
             lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
             # summaries may point at words of it
             inputs["document"] = document
-            read = zip(*lengths, strict=True)
-            if isinstance(document, str):
-                return inputs, length, list(read)
-            # the processor leaves out blank ones
-            return inputs, length, [next(read) if self.processor.clean(one).strip() else (0, 0) for one in document]
+            return inputs, length, list(zip(*lengths, strict=True))
         if not isinstance(document, str):
             document = DOCUMENT_SEPARATOR.join(document)
         cuts = limit is not None
@@ -320,11 +316,7 @@ class SummarizationPipeline(Pipeline):
             TypeError: `generation_config` is something else.
             ValueError: as `check_generation_settings`.
         """
-        config = given.get("generation_config")
-        if config is not None and not isinstance(config, GenerationConfig):
-            raise TypeError(
-                f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
-            )
+        check_generation_config(given.get("generation_config"))
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
         # None leaves other settings as they are, but beam search raises lengths to this power
         if settings.get("length_penalty", 1.0) is None:

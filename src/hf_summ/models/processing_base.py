@@ -263,7 +263,7 @@ class SummarizationProcessor(ProcessorMixin):
         return words
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The documents of each example, cleaned; blank ones are left out where there are others."""
+        """The documents of each example, cleaned; blank ones are empty, of which nothing is read."""
         if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
             return [[document] for document in self._texts(text, "text")]
         examples = []
@@ -274,7 +274,7 @@ class SummarizationProcessor(ProcessorMixin):
                     "lists: make each a list of documents"
                 )
             documents = self._texts(value, f"text[{row}]")
-            examples.append([document for document in documents if document.strip()] or [""])
+            examples.append([document if document.strip() else "" for document in documents])
         return examples
 
     def _texts(self, text: str | Sequence[Any], name: str) -> list[str]:
