@@ -419,7 +419,7 @@ def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
 def test_lora_with_default_target_modules(architecture, tmp_path):
     from peft import AutoPeftModelForSeq2SeqLM, LoraConfig, get_peft_model
 
-    from hf_summ.models import LORA_TARGET_MODULES
+    from hf_summ.registration import LORA_TARGET_MODULES
 
     base = architecture.model().float()
     base.save_pretrained(tmp_path / "base")

@@ -138,7 +138,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     """
     from transformers import pipeline
 
-    import hf_summ.models  # registers architectures and pipeline
+    from hf_summ import Int8Config
     from hf_summ.training.adapters import find_adapter
     from hf_summ.training.arguments import ModelArguments
     from hf_summ.training.building import load_config, load_processor
@@ -150,7 +150,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
     if _wants_int8(arguments):
-        settings |= {"device": "cpu", "model_kwargs": {"quantization_config": hf_summ.models.Int8Config()}}
+        settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     named = ModelArguments(
         model_name_or_path=model,
         model_revision=arguments.revision or "main",

@@ -85,3 +85,7 @@ class SummarizationConfig(PreTrainedConfig):
         for key in keys:
             if not 0.0 <= getattr(self, key) < 1.0:
                 raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0 and below 1")
+
+
+# a saved checkpoint brings its code along, for users who have not installed the package; so for models and processors
+SummarizationConfig.register_for_auto_class()
