@@ -15,7 +15,7 @@ ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int
 PUBLIC_NAMES = {
     "hf_summ": [*ARCHITECTURES, "SummarizationCollator"],
     "hf_summ.models": ["LORA_TARGET_MODULES", *ARCHITECTURES],
-    "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "split_sentences"],
+    "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
     "hf_summ.evaluation": [
         "bleu",
         "bleu_statistics",
