@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from hf_summ.common.mappings import parse_json, parse_yaml
+from hf_summ.common.records import parse_json, parse_yaml
 
 
 def test_ordinary_texts_are_read_as_ever():

@@ -1,6 +1,6 @@
 """Markdown tables."""
 
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 
 
 def test_columns_are_aligned():

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.evaluation.novelty import corpus_statistics
 
 DOCUMENTS = ["The mayor opened a bridge. It cost 12 million.\n---\nThe river is wide.", "Rain fell."]
 SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]

@@ -11,7 +11,7 @@ import yaml
 
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import perplexity, rouge155_scores
-from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.outcomes import WAITING
 from hf_summ.experiments.report import markdown
 from hf_summ.experiments.run import run_table

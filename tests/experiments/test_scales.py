@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from hf_summ.experiments import scales
-from hf_summ.experiments.scales import SCALES, load_scale
+from hf_summ.experiments import tables
+from hf_summ.experiments.tables import SCALES, load_scale
 
 
 @pytest.mark.parametrize("architecture", ["gdlf", "copy_transformer"])
@@ -37,6 +37,6 @@ def test_architecture_without_scales_is_told():
 def test_wrong_entries_are_named(tmp_path, monkeypatch, entry, message):
     (tmp_path / "scales").mkdir()
     (tmp_path / "scales" / "gdlf.yaml").write_text(yaml.safe_dump({"tiny": entry}), encoding="utf-8")
-    monkeypatch.setattr(scales, "configs_folder", lambda: tmp_path)
+    monkeypatch.setattr(tables, "configs_folder", lambda: tmp_path)
     with pytest.raises(ValueError, match=message):
         load_scale("gdlf", "tiny")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from hf_summ.extractive.consistency import close_gaps
+from hf_summ.extractive.consistent import close_gaps
 from tests.extractive import naive
 
 

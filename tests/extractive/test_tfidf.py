@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from hf_summ.extractive import extract, extract_sentences
-from hf_summ.extractive.frequencies import DocumentFrequencies
-from hf_summ.extractive.tfidf import best_first, tfidf_scores
+from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, tfidf_scores
 from tests.extractive import naive
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.inspection.words import grouped, words_of_source, words_of_summary
+from hf_summ.inspection.explanation import grouped, words_of_source, words_of_summary
 from hf_summ.models.generation_words import word_table
 from tests.conftest import SENTENCES, word_piece_tokenizer
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hf_summ.serving.negotiation import preferred
+from hf_summ.serving.formats import preferred
 
 OFFERED = ("application/json", "text/turtle", "application/ld+json")
 

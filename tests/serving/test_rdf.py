@@ -5,7 +5,7 @@ import rdflib
 from rdflib import RDF, Graph, Literal, Namespace
 from rdflib.namespace import DCTERMS, PROV
 
-from hf_summ.serving.rdf import FORMATS, as_rdf
+from hf_summ.serving.formats import FORMATS, as_rdf
 
 NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
 HOSTILE = 'He said "no" \\ \'yes\' <b>&amp;</b>\r\n\t🌉 """ \x00\x1f 日本語 <#x> @en .'

@@ -7,8 +7,7 @@ import pytest
 
 from hf_summ import GdlfForConditionalGeneration
 from hf_summ.serving import Limits
-from hf_summ.serving.refusals import Refusal
-from hf_summ.serving.requests import read_request
+from hf_summ.serving.requests import Refusal, read_request
 
 KEYS = GdlfForConditionalGeneration.generation_keys
 

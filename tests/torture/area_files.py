@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data import Corpus
+from hf_summ.data import Corpus, load
 from hf_summ.data.columns import says_something
 from hf_summ.evaluation.text_files import part_sentences, read_predictions, read_references, read_sources
 from hf_summ.models.text_cleaning import readable
@@ -96,7 +96,7 @@ def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, column
             None if found == wanted else f"texts differ: {found!r:.150} for {wanted!r:.150}",
         )
 
-    return Case(f"{told} with {named}", lambda: corpus.load(cache_dir=cache), problem, untouched(folder))
+    return Case(f"{told} with {named}", lambda: load(corpus, cache_dir=cache), problem, untouched(folder))
 
 
 def _without_marks(texts: tuple[str, ...]) -> tuple[str, ...]:

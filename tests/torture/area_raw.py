@@ -49,7 +49,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
     def load() -> Any:
         corpus.check()
-        return corpus.load(cache_dir=cache)[split]
+        return load(corpus, cache_dir=cache)[split]
 
     def problem(loaded: Any) -> str | None:
         for row in loaded:

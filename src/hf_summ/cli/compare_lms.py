@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 
 
 def add_parser(commands) -> None:

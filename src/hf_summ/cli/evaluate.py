@@ -49,8 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check(arguments)
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.report import Evaluation, Settings
-    from hf_summ.evaluation.report_tables import as_text
+    from hf_summ.evaluation.report import Evaluation, Settings, as_text
 
     files, tags = _read(arguments)
     predictions, references, sources = files["predictions"], files["references"], files.get("sources")

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Count the documents and write the file.
 
     Raises:
-        ValueError: an output that is no .json file or would replace a corpus file, or as `Corpus.load`.
+        ValueError: an output that is no .json file or would replace a corpus file, or as `load`.
     """
     from hf_summ.data.sentences import language_code
     from hf_summ.extractive.frequencies import DocumentFrequencies
@@ -46,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _documents(arguments: argparse.Namespace) -> Iterator[str]:
+    from hf_summ.data.loading import load
+
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     # all files are checked before the first text is used
-    for rows in [corpus.load()["train"] for corpus in corpora]:
+    for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the frequencies and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, a processor that cannot be read, or as `Corpus.load`.
+        ValueError: a number is too small, the output is a file, a processor that cannot be read, or as `load`.
     """
     from hf_summ.data.phrases import fit_phrases, load_tokenizer
 
@@ -73,9 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _examples(arguments: argparse.Namespace) -> Iterator[str | list[str]]:
     from hf_summ.data.columns import source_column
+    from hf_summ.data.loading import load
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     # all files are checked before the first text is used
-    for rows in [corpus.load()["train"] for corpus in corpora]:
+    for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row[source_column(row)]

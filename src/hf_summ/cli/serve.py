@@ -16,7 +16,7 @@ from hf_summ.cli.summarizers import (
     load_summarizer,
 )
 from hf_summ.common.flags import add_flags, names
-from hf_summ.serving.limits import Limits
+from hf_summ.serving.settings import Limits
 
 _LARGEST_PORT = 65535
 

@@ -53,12 +53,11 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: as `run_table`, or runs of some rows failed, which the report says too.
     """
-    from hf_summ.experiments.tables import load_table, table_names
+    from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
-        for name in table_names():
-            table = load_table(name)
-            print(f"{name:20} {table.paper}: {table.title}")
+        for name, title in table_titles().items():
+            print(f"{name:20} {title}")
         return
     if arguments.name is None:
         raise ValueError("no table: name one; --list shows them")

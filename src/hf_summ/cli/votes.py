@@ -161,7 +161,7 @@ def collect(arguments: argparse.Namespace) -> None:
     from hf_summ.models.text_cleaning import readable
     from hf_summ.votes import read_key, read_votes, vote_report
     from hf_summ.votes.collecting import missing_votes
-    from hf_summ.votes.report_tables import as_text
+    from hf_summ.votes.report import as_text
 
     votes = read_votes(arguments.files, read_key(arguments.key))
     if arguments.complete and (missing := missing_votes(votes)):

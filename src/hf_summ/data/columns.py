@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
-
-import datasets
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
+
+if TYPE_CHECKING:
+    import datasets
 
 # the first of these that a corpus has is used if no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
@@ -53,13 +54,13 @@ def source_column(columns: Collection[str]) -> str:
     return several if several in columns else "document"
 
 
-def has_references(columns: datasets.Features) -> bool:
+def has_references(columns: "datasets.Features") -> bool:
     """Whether the rows of a loaded corpus have a column of lists of references."""
     feature = columns.get(LIST_COLUMNS["summary"])
     return getattr(getattr(feature, "feature", None), "dtype", None) in ("string", "large_string")
 
 
-def reference_texts(rows: datasets.Dataset) -> list[str] | list[list[str]]:
+def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
     """What the summaries of a loaded corpus are scored against: lists of several references, or the summaries.
 
     In a row without references, its summary is the only one.
@@ -161,6 +162,9 @@ def storable(value: Any, as_json: bool) -> Any:
 
 def feature_of(kind: str) -> Any:
     """The feature of a column of this kind."""
+    # the names and kinds of columns are needed without it
+    import datasets
+
     if kind == "strings":
         return datasets.List(datasets.Value("string"))
     return datasets.Value("string" if kind == "json" else kind)

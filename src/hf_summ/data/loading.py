@@ -30,24 +30,44 @@ logger = logging.getLogger(__name__)
 _LINES_NAMED = 5
 
 
-def load_files(corpus: Corpus, cache_dir: str | None) -> datasets.DatasetDict:
-    """Load the rows of a corpus in files, all of which are checked before the first is converted.
+def load(
+    corpus: Corpus, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
+) -> datasets.DatasetDict:
+    """Load a corpus, with the columns `document` and `summary`, in the splits train, validation and test.
+
+    Files are checked on every call, and converted only if they have changed.
+
+    Other columns are kept, except those called `document`, `documents` or `summary` that are not the chosen ones. CSV
+    fields stay strings; values of different types within a column become strings of JSON. Lone surrogates, which no
+    tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning per split.
+
+    A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines. A
+    column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and
+    scored on `summary`; `references` is for scoring with several. Blank members of both lists are left out.
+
+    Args:
+        corpus: where the rows are, and how they are read.
+        cache_dir: where `datasets` keeps downloads and converted files.
+        token: token for private data sets on the Hub.
+        trust_remote_code: passed to `datasets`, whose versions from 4 on no longer run the code of data sets.
 
     Raises:
-        ValueError: as `Corpus.load`.
+        ValueError: as `Corpus.check`; a line that is not a row (truncated JSON, wrong number of CSV fields, not UTF-8);
+            missing or unusable columns; paired files of different length; only blank rows, or none that pass the
+            format's option. Messages name the file and the line.
+        OSError: the data set cannot be reached.
     """
+    corpus.check()
+    if corpus.dataset_name is not None:
+        return _load_from_hub(corpus, cache_dir, token, trust_remote_code)
+    # all are checked before the first is converted
     surveys = {split: survey(corpus, split) for split in corpus.files}
     return datasets.DatasetDict({split: _convert(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
 
 
-def load_from_hub(
+def _load_from_hub(
     corpus: Corpus, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
 ) -> datasets.DatasetDict:
-    """Load the rows of a data set on the Hub.
-
-    Raises:
-        ValueError, OSError: as `Corpus.load`.
-    """
     name = str(corpus.dataset_name)
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
@@ -138,7 +158,7 @@ def survey(corpus: Corpus, split: str) -> Survey:
     """Check all rows of a split's file, so that a problem is reported with its line before any work starts.
 
     Raises:
-        ValueError: as `Corpus.load`.
+        ValueError: as `load`.
     """
     name, how, option = corpus.files[split], corpus.format, corpus.option()
     surveyed = Survey(name, corpus, corpus.paths(split))
@@ -166,7 +186,11 @@ def survey(corpus: Corpus, split: str) -> Survey:
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
-    """As `Corpus.columns`."""
+    """The columns of documents and summaries in a split's file, or None if its kind has no names of columns.
+
+    Raises:
+        ValueError: as `load`.
+    """
     paths = corpus.paths(split)
     if len(paths) != 1 or kind_of_file(paths[0]) not in ROW_FILES:
         return None

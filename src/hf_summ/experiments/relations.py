@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.significance import bootstrap_interval_of_sums
 
 # spans with about as many documents each, so that each mean is about as certain

@@ -13,8 +13,7 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
-from hf_summ.experiments.scales import Scale, load_scale
-from hf_summ.experiments.tables import Row, Table, configs_folder
+from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.overrides import BOOKKEEPING, apply_overrides

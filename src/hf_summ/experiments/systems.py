@@ -16,12 +16,12 @@ from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.loading import load
 from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
 from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
-from hf_summ.experiments.scales import Scale
 from hf_summ.experiments.settings import (
     base_settings,
     data_fingerprint,
@@ -34,7 +34,7 @@ from hf_summ.experiments.settings import (
     training_fingerprint,
     with_data,
 )
-from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Table
+from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
 from hf_summ.training.arguments import OF_EXTRACTION
 
@@ -240,13 +240,13 @@ def read_corpus(
     """Read the splits of a run with these settings, and keep the first `limit` rows of each.
 
     Raises:
-        ValueError: as `Corpus.load`, a data set that `datasets` cannot read, or a missing split.
+        ValueError: as `load`, a data set that `datasets` cannot read, or a missing split.
         OSError: the data set cannot be reached.
     """
     corpus = Corpus.among(settings).only(splits)
     access = settings.get("cache_dir"), settings.get("token"), settings.get("trust_remote_code", False)
     try:
-        loaded = corpus.load(*access)
+        loaded = load(corpus, *access)
     except (RuntimeError, datasets.exceptions.DatasetsError) as error:
         # for example a data set that is a script
         raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error

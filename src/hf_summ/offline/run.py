@@ -9,8 +9,7 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import content_hash
-from hf_summ.common.messages import one_line
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.offline.shards import Plan, Summarized
 from hf_summ.offline.work import Tell

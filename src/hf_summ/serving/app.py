@@ -11,12 +11,9 @@ from typing import Any
 
 from hf_summ.common.messages import one_line
 from hf_summ.models.text_cleaning import readable
-from hf_summ.serving.batching import Closed
-from hf_summ.serving.negotiation import preferred
-from hf_summ.serving.rdf import FORMATS, as_rdf
-from hf_summ.serving.refusals import Refusal
-from hf_summ.serving.requests import SummaryRequest, read_request
-from hf_summ.serving.service import READY, Service
+from hf_summ.serving.formats import FORMATS, as_rdf, preferred
+from hf_summ.serving.requests import Refusal, SummaryRequest, read_request
+from hf_summ.serving.service import READY, Closed, Service
 
 logger = logging.getLogger(__name__)
 

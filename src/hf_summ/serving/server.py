@@ -13,8 +13,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hf_summ.serving.app import create_app
-from hf_summ.serving.limits import Limits
 from hf_summ.serving.service import FAILED, READY, Service
+from hf_summ.serving.settings import Limits
 
 # more than clients that connect at once; the system may allow fewer
 _BACKLOG = 2048

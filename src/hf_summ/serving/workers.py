@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hf_summ.common.messages import one_line
-from hf_summ.serving.limits import Limits
 from hf_summ.serving.server import available_threads, serve
+from hf_summ.serving.settings import Limits
 
 # seconds between looks at the processes, one of which that dies is replaced no more often
 _INTERVAL = 0.5

@@ -9,8 +9,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from hf_summ.common.mappings import parse_json
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import parse_json
 from hf_summ.training.arguments import LoraArguments, ModelArguments
 
 WEIGHTS = "adapter_model.safetensors"

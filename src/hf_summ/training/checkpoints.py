@@ -17,7 +17,7 @@ from transformers.trainer_callback import TrainerState
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.common.files import moved_into_place
-from hf_summ.common.mappings import parse_json
+from hf_summ.common.records import parse_json
 from hf_summ.training import adapters
 from hf_summ.training.adapters import is_adapted, trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments

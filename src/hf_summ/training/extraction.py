@@ -16,7 +16,7 @@ from hf_summ.data.columns import source_column
 from hf_summ.data.sentences import pick_sentences
 from hf_summ.evaluation import words
 from hf_summ.evaluation.words import no_words
-from hf_summ.extractive import consistency, consistent, frequencies, tfidf
+from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.next_sentence import NextSentenceModel
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # checkpoints are chosen by summaries of documents such as the test's
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
-_CODE = (consistency, consistent, frequencies, tfidf, sentences, words)
+_CODE = (consistent, frequencies, sentences, words)
 # of each document, the numbers of sentences that it keeps and that it had, and whether it has words
 _COUNTS = "extraction"
 

@@ -15,6 +15,7 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.common.records import changed, read_record, write_record
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.loading import columns_of
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.overrides import BOOKKEEPING
 
@@ -174,7 +175,7 @@ def _flag_name(token: str) -> str:
 def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, Any]:
     if split in corpus.files:
         origin: dict[str, Any] = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
-        columns = corpus.columns(split)
+        columns = columns_of(corpus, split)
         if columns is not None:
             origin |= {"text_column": columns[0], "summary_column": columns[1]}
     else:

@@ -23,6 +23,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.records import shown
 from hf_summ.data import SummarizationCollator
 from hf_summ.data.columns import has_references, reference_texts, source_column
+from hf_summ.data.loading import load
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.models.text_tagging import load_tagger
@@ -143,7 +144,7 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
     scorer = _scorer(arguments)
     with training.main_process_first(desc="loading the corpus"):
         access = arguments.model.cache_dir, arguments.model.token, arguments.model.trust_remote_code
-        corpus = _needed_splits(arguments.corpus.load(*access), arguments)
+        corpus = _needed_splits(load(arguments.corpus, *access), arguments)
     set_seed(training.seed)
     model, processor, lengths = build(arguments)
     if scorer is not None:
