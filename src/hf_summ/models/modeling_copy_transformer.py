@@ -10,6 +10,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
+from .generation_settings import own_settings
 from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (
@@ -205,13 +206,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
 class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
     """CopyTransformer with its output: a softmax over the vocabulary, mixed with copying (equation 4.3)."""
 
-    generation_keys = (
-        *CopyingForConditionalGeneration.generation_keys,
-        "lm_rejected_factor",
-        "lm_accepted_factor",
-        "lm_percentile",
-        "lm_top_tokens",
-    )
+    generation_keys = own_settings("copy_transformer")
 
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)
