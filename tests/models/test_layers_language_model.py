@@ -16,15 +16,15 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
-from hf_summ.models import layers_language_model
+from hf_summ.models import CopyTransformerConfig, layers_language_model
 from hf_summ.models.generation_language_model import LanguageModelLogitsProcessor
 from hf_summ.models.layers_language_model import (
-    LM_SPACES,
     above_percentile,
     condition_in_training,
     draft_predictions,
 )
 
+LM_SPACES = CopyTransformerConfig.rules["lm_space"]
 VOCABULARY, POSITIONS = 40, 12
 PAD, CLS, SEP, MASK = 0, 1, 2, 3
 WIDTHS = {

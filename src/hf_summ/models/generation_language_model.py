@@ -30,7 +30,7 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         percentile: percentile above which a token is accepted.
         rejected_factor: factor for rejected tokens, α in Aksenov 2020.
         accepted_factor: factor for accepted tokens, as in the training-time variant.
-        space: one of `LM_SPACES`.
+        space: `log` or `probability`.
         end_token_ids: ids of tokens that end a summary, which the space `log` does not lower.
 
     Raises:

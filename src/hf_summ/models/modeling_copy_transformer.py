@@ -11,7 +11,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
 from .generation_settings import own_settings
-from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
+from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (
     InputLayer,
@@ -23,7 +23,7 @@ from .layers_transformer import (
 from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
-from .pretrained_parts import read_model
+from .pretrained_parts import HIDDEN_STATES, read_model
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
