@@ -16,8 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from hf_summ.models.generation_settings import SETTINGS, Setting
-from hf_summ.serving.settings import Limits
-from hf_summ.serving.settings import request_range
+from hf_summ.serving.settings import Limits, request_range
 
 Row = Sequence[str]
 
