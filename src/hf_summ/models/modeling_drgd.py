@@ -259,7 +259,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         self.post_init()
 
     def set_update(self, updates: int) -> None:
-        """Say how many updates training has made, which the warm-up of the KL's weight needs to know."""
+        """Set the number of updates so far, on which the warm-up of the KL's weight depends."""
         self._updates = updates
 
     @property
