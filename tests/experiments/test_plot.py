@@ -5,8 +5,8 @@ import sys
 import pytest
 from PIL import Image
 
-from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, write_plot
+from hf_summ.experiments.scoring import Outcome
 from tests.experiments.made_up import equal_scores, table
 
 TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from hf_summ.experiments import scales, systems
 from hf_summ.experiments.jobs import Job, JobFailed
-from hf_summ.experiments.outcomes import Outcome
+from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
 from hf_summ.experiments.tables import Row, load_scale

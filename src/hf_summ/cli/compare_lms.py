@@ -1,4 +1,4 @@
-"""`hf-summ compare-lms`: how well language models tell written text from its shuffle and from random words."""
+"""`hf-summ compare-lms`: how well language models distinguish written text from its shuffle and from random words."""
 
 import argparse
 import json

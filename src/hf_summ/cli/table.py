@@ -4,7 +4,7 @@ import argparse
 import signal
 import threading
 
-# the status with which a shell reports a command that was told to end: 128 plus the signal's number
+# the status with which a shell reports a command that was ended by a signal: 128 plus the signal's number
 _TERMINATED = 143
 
 

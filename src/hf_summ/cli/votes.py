@@ -31,7 +31,7 @@ def _add_make(steps) -> None:
         "make",
         help="Make a sheet for each voter",
         description="Draw documents, and write for each voter a page and a table with the same summaries side by side, "
-        "and a key that tells whose they are. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+        "and a key to their systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
@@ -121,7 +121,7 @@ def make(arguments: argparse.Namespace) -> None:
     changed = {name: value for name, value in settings.items() if value is not None}
     protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
     files, notes = _read(arguments)
-    # names may have bytes that are no text, which no key can tell apart
+    # names may have bytes that are no text, which no key can distinguish
     systems = {readable(name): files[name].texts() for name in arguments.systems}
     if len(systems) < len(arguments.systems):
         raise ValueError(
@@ -194,7 +194,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     notes = []
     for name, file in files.items():
         check_aligned(files["sources"], file)
-        # tags would tell systems apart
+        # tags would reveal the systems
         files[name], found = part_sentences(file, arguments.separator)
         notes += found
     return files, notes
