@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
+from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, SummarizationPipeline
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.inspection import explain
-from hf_summ.models import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, SummarizationPipeline
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import (
     COPY_TRANSFORMER,

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hf_summ.models import GdlfForConditionalGeneration
+from hf_summ import GdlfForConditionalGeneration
 from hf_summ.serving import Limits
 from hf_summ.serving.requests import Refusal, read_request
 

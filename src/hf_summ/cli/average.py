@@ -8,7 +8,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "average",
-        help="Average the weights of checkpoints",
         description="Write a checkpoint whose weights are the mean of the given checkpoints', or of the last or best "
         "ones of a run.",
     )

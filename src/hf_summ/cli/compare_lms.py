@@ -11,7 +11,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "compare-lms",
-        help="Compare language models as judges of text",
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
         "tokens before it: a token is accepted if it is above a percentile of the language model's distribution. Print "
         "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "

@@ -12,7 +12,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "idf",
-        help="Count in how many documents of your corpus each word occurs",
         description="Count in how many documents of the files each word occurs, by which the consistent extractive "
         "stage ranks sentences: --extract_idf of `hf-summ train`. From a folder in a --data_format, the training split "
         "is read.",

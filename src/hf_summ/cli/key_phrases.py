@@ -12,7 +12,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "key-phrases",
-        help="Fit key phrases to your corpus and write a processor folder",
         description="Count in how many examples of the files each phrase of two or three words occurs, by which a "
         "Highlight-Transformer's processor finds key phrases, and write that processor with the vocabulary of another. "
         "From a folder in a --data_format, the training split is read.",

@@ -25,7 +25,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "serve",
-        help="Serve a model over HTTP",
         description="Serve a model over HTTP in the schema of Hugging Face's inference clients, with a page to paste a "
         "text into. The decoding flags set what requests leave open.",
     )

@@ -31,7 +31,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "summarize",
-        help="Summarize text files, or the rows of corpora",
         description="Summarize each file as one document, or all of them together; `-` or no file reads standard "
         "input. With --text_column, summarize each row of files or of a data set.",
     )

@@ -13,7 +13,6 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "table",
         allow_abbrev=False,
-        help="Run a table of one of the papers",
         description="Train and score the rows of a paper's table that are not done yet. Write the table with our "
         "figures beside the published ones, each row's difference from the baseline with its interval, and whether the "
         "published direction holds, as Markdown, JSON and a plot. An interrupted table resumes where it stopped, and "

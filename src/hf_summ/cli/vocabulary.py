@@ -16,7 +16,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
-        help="Fit a vocabulary to your corpus and write a processor folder",
         description="Fit subwords, words or characters to the documents and summaries of the files and write a "
         "processor folder for `--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training "
         "split is read.",

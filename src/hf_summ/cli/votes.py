@@ -17,7 +17,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "votes",
-        help="Let people vote between systems, and count their votes",
         description="Make sheets on which people compare systems' summaries without knowing whose they are, and count "
         "what they chose.",
     )

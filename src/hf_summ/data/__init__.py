@@ -1,7 +1,8 @@
 """Corpora, sentences, vocabularies and batches."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hf_summ.common.lazy import lazily
 
 if TYPE_CHECKING:
     from hf_summ.data.collator import SummarizationCollator
@@ -12,18 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"]
 
-# torch, transformers and `datasets` take long to import, and most commands need none of them
-_MODULES = {
-    "Corpus": "corpora",
-    "SummarizationCollator": "collator",
-    "fit_vocabulary": "vocabulary",
-    "lead": "sentences",
-    "load": "loading",
-    "split_sentences": "sentences",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "SummarizationCollator": ".collator",
+        "Corpus": ".corpora",
+        "lead": ".sentences",
+        "load": ".loading",
+        "split_sentences": ".sentences",
+        "fit_vocabulary": ".vocabulary",
+    },
+)

@@ -9,7 +9,6 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag

@@ -11,6 +11,7 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
+from hf_summ import HighlightTransformerConfig
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
@@ -35,7 +36,6 @@ from hf_summ.experiments.settings import (
 )
 from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
-from hf_summ.models import HighlightTransformerConfig
 from hf_summ.training.arguments import OF_EXTRACTION
 
 # what a scale says of the vocabulary to fit

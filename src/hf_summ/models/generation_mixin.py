@@ -9,7 +9,7 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_settings import check_generation_config, check_generation_settings, in_floats
+from .generation_settings import check_generation_config, check_generation_settings, in_floats, own_settings
 from .generation_unknown import replace_unknown
 from .generation_words import (
     MinNewWordsLogitsProcessor,
@@ -83,13 +83,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     compiles_steps = False
     # read when words are first counted without a `tokenizer`
     _own_tokenizer = None
-    generation_keys: tuple[str, ...] = (
-        "no_repeat_word_ngram_size",
-        "min_new_words",
-        "gnmt_length_penalty",
-        "gnmt_length_offset",
-        "coverage_penalty",
-    )
+    generation_keys = own_settings("all")
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

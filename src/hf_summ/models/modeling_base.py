@@ -272,3 +272,7 @@ def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelO
     # torch.compile reads no `dataclasses.fields`
     names = output_class.__dataclass_fields__
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})
+
+
+SummarizationModel.register_for_auto_class("AutoModel")
+SummarizationForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")

@@ -337,3 +337,6 @@ def align_config(config, tokenizer) -> None:
     # a tokenizer without a beginning token starts summaries with padding, as T5 does
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
+
+
+SummarizationProcessor.register_for_auto_class()

@@ -142,15 +142,11 @@ def trained_weights(model: Any) -> dict[str, torch.Tensor]:
 
 def _file(arguments: ModelArguments, name: str) -> str | None:
     """The path of a checkpoint's file, or None if it has no such file."""
-    return cached_file(
-        arguments.model_name_or_path,
-        name,
-        cache_dir=arguments.cache_dir,
-        revision=arguments.model_revision,
-        token=arguments.token,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    hub = {"revision": arguments.model_revision, "cache_dir": arguments.cache_dir, "token": arguments.token}
+    try:
+        return cached_file(arguments.model_name_or_path, name, **hub)
+    except OSError:
+        return None
 
 
 def _peft(what: str) -> Any:

@@ -20,8 +20,8 @@ from transformers import (
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.models.generation_settings import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
@@ -38,7 +38,7 @@ _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # transformers refuses to save a greedy configuration that sets its own of these, and ours have no effect there either
-_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty")
+_BEAM_KEYS = [name for name, setting in SETTINGS.items() if setting.needs_beams]
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,15 @@
 import logging
 import math
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
 from hf_summ.training.adapters import base_model
@@ -95,7 +99,9 @@ class NonFiniteCallback(TrainerCallback):
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """What each checkpoint says of its run, beside what transformers notes.
+    """What each checkpoint says of its run, beside what transformers notes, and what a resumed run takes from it.
+
+    Intervals such as that of `save_steps` are those of the run's arguments, not the checkpoint's.
 
     Attributes:
         start: which start in the output folder it belongs to, see `hf_summ.training.records.RunRecord.start`.
@@ -104,11 +110,41 @@ class RunProgress(TrainerCallback, ExportableState):
 
     def __init__(self):
         self.start = 1
-        self.loss_sum: float | None = 0.0
+        self.loss_sum: float | None = None
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
         return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Set the intervals at which is logged, evaluated and saved."""
+        state.compute_steps(args, state.max_steps)
+
+
+class ChangesCallback(TrainerCallback):
+    """Lets a resumed training go on with the settings and rates of its arguments, not with those of its checkpoint.
+
+    Args:
+        optimizer, scheduler: as made from the arguments, before the checkpoint is loaded.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any):
+        groups = optimizer.param_groups
+        self._options = [{name: group[name] for name in group if name != "params"} for group in groups]
+        self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
+
+    def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
+        """Apply them to what the checkpoint has brought."""
+        rates = self._rates
+        if isinstance(lr_scheduler, LambdaLR):
+            lr_scheduler.base_lrs = rates
+            rates = [
+                rate * factor(lr_scheduler.last_epoch)
+                for rate, factor in zip(rates, lr_scheduler.lr_lambdas, strict=True)
+            ]
+            lr_scheduler._last_lr = rates
+        for group, option, rate in zip(optimizer.param_groups, self._options, rates, strict=True):
+            group.update({**option, "lr": rate})
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):
@@ -169,6 +205,12 @@ class BrightnessCallback(TrainerCallback):
     def on_step_end(self, args, state, control, model=None, **kwargs):
         """Set the number after an update."""
         set_epochs_trained(model, state)
+
+    def on_train_end(self, args, state, control, model=None, **kwargs):
+        """Set the number that the best weights were saved with, if they have just been loaded."""
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
+            set_epochs_trained(model, TrainerState.load_from_json(str(path)))
 
 
 def set_epochs_trained(model, state: TrainerState) -> None:

@@ -38,6 +38,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.row_values: list[dict[str, float]] = []
+        self._is_prepared = False
 
     def evaluation_loop(
         self,
@@ -55,7 +56,6 @@ class RowwiseTrainer(Seq2SeqTrainer):
         generates = self.args.predict_with_generate and not prediction_loss_only
         rows: dict[int, dict[str, Any]] = {}
         for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
-            inputs = self._prepare_inputs(inputs)
             records = self._score(model, inputs)
             if generates:
                 summaries = self._generate(inputs)
@@ -81,9 +81,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     def _evaluation_model(self) -> nn.Module:
         """The model, prepared and in evaluation mode, even if nothing was trained before."""
-        model = self._wrap_model(self.model, training=False)
-        if not self.accelerator._models and model is self.model:
+        model = self.model
+        if not self._is_prepared:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
+            self._is_prepared = True
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             model = model.to(dtype=torch.float16 if self.args.fp16_full_eval else torch.bfloat16)
         return model.to(self.args.device).eval()

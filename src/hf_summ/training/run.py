@@ -396,7 +396,7 @@ def _collator(arguments: RunArguments, parts: Parts) -> SummarizationCollator:
 
 def _train(trainer: SummarizationTrainer, parts: Parts) -> dict[str, float]:
     resumption = parts.resumption
-    trainer.progress.start = resumption.start
+    trainer.start = resumption.start
     trainer.applies_changes = bool(resumption.changes)
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
