@@ -11,7 +11,7 @@ from hf_summ.common.messages import one_line
 __all__ = ["main"]
 
 # a command's file is imported when the command is given, so that the others' libraries cost nothing
-_COMMANDS = {
+COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
     "serve": "Serve a model over HTTP",
     "explain": "Show where a summary's words came from, on a page",
@@ -58,7 +58,7 @@ def _run(argv: list[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     argv = sys.argv[1:] if argv is None else argv
-    for name, purpose in _COMMANDS.items():
+    for name, purpose in COMMANDS.items():
         if argv[:1] == [name]:
             import_module(f"hf_summ.cli.{name.replace('-', '_')}").add_parser(commands)
         else:
