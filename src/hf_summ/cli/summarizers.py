@@ -40,7 +40,7 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_int8_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that asks for 8 bits."""
+    """Add the flag for 8 bits."""
     parser.add_argument(
         "--int8",
         action="store_true",

@@ -4,7 +4,7 @@ import argparse
 import signal
 import threading
 
-# the status with which a shell reports a command that was terminated: 128 plus the signal's number
+# the status with which a shell reports a command that was ended by a signal: 128 plus the signal's number
 _TERMINATED = 143
 
 
@@ -44,7 +44,7 @@ def add_parser(commands) -> None:
         help="Folder for the reports and for the runs, which tables share (default: %(default)s)",
     )
     # the training recipe parses the rest
-    parser.set_defaults(run=run, more=[], interrupted="the same command resumes where it stopped")
+    parser.set_defaults(run=run, more=[], interrupted="the same command goes on where it stopped")
 
 
 def run(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`hf-summ votes`: sheets on which people compare systems' summaries blindly, and the result of their votes."""
+"""`hf-summ votes`: sheets on which people compare systems' summaries blindly, and what their votes say."""
 
 import argparse
 import dataclasses
@@ -30,7 +30,7 @@ def _add_make(steps) -> None:
         "make",
         help="Make a sheet for each voter",
         description="Draw documents, and write for each voter a page and a table with the same summaries side by side, "
-        "and a key with the systems' names. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+        "and a key to their systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
@@ -120,7 +120,7 @@ def make(arguments: argparse.Namespace) -> None:
     changed = {name: value for name, value in settings.items() if value is not None}
     protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
     files, notes = _read(arguments)
-    # names may have bytes that are no text, which no key can hold
+    # names may have bytes that are no text, which no key can distinguish
     systems = {readable(name): files[name].texts() for name in arguments.systems}
     if len(systems) < len(arguments.systems):
         raise ValueError(
@@ -150,7 +150,7 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """Print the result of the votes.
+    """Print what the votes say.
 
     Raises:
         ValueError: votes or a key that cannot be read or do not belong together; missing votes, if all are asked for;
@@ -193,7 +193,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     notes = []
     for name, file in files.items():
         check_aligned(files["sources"], file)
-        # tags would give systems away
+        # tags would reveal the systems
         files[name], found = part_sentences(file, arguments.separator)
         notes += found
     return files, notes

@@ -33,12 +33,12 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
 def render_page(package: str, **values: Any) -> str:
     """The page of a package's `page.html`, a Jinja template in which all texts are escaped.
 
-    It also knows `style`, which is this package's `pages.css` and the other's `page.css`, `script`, which is `page.js`,
-    and their hashes `style_hash` and `script_hash`, by which a browser knows them as the page's own.
+    It can also use `style`, which is this package's `pages.css` and the other's `page.css`, `script`, which is
+    `page.js`, and their hashes `style_hash` and `script_hash`, by which a browser recognizes them as the page's own.
 
     Args:
         package: name such as `hf_summ.inspection`, whose folder has the three files.
-        values: what the template knows besides.
+        values: what the template can use besides.
     """
     # tables do without it
     from jinja2 import Environment

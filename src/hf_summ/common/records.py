@@ -32,7 +32,7 @@ def parse_json(text: str, strict: bool = True) -> Any:
         JSONDecodeError: it is not JSON.
         ValueError: an object has a key twice, a number has too many digits, or values are nested too deeply.
     """
-    with _limits_told():
+    with _limits_as_errors():
         return json.loads(text, strict=strict, object_pairs_hook=_without_repeats)
 
 
@@ -52,13 +52,13 @@ def parse_yaml(text: str) -> Any:
         YAMLError: it is not YAML, or a mapping has a key twice.
         ValueError: values are nested too deeply, or a number has too many digits.
     """
-    with _limits_told():
+    with _limits_as_errors():
         return yaml.load(text, _Loader)
 
 
 @contextmanager
-def _limits_told() -> Generator[None]:
-    """Within, what exceeds Python's limits is an error that says so."""
+def _limits_as_errors() -> Generator[None]:
+    """Within, what exceeds Python's limits is an error with a clear message."""
     try:
         yield
     except RecursionError:

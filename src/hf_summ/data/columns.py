@@ -68,7 +68,7 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
     summaries = list(rows["summary"])
     if not has_references(rows.features):
         return summaries
-    several = ([text for text in texts or () if says_something(text)] for texts in rows[LIST_COLUMNS["summary"]])
+    several = ([text for text in texts or () if has_text(text)] for texts in rows[LIST_COLUMNS["summary"]])
     return [texts or [summary] for texts, summary in zip(several, summaries, strict=True)]
 
 
@@ -95,12 +95,12 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
     return value
 
 
-def says_something(value: str | Iterable[str | None] | None) -> bool:
+def has_text(value: str | Iterable[str | None] | None) -> bool:
     """Whether a text or a list of texts has a visible character, which is not space, control or zero-width."""
     if isinstance(value, str):
         # for nearly every text the first character decides
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
-    return any(map(says_something, value or ()))
+    return any(map(has_text, value or ()))
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
         members = row[LIST_COLUMNS[column]] or []
         if separate is not None and isinstance(members, str):
             members = separate(members)
-        members = [member for member in members if says_something(member)]
+        members = [member for member in members if has_text(member)]
         joined = DOCUMENT_SEPARATOR.join(members) if column == "document" else next(iter(members), "")
         texts |= {column: joined, LIST_COLUMNS[column]: members}
     return texts

@@ -1,7 +1,7 @@
 """Loading the rows of a corpus: how they are checked first, and how they become a data set."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from hf_summ.data.columns import (
     LIST_COLUMNS,
     choose_columns,
     feature_of,
+    has_text,
     kind_of_column,
     kind_of_value,
-    says_something,
     single_texts,
     storable,
     text_or_texts,
@@ -142,7 +142,7 @@ class Survey:
                 raise ValueError(
                     f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
                 )
-            is_whole = is_whole and says_something(value)
+            is_whole = is_whole and has_text(value)
             has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
         if not is_whole:
             self.blank += 1
@@ -222,10 +222,7 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
         )
     chosen = {"document": surveyed.document, "summary": surveyed.summary}
     lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
-    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # a column of that name that is not the chosen one would be read in its place
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
-    columns = {name: name for name in surveyed.kinds if name not in taken} | renamed
+    columns = _renamed(surveyed.kinds, chosen, lists)
     kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
     # a split in which all values of such a column are null has no kind of its own
     kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
@@ -249,6 +246,14 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
     )
 
 
+def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
+    """The columns that are kept, each with its name in the data set; `chosen` are those of document and summary."""
+    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
+    # a column of that name that is not the chosen one would be read in its place
+    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
+    return {name: name for name in present if name not in taken} | renamed
+
+
 def _named(places: list[str], number: int) -> str:
     """The first of a number of places."""
     return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
@@ -265,7 +270,7 @@ def _rows(
         row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
         if lists:
             row |= single_texts(row, lists, how.separate)
-        if says_something(row["document"]) and says_something(row["summary"]):
+        if _is_whole(row["document"], row["summary"]):
             yield row
 
 
@@ -298,12 +303,9 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
         if is_list or (column == "document" and how.separate is not None):
             lists.append(column)
-    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # a column of that name that is not the chosen one would be read in its place
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
-    in_the_way = [name for name in dataset.column_names if name in taken and name not in renamed]
-    changed = {old: new for old, new in renamed.items() if old != new}
-    named = dataset.remove_columns(in_the_way).rename_columns(changed)
+    kept = _renamed(dataset.column_names, chosen, lists)
+    named = dataset.select_columns([name for name in dataset.column_names if name in kept])
+    named = named.rename_columns({old: new for old, new in kept.items() if old != new})
     if lists:
         named = named.map(
             single_texts, fn_kwargs={"columns": lists, "separate": how.separate}, desc="joining lists of texts"
@@ -324,4 +326,4 @@ def _is_text(feature: Any) -> bool:
 
 
 def _is_whole(document: str | None, summary: str | None) -> bool:
-    return says_something(document) and says_something(summary)
+    return has_text(document) and has_text(summary)

@@ -187,10 +187,6 @@ def format_of(data_format: str | None) -> "DataFormat":
     return DATA_FORMATS[data_format]
 
 
-def _locate_by_ending(name: str, split: str) -> tuple[Path, ...]:
-    return locate(name)
-
-
 def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     if _is_list(name):
         return locate(name)
@@ -209,10 +205,6 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     )
 
 
-def _locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
-    return (_file_of(name, split, _LCSTS, "lcsts"),)
-
-
 def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     if _is_list(name):
         return locate(name)
@@ -228,10 +220,6 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
         )
     # corrected documents (X.src.cleaned) are beside summaries that needed no correction (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
-
-
-def _locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
-    return locate(str(_file_of(name, split, _NEWSROOM, "newsroom")))
 
 
 def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
@@ -322,10 +310,6 @@ def _without_gz(path: Path) -> str:
     return path.name.removesuffix(".gz")
 
 
-def _keeps_all(row: dict[str, Any], option: Any, where: str) -> bool:
-    return True
-
-
 def _has_score(row: dict[str, Any], min_score: int, where: str) -> bool:
     # PART_I is not scored
     return "human_label" not in row or row["human_label"] >= min_score
@@ -363,20 +347,22 @@ class DataFormat:
 
     locate: Callable[[str, str], tuple[Path, ...]]
     read: Callable[[tuple[Path, ...], bool], Iterator[tuple[str, dict[str, Any]]]] = read_rows
-    keeps: Callable[[dict[str, Any], Any, str], bool] = _keeps_all
+    keeps: Callable[[dict[str, Any], Any, str], bool] = lambda row, option, where: True
     separate: Callable[[str], list[str]] | None = None
     is_on_hub: bool = False
 
 
 DATA_FORMATS = {
     "gigaword": DataFormat(_locate_gigaword, _read_gigaword),
-    "lcsts": DataFormat(_locate_lcsts, read_lcsts, keeps=_has_score),
+    "lcsts": DataFormat(lambda *name: (_file_of(*name, _LCSTS, "lcsts"),), read_lcsts, keeps=_has_score),
     "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents, is_on_hub=True),
     "duc": DataFormat(_locate_duc, read_duc),
-    "newsroom": DataFormat(_locate_newsroom, keeps=_is_in_bin, is_on_hub=True),
+    "newsroom": DataFormat(
+        lambda *name: locate(str(_file_of(*name, _NEWSROOM, "newsroom"))), keeps=_is_in_bin, is_on_hub=True
+    ),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
 }
-_BY_ENDING = DataFormat(_locate_by_ending, is_on_hub=True)
+_BY_ENDING = DataFormat(lambda name, split: locate(name), is_on_hub=True)
 _WHAT_TO_NAME = {
     "gigaword": "a folder, an X.article.txt beside its X.title.txt, or 'articles.txt,headlines.txt'",
     "lcsts": "a folder or a PART_*.txt",

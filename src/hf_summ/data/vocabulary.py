@@ -22,9 +22,9 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
-# for more tokens, `tokenizers` asks for more memory than there is
+# for more tokens, `tokenizers` allocates more memory than there is
 _LARGEST = 10**7
-# so many of the first tell whether the tagger knows their script
+# the number of first texts by which the tagger's script is checked
 _TEXTS_CHECKED = 200
 
 

@@ -118,7 +118,9 @@ class Evaluation:
             warnings.simplefilter("always", UserWarning)
             self.rouge = {name: _rouge(texts, references, self.settings) for name, texts in self.systems.items()}
         # all systems are scored against the same references, whose warnings would appear several times
-        self._said = dict.fromkeys(str(said.message) for said in caught if issubclass(said.category, UserWarning))
+        self._warnings = dict.fromkeys(
+            str(found.message) for found in caught if issubclass(found.category, UserWarning)
+        )
         self.novelty: dict[str, Fractions] = {}
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
         if sources is not None:
@@ -135,7 +137,7 @@ class Evaluation:
             if wordless:
                 named = first_of([self.places[row] for row in wordless])
                 found = f"{len(wordless)} of {len(sources)} sources have no words and are left out of novelty: {named}"
-                self._said[found] = None
+                self._warnings[found] = None
 
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
@@ -157,7 +159,7 @@ class Evaluation:
             "rouge": {metric: self._figures(metric) for metric in self.rouge["predictions"]},
             "copying": self._copying(),
             "texts": {name: self._measures(name) for name in self._firsts},
-            "notes": [*self._said, *self._notes()],
+            "notes": [*self._warnings, *self._notes()],
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:

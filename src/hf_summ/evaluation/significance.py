@@ -358,7 +358,7 @@ def examples_to_decide(
 
     This assumes that further examples have the mean and the spread of the seen ones, and that means are normally
     distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The seen mean is an estimate,
-    and one that looks large by chance asks for too few examples.
+    and one that looks large by chance gives too few examples.
 
     Args:
         differences: (N,), one system's score minus the other's on each example, in any unit.
@@ -383,3 +383,18 @@ def examples_to_decide(
         return math.inf
     quantiles = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2) + NormalDist().inv_cdf(power)
     return math.ceil((quantiles * float(values.std(ddof=1) / values.mean())) ** 2)
+
+
+def perplexity(sums: np.ndarray) -> np.ndarray:
+    """exp(nll / tokens), infinite where that exceeds a float: a measure of sums.
+
+    Args:
+        sums: (…, 2), negative log-likelihood and number of tokens, summed over a corpus, for example `nll` and `tokens`
+            of the rows that training writes to `predictions.jsonl`.
+
+    Returns:
+        (…), NaN where there are no tokens.
+    """
+    sums = np.asarray(sums, dtype=np.float64)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return np.exp(sums[..., 0] / sums[..., 1])

@@ -59,7 +59,7 @@ def markdown_of_relation(value: str, row: str, found: Mapping[str, Any], titles:
     Args:
         value, row: names of the value and of the system.
         found: from `relation`.
-        titles: measure -> how a reader knows it.
+        titles: measure -> its title.
     """
     parts = [f"{titles[measure]} {_shown(correlation)}" for measure, correlation in found["correlations"].items()]
     lines = [f"{row}: Spearman's correlation of each summary's {value} with its {', '.join(parts)}. By {value}:", ""]

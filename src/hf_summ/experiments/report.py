@@ -9,9 +9,8 @@ from typing import Any
 from hf_summ import __version__
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.pages import markdown_table
-from hf_summ.experiments.outcomes import Outcome
 from hf_summ.experiments.relations import markdown_of_relation
-from hf_summ.experiments.scoring import compare, verdict
+from hf_summ.experiments.scoring import Outcome, compare, verdict
 from hf_summ.experiments.tables import Row, Table
 
 _TITLES = {
@@ -103,8 +102,8 @@ def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Ou
 
 
 def _row(outcome: Outcome, cells: dict[str, Any]) -> dict[str, Any]:
-    said = {"row": outcome.row.row, "problem": outcome.problem, "failed": outcome.failed}
-    return {**said, **outcome.facts, "measures": cells}
+    facts = {"row": outcome.row.row, "problem": outcome.problem, "failed": outcome.failed}
+    return {**facts, **outcome.facts, "measures": cells}
 
 
 def _published(table: Table, row: Row, dataset: str) -> dict[str, float | None]:
@@ -144,8 +143,8 @@ def markdown(report: dict[str, Any]) -> str:
             titles = {measure: title_of(measure) for measure in report["measures"]}
             lines += ["", *markdown_of_relation(report["against"], row, found, titles)]
         for title, failed in (("Failed", True), ("Not run", False)):
-            said = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
-            problems = [f"- {row['row']}: {row['problem']}" for row in said]
+            missing = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
+            problems = [f"- {row['row']}: {row['problem']}" for row in missing]
             if problems:
                 lines += ["", f"{title}:", "", *problems]
         lines.append("")
@@ -272,9 +271,12 @@ def _drawn(block: dict[str, Any]) -> dict[str, Any]:
 
 def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path, canvas: type) -> None:
     """Write the figure, with what it is of above its panels."""
-    told = [f"{report['paper']}: {report['title']} (scale {report['scale']})", *(data_line(report, b) for b in blocks)]
+    captions = [
+        f"{report['paper']}: {report['title']} (scale {report['scale']})",
+        *(data_line(report, b) for b in blocks),
+    ]
     width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
-    lines = [part for line in told for part in textwrap.wrap(line, width)]
+    lines = [part for line in captions for part in textwrap.wrap(line, width)]
     # a PNG has room for all of it, a panel's title has not
     figure.set_figheight(figure.get_figheight() + 0.17 * len(lines))
     figure.suptitle("\n".join(lines), fontsize=8)

@@ -126,11 +126,11 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
         ValueError: a file does not exist.
     """
     corpus = Corpus.among(settings)
-    told = corpus.only(()).given()
+    found = corpus.only(()).given()
     for split in splits:
         if split in corpus.files:
-            told[split] = [content_hash(path) for path in corpus.paths(split)]
-    return told
+            found[split] = [content_hash(path) for path in corpus.paths(split)]
+    return found
 
 
 def fingerprint(*parts: Any) -> str:
@@ -154,7 +154,7 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
 
 
 def extracts(settings: Mapping[str, Any]) -> bool:
-    """Whether flags ask for the consistent extractive stage before the model."""
+    """Whether flags set the consistent extractive stage before the model."""
     return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
 
 

@@ -21,7 +21,7 @@ from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
-from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
+from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
     data_fingerprint,
@@ -268,11 +268,11 @@ def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
     """The settings with the data that are actually read: the user's, made-up ones, or the configuration's."""
-    told = Corpus.among(workplace.extra)
+    given = Corpus.among(workplace.extra)
     if dataset in workplace.data:
-        return with_data(settings, {**told.given(), **workplace.data[dataset]})
-    if told.dataset_name is not None or told.files:
-        return with_data(settings, told.given())
+        return with_data(settings, {**given.given(), **workplace.data[dataset]})
+    if given.dataset_name is not None or given.files:
+        return with_data(settings, given.given())
     if scale.toy_news is None:
         return settings
     folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
@@ -314,9 +314,9 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            told = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
+            shown = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
             workplace.announce(
-                f"fitting {fitted.get('units', 'subwords')} to the training documents: {told}, tags {tags}"
+                f"fitting {fitted.get('units', 'subwords')} to the training documents: {shown}, tags {tags}"
             )
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))

@@ -208,16 +208,12 @@ def _table(name: str, content: dict[str, Any]) -> Table:
             raise ValueError(f"row '{row}' occurs twice: rows need unique names")
     if table.baseline is not None and table.baseline not in names:
         raise ValueError(f"`baseline` is '{table.baseline}', but must be a row{nearest(table.baseline, names)}")
-    _check_options(table)
-    return table
-
-
-def _check_options(table: Table) -> None:
     for option in table.rouge:
         if option not in _ROUGE_OPTIONS:
             raise ValueError(unknown_choice("rouge: option", option, _ROUGE_OPTIONS))
     if table.rouge.get("score", "fmeasure") not in _ROUGE_SCORES:
         raise ValueError(unknown_choice("rouge: score", table.rouge["score"], _ROUGE_SCORES))
+    return table
 
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
@@ -248,9 +244,9 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
             raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
-        told = {group: _settings(entry, group) for group in ("flags", "decoding")}
+        settings = {group: _settings(entry, group) for group in ("flags", "decoding")}
         figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
-        row = Row(**entry | told | {"published": figures_of})
+        row = Row(**entry | settings | {"published": figures_of})
         _check_row(row)
     except ValueError as error:
         raise ValueError(f"row '{name}': {error}") from None

@@ -183,7 +183,7 @@ def explain(
     with torch.inference_mode(), _eager(model):
         if summary is None:
             replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
-            # a checkpoint may ask for more than one summary, and for more than its tokens
+            # a checkpoint's settings may be for more than one summary, and for more than its tokens
             settings = {"tokenizer": processor.tokenizer, **generation, "num_return_sequences": 1}
             if replaces is not None:
                 settings["replace_unk"] = False
@@ -328,7 +328,7 @@ class _Trace:
         )
 
     def _normalized(self, word: str) -> str:
-        """A word as the tokenizer sees it, which may not tell accents apart, and without case."""
+        """A word as the tokenizer sees it, perhaps without accents, and without case."""
         normalizer = self.processor.tokenizer.backend_tokenizer.normalizer
         return (word if normalizer is None else normalizer.normalize_str(word)).strip().casefold()
 

@@ -72,11 +72,11 @@ def as_rdf(document: str, result: Mapping[str, Any], media_type: str) -> bytes:
     graph = Graph()
     graph.bind("nif", nif)
 
-    def add(name: uuid.UUID, text: str, start: int, end: int, kind: URIRef, says: URIRef) -> URIRef:
+    def add(name: uuid.UUID, text: str, start: int, end: int, kind: URIRef, predicate: URIRef) -> URIRef:
         place = URIRef(f"{name.urn}#char={start},{end}")
         for other in (kind, nif.RFC5147String):
             graph.add((place, RDF.type, other))
-        graph.add((place, says, Literal(text[start:end], datatype=XSD.string)))
+        graph.add((place, predicate, Literal(text[start:end], datatype=XSD.string)))
         for relation, offset in ((nif.beginIndex, start), (nif.endIndex, end)):
             graph.add((place, relation, Literal(offset, datatype=XSD.nonNegativeInteger)))
         return place

@@ -21,7 +21,7 @@ Decode = Callable[[Sequence[str], dict[str, Any]], Sequence[Any]]
 _LAST = 0.3
 LOADING, READY, DRAINING, FAILED = "loading", "ready", "draining", "failed"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
-# what a client is told to wait while the model is being loaded, and while another process takes over
+# seconds that a client is asked to wait while the model is being loaded, and while another process takes over
 _LOADING_SECONDS, _DRAINING_SECONDS = 5.0, 2.0
 # seconds between looks at what is unfinished
 _INTERVAL = 0.05
@@ -286,7 +286,7 @@ class Service:
         return self
 
     def submit(self, request: SummaryRequest) -> Future:
-        """The future `{"summary_text", "details"}` of a request's document, the latter if the pipeline tells them.
+        """The future `{"summary_text", "details"}` of a request's document, the latter if the pipeline has them.
 
         Its errors are ValueErrors and TypeErrors for what the document or its settings cause. Cancelling it frees its
         place if it has not begun.
@@ -323,7 +323,7 @@ class Service:
         """What clients may want to know: the model and the limits of requests."""
         name = getattr(getattr(self._summarizer, "model", None), "name_or_path", None)
         if name and Path(name).exists():
-            # where it lies is nobody's business
+            # its folder is private
             name = Path(name).resolve().name
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
         return {"model_id": name, "task": "summarization", "state": self.state, **limits}
@@ -377,7 +377,7 @@ class Service:
         return results
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
-        # a checkpoint may ask for several sequences
+        # a checkpoint's settings may be for several sequences
         given = {"num_return_sequences": 1, "batch_size": len(documents), "return_details": True}
         return self._summarizer(list(documents), **settings, **given)
 

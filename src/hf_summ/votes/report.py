@@ -22,7 +22,7 @@ from hf_summ.votes.collecting import Votes, missing_votes
 _LEVEL = 0.05
 # fewer documents than these decide nothing, even if all agree: chance alone gives that with p = 2 / 2^5
 _FEWEST = 6
-# more documents than these, nobody votes on
+# more documents than people vote on
 _MOST = 10_000
 
 
@@ -111,7 +111,7 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
 def _more(leads: np.ndarray, p_value: float) -> int | None:
     if p_value <= _LEVEL:
         return 0
-    # with few documents, randomization asks for more than the normal distribution does
+    # with few documents, randomization needs more than the normal distribution does
     more = max(1, max(_FEWEST, examples_to_decide(leads)) - len(leads))
     return int(more) if more <= _MOST else None
 

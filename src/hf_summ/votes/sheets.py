@@ -164,12 +164,12 @@ def read_key(path: str | os.PathLike) -> Key:
     if not file.is_file():
         raise ValueError(f"{file} does not exist: name the key that was written with the sheets")
     try:
-        told = parse_json(file.read_text(encoding="utf-8"))
+        content = parse_json(file.read_text(encoding="utf-8"))
         key = Key(
-            Protocol(**told["protocol"]),
-            told["seed"],
-            {id: Compared(**item) for id, item in told["items"].items()},
-            {id: Sides(**sheet) for id, sheet in told["sheets"].items()},
+            Protocol(**content["protocol"]),
+            content["seed"],
+            {id: Compared(**item) for id, item in content["items"].items()},
+            {id: Sides(**sheet) for id, sheet in content["sheets"].items()},
         )
         whole = _is_whole(key)
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -296,7 +296,9 @@ def as_csv(sheet: Sheet) -> str:
     writer.writerow([*columns, *sheet.aspects])
     for item in sheet.items:
         references = [item.reference or ""] if has_references else []
-        texts = [_not_a_formula(text) for text in (item.document, *references, *item.summaries)]
+        texts = (item.document, *references, *item.summaries)
+        # an apostrophe marks a text
+        texts = [f"'{text}" if text.startswith(_FORMULAS) else text for text in texts]
         writer.writerow([sheet.id, item.id, *texts, *[""] * len(sheet.aspects)])
     # the mark by which spreadsheets know UTF-8
     return "\ufeff" + readable(table.getvalue())
@@ -315,10 +317,6 @@ def _draw(documents: Sequence[str], number: int, seed: int) -> list[int]:
 def _name(kind: str, *content: object) -> str:
     """A name from the content that is the same everywhere; with its letter, no spreadsheet takes it for a number."""
     return kind + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
-
-
-def _not_a_formula(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
 def as_page(sheet: Sheet) -> str:
