@@ -4,6 +4,7 @@
 #   make docs         build the documentation in build/docs
 #   make torture      try 20,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
 #   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
+#   make test-newest  run the suite with the newest version of transformers that pip finds
 #   make clean        remove everything that these wrote, including environments
 
 PYTHON ?= python3
@@ -13,11 +14,12 @@ SUITE = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS)
 
 VENV = .venv
 LOWEST = .venv-lowest
+NEWEST = .venv-newest
 LOWEST_TRANSFORMERS = $(shell sed -n 's/.*"transformers>=\([0-9.]*\)".*/transformers==\1/p' pyproject.toml)
 
 QUICKSTART = build/quickstart
 
-.PHONY: install quickstart test lint docs torture test-lowest clean
+.PHONY: install quickstart test lint docs torture test-lowest test-newest clean
 
 install: $(VENV)/.installed
 
@@ -51,17 +53,23 @@ torture: install
 	OMP_NUM_THREADS=1 $(VENV)/bin/python tests/torture --write --journal build/torture.jsonl
 
 # huggingface_hub and tokenizers are not pinned, as each version of transformers needs its own range of them
-$(LOWEST)/.installed: pyproject.toml constraints.txt
-	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
-	grep -viE '^(transformers|huggingface[_-]hub|tokenizers)==' constraints.txt > $(LOWEST)/constraints.txt
-	echo "$(LOWEST_TRANSFORMERS)" >> $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet torch --constraint $(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --editable ".[dev]" --constraint $(LOWEST)/constraints.txt
+$(LOWEST)/.installed $(NEWEST)/.installed: pyproject.toml constraints.txt
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	grep -viE '^(transformers|huggingface[_-]hub|tokenizers)==' constraints.txt > $(@D)/constraints.txt
+	$(if $(filter $(LOWEST),$(@D)),echo "$(LOWEST_TRANSFORMERS)" >> $(@D)/constraints.txt)
+	$(@D)/bin/python -m pip install --quiet torch --constraint $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --editable ".[dev]" --constraint $(@D)/constraints.txt
 	touch $@
 
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -c "import transformers; print('transformers', transformers.__version__)"
 	$(call SUITE,$(LOWEST))
 
+# there may be a newer one than when the environment was made
+test-newest: $(NEWEST)/.installed
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade transformers --constraint $(NEWEST)/constraints.txt
+	$(NEWEST)/bin/python -c "import transformers; print('transformers', transformers.__version__)"
+	$(call SUITE,$(NEWEST))
+
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(NEWEST) build dist .pytest_cache .ruff_cache .hypothesis

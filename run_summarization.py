@@ -4,7 +4,7 @@ Every key of the file is a flag, and flags take precedence; `--help` lists them.
 processes.
 """
 
-from hf_summ.training.run import console_main
+from hf_summ.training.__main__ import main
 
 if __name__ == "__main__":
-    raise SystemExit(console_main())
+    raise SystemExit(main())

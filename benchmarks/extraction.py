@@ -23,7 +23,7 @@ from transformers import BertConfig, BertForNextSentencePrediction, PreTrainedTo
 from hf_summ.extractive import next_sentence
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
-from hf_summ.extractive.tfidf import tfidf_scores
+from hf_summ.extractive.frequencies import tfidf_scores
 
 
 def made_up_sentences(generator: np.random.Generator, number: int, words: int = 20) -> list[list[str]]:

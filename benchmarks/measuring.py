@@ -51,6 +51,6 @@ def peak_mebibytes(candidate: Callable[[], object]) -> float:
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a Markdown table, as in the documentation."""
     # imports torch, which must not be loaded before `fix_allocator`
-    from hf_summ.common.markdown import markdown_table
+    from hf_summ.common.pages import markdown_table
 
     print(f"\n{title}\n\n{markdown_table(columns, rows)}", flush=True)

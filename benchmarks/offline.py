@@ -19,13 +19,12 @@ fix_allocator()
 import torch
 from transformers import BartConfig, BartForConditionalGeneration
 
+from hf_summ import SummarizationPipeline
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.streams import FileRows
-from hf_summ.models import SummarizationPipeline
-from hf_summ.offline.engines import in_this_process
+from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import summarize_rows
 from hf_summ.offline.shards import Plan
-from hf_summ.offline.work import Work
 
 WORDS = [f"{start}{end}" for start in "bcdfglmnprst" for end in ("ana", "olo", "eri", "unt", "ister")]
 

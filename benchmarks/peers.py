@@ -5,7 +5,7 @@ import tempfile
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
 
-from hf_summ.models import (
+from hf_summ import (
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
     DrgdConfig,

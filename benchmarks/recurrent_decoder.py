@@ -20,7 +20,7 @@ from torch import nn
 from transformers import GenerationMixin
 from transformers.cache_utils import EncoderDecoderCache
 
-from hf_summ.models import DrgdForConditionalGeneration
+from hf_summ import DrgdForConditionalGeneration
 from hf_summ.models.generation_cache import SharedSourceCache
 from hf_summ.models.layers_drgd import draw_noise, gaussian_kl
 from hf_summ.models.layers_recurrent import AttentiveGrus, AttentiveStates

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from hf_summ import GdlfProcessor
 from hf_summ.cli import main
-from hf_summ.models import GdlfProcessor
 from hf_summ.training.arguments import RunArguments
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model

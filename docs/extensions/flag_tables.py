@@ -15,6 +15,9 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from hf_summ.models.generation_settings import SETTINGS, Setting
+from hf_summ.serving.settings import Limits, request_range
+
 Row = Sequence[str]
 
 
@@ -39,6 +42,18 @@ class Command(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         return [_table(("argument", "meaning"), (34, 66), command_rows(self.arguments[0]))]
+
+
+class RequestSettings(SphinxDirective):
+    """`{request_settings}`: the settings of `generate()` that a request to the service may ask for."""
+
+    def run(self) -> list[nodes.Node]:
+        asked = {name: setting for name, setting in SETTINGS.items() if setting.asked}
+        rows = [
+            (f"`{name}`", _allowed(setting), _sentence(setting.help or "as for `generate()`"))
+            for name, setting in asked.items()
+        ]
+        return [_table(("parameter", "value", "meaning"), (30, 30, 40), rows)]
 
 
 def flag_rows(group: type, inherited: bool) -> list[Row]:
@@ -70,6 +85,15 @@ def command_rows(name: str) -> list[Row]:
         for action in parser._actions
         if not isinstance(action, argparse._HelpAction)
     ]
+
+
+def _allowed(setting: Setting) -> str:
+    """The values that a request may ask for."""
+    if setting.kind is bool:
+        return "true or false"
+    if isinstance(setting.asked, str):
+        return f"from {setting.range.least} to --{setting.asked}"
+    return str(request_range(setting, Limits()))
 
 
 def _usage(action: argparse.Action) -> str:
@@ -139,4 +163,5 @@ def _text(cell: str) -> list[nodes.Node]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("flags", Flags)
     app.add_directive("command", Command)
+    app.add_directive("request_settings", RequestSettings)
     return {"parallel_read_safe": True}

@@ -3,35 +3,33 @@
 Importing the package registers the architectures with the Auto classes and restores `pipeline("summarization")`.
 """
 
-from .data import SummarizationCollator
-from .models import (
-    CopyTransformerConfig,
-    CopyTransformerForConditionalGeneration,
-    CopyTransformerModel,
-    CopyTransformerProcessor,
-    DrgdConfig,
-    DrgdForConditionalGeneration,
-    DrgdModel,
-    DrgdProcessor,
-    GdlfConfig,
-    GdlfForConditionalGeneration,
-    GdlfModel,
-    GdlfProcessor,
-    HighlightTransformerConfig,
-    HighlightTransformerForConditionalGeneration,
-    HighlightTransformerModel,
-    HighlightTransformerProcessor,
-    Int8Config,
-    SagCopyConfig,
-    SagCopyForConditionalGeneration,
-    SagCopyModel,
-    SagCopyProcessor,
-    SummarizationPipeline,
-)
-from .models.pipeline_long_documents import SHORTENERS
-from .shortening import extract, windows
+from typing import TYPE_CHECKING
 
-SHORTENERS.update(extract=extract, windows=windows)
+from .common.lazy import lazily
+from .registration import PLACES, register
+
+if TYPE_CHECKING:
+    from .data.collator import SummarizationCollator
+    from .models.configuration_copy_transformer import CopyTransformerConfig
+    from .models.configuration_drgd import DrgdConfig
+    from .models.configuration_gdlf import GdlfConfig
+    from .models.configuration_highlight_transformer import HighlightTransformerConfig
+    from .models.configuration_sagcopy import SagCopyConfig
+    from .models.modeling_copy_transformer import CopyTransformerForConditionalGeneration, CopyTransformerModel
+    from .models.modeling_drgd import DrgdForConditionalGeneration, DrgdModel
+    from .models.modeling_gdlf import GdlfForConditionalGeneration, GdlfModel
+    from .models.modeling_highlight_transformer import (
+        HighlightTransformerForConditionalGeneration,
+        HighlightTransformerModel,
+    )
+    from .models.modeling_sagcopy import SagCopyForConditionalGeneration, SagCopyModel
+    from .models.pipeline_summarization import SummarizationPipeline
+    from .models.processing_copy_transformer import CopyTransformerProcessor
+    from .models.processing_drgd import DrgdProcessor
+    from .models.processing_gdlf import GdlfProcessor
+    from .models.processing_highlight_transformer import HighlightTransformerProcessor
+    from .models.processing_sagcopy import SagCopyProcessor
+    from .models.quantization_int8 import Int8Config
 
 __version__ = "0.1.0"
 
@@ -60,3 +58,6 @@ __all__ = [
     "SummarizationCollator",
     "SummarizationPipeline",
 ]
+
+__getattr__, __dir__ = lazily(__name__, PLACES)
+register()

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from hf_summ.evaluation.report import Evaluation, Settings
-from hf_summ.evaluation.report_tables import as_text
+from hf_summ.evaluation.report import Evaluation, Settings, as_text
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoProcessor, pipeline
 
-from hf_summ.models import HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
+from hf_summ import HighlightTransformerConfig, HighlightTransformerForConditionalGeneration
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write
 

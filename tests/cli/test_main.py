@@ -6,13 +6,16 @@ import subprocess
 import sys
 import time
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
 
 from hf_summ import __version__
-from hf_summ.cli import main
+from hf_summ.cli import COMMANDS, main
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_installed_command_is_this_one():
@@ -54,6 +57,52 @@ def test_interrupt_ends_the_command_in_one_line(tmp_path):
     os.close(writer)
     assert process.communicate() == ("", "\nhf-summ: interrupted: the same command starts over\n")
     assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["-m", "hf_summ", "train", "x.yaml"], "\nhf-summ: interrupted: the same command starts over\n"),
+        ([str(ROOT / "run_summarization.py"), "x.yaml"], "\ninterrupted: the same command starts over\n"),
+    ],
+)
+def test_interrupt_while_libraries_are_imported_ends_in_one_line(argv, message):
+    process = subprocess.Popen(
+        [sys.executable, *argv],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    while "libtorch" not in Path(f"/proc/{process.pid}/maps").read_text():
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == message
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("seconds", "argv"),
+    [
+        (0.3, ["-c", "import hf_summ"]),
+        (0.4, ["-m", "hf_summ", "--version"]),
+        (0.4, ["-m", "hf_summ", "--help"]),
+        (1.0, ["-m", "hf_summ", "table", "--list"]),
+        (1.5, ["-m", "hf_summ", "evaluate", "--predictions", "texts.txt", "--references", "texts.txt"]),
+        *((1.0, ["-m", "hf_summ", command, "--help"]) for command in COMMANDS if command != "train"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_start_takes_little_time(tmp_path, seconds, argv):
+    """Twice to ten times what was measured: an import that everybody pays for is ten times as slow."""
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 20), encoding="utf-8")
+    code = (
+        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); "
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_utime + used.ru_stime)"
+    )
+    command = [sys.executable, "-c", code, sys.executable, *argv]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < seconds
 
 
 @pytest.mark.parametrize(

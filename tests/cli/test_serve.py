@@ -16,8 +16,7 @@ import pytest
 
 from hf_summ.cli import main
 from hf_summ.serving import Limits
-from hf_summ.serving.server import bind
-from hf_summ.serving.workers import serve_with_workers
+from hf_summ.serving.server import bind, serve_with_workers
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 from tests.serving.conftest import metric, wait_until

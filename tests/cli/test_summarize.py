@@ -11,15 +11,9 @@ import pytest
 import torch
 from transformers import pipeline
 
+from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor, GdlfForConditionalGeneration, Int8Config
 from hf_summ.cli import main
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.models import (
-    DrgdConfig,
-    DrgdForConditionalGeneration,
-    DrgdProcessor,
-    GdlfForConditionalGeneration,
-    Int8Config,
-)
 from tests.conftest import SENTENCES
 
 MODEL = ("--model", "model")

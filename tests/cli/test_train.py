@@ -12,7 +12,7 @@ import pytest
 
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments, flag_kinds
-from hf_summ.training.checkpoints import last_complete_checkpoint
+from hf_summ.training.resuming import last_complete_checkpoint
 from tests.cli.conftest import start
 from tests.training import tiny
 
@@ -38,6 +38,10 @@ def test_flags_win_over_the_file(settings, run):
     [
         (["--max_stepps", "3"], "unknown flag --max_stepps; did you mean --max_steps?"),
         (["--do_train", "false"], "nothing to do: give --do_train, --do_eval or --do_predict"),
+        # with these, the first evaluation would fail after an epoch of training
+        (["--max_new_tokens", "2000000"], "--max_new_tokens 2000000: must be at most 1000000"),
+        (["--repetition_penalty", "100000"], "--repetition_penalty 100000.0: must be at most 10000"),
+        (["--temperature", "100000"], "--temperature 100000.0: must be at most 10000"),
     ],
 )
 def test_wrong_settings_are_told_in_one_line(settings, refusal, flags, message):

@@ -9,7 +9,7 @@ import pytest
 
 from hf_summ.cli import votes
 from hf_summ.votes import PROTOCOLS, read_key, read_votes, vote_report
-from hf_summ.votes.report_tables import as_text
+from hf_summ.votes.report import as_text
 
 FILES = {
     "ours.txt": [f"Ours {number}." for number in range(8)],

@@ -1,6 +1,6 @@
-"""A page of its three files, of a package made by the test."""
+"""A page of its three files, of a package made by the test; tables in Markdown."""
 
-from hf_summ.common.pages import render_page
+from hf_summ.common.pages import markdown_table, render_page
 
 
 def test_a_page_has_its_files_and_escapes_texts(tmp_path, monkeypatch):
@@ -20,3 +20,25 @@ def test_a_page_has_its_files_and_escapes_texts(tmp_path, monkeypatch):
     assert style.endswith("p { color: red; }")
     # by `openssl dgst -sha256 -binary page.js | openssl base64`
     assert rest == "&lt;b&gt;&amp;<script>1 < 2</script>sha256-T8Xibs7zV8KTQdRXjpKJTlizX17SudRlddrZKaeFg9E="
+
+
+def test_columns_are_aligned():
+    rows = [["GDLF", "33.80", "a|b"], ["", "5.00", "-"]]
+    assert markdown_table(["model", "R-1", "x"], rows).splitlines() == [
+        "| model |   R-1 |    x |",
+        "| ----- | ----: | ---: |",
+        r"| GDLF  | 33.80 | a\|b |",
+        "|       |  5.00 |    - |",
+    ]
+
+
+def test_columns_of_words_stand_left():
+    assert markdown_table(["a", "b", "c"], [["x", "yyyy", "1"]], left=2).splitlines() == [
+        "| a   | b    |   c |",
+        "| --- | ---- | --: |",
+        "| x   | yyyy |   1 |",
+    ]
+
+
+def test_no_rows():
+    assert markdown_table(["only"], []) == "| only |\n| ---- |"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from hf_summ.data import Corpus
+from hf_summ.data import Corpus, loading
 
 
 @pytest.fixture
 def load(tmp_path):
     """Loads a corpus with the test's own cache."""
-    return lambda **told: Corpus(**told).load(cache_dir=str(tmp_path / "cache"))
+    return lambda **told: loading.load(Corpus(**told), cache_dir=str(tmp_path / "cache"))

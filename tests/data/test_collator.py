@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, BertConfig, BertModel
 
+from hf_summ import GdlfProcessor
 from hf_summ.data import SummarizationCollator
-from hf_summ.models import GdlfProcessor
 
 DOCUMENTS = ["Mayor Ana Lopez opened the new bridge.", "It rained.", "Residents of the old town asked for it."]
 SUMMARIES = ["A bridge.", "Rain fell all day long.", "They asked."]

@@ -8,7 +8,7 @@ from pathlib import Path
 import datasets
 import pytest
 
-from hf_summ.data import Corpus
+from hf_summ.data import Corpus, loading
 from tests.data.files import ROWS, json_lines, write, write_csv
 
 # formats
@@ -357,7 +357,7 @@ def test_corpus_by_name_whose_file_is_damaged(load, named):
 
 
 def test_corpus_by_name_with_trust_in_code(named, tmp_path):
-    corpus = Corpus(dataset_name=named(train=ROWS)).load(str(tmp_path / "cache"), trust_remote_code=True)
+    corpus = loading.load(Corpus(dataset_name=named(train=ROWS)), str(tmp_path / "cache"), trust_remote_code=True)
     assert len(corpus["train"]) == len(ROWS)
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hf_summ.data import Corpus, lead, split_sentences
+from hf_summ.data import Corpus, lead, load, split_sentences
 from hf_summ.data.toy_news import (
     DISTRACTORS,
     EVENTS,
@@ -121,7 +121,7 @@ def test_files_are_a_corpus_and_nothing_is_left_beside_them(tmp_path):
     make_corpus(tmp_path / "toy", train=20, validation=3, test=4, seed=5)
     assert {path.name for path in (tmp_path / "toy").iterdir()} == {f"{split}.jsonl" for split in SPLITS}
     files = {f"{split}_file": tmp_path / "toy" / f"{split}.jsonl" for split in SPLITS}
-    loaded = Corpus(**files).load(cache_dir=tmp_path / "cache")
+    loaded = load(Corpus(**files), cache_dir=tmp_path / "cache")
     assert loaded.num_rows == {"train": 20, "validation": 3, "test": 4}
     assert loaded["test"].to_list() == list(articles("test", 4, seed=5))
 

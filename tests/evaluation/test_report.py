@@ -14,8 +14,7 @@ from hf_summ.evaluation import (
     rouge155_scores,
     rouge_scores,
 )
-from hf_summ.evaluation.report import Evaluation, Settings
-from hf_summ.evaluation.report_tables import as_text
+from hf_summ.evaluation.report import Evaluation, Settings, as_text
 from hf_summ.evaluation.rouge155_words import wordnet_exceptions
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.experiments.rows import millions
 from hf_summ.experiments.rows import model_config as counted_config
 from hf_summ.experiments.tables import Row, Table, load_table, table_names

@@ -11,10 +11,10 @@ import yaml
 
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import perplexity, rouge155_scores
-from hf_summ.evaluation.statistics import corpus_statistics
-from hf_summ.experiments.outcomes import WAITING
+from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.report import markdown
 from hf_summ.experiments.run import run_table
+from hf_summ.experiments.scoring import WAITING
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table

@@ -12,13 +12,12 @@ from filelock import FileLock
 from safetensors.numpy import save_file
 from transformers import AutoTokenizer
 
-from hf_summ.experiments import scales, systems
+from hf_summ.experiments import systems, tables
 from hf_summ.experiments.jobs import Job, JobFailed
-from hf_summ.experiments.outcomes import Outcome
-from hf_summ.experiments.scales import load_scale
+from hf_summ.experiments.scoring import Outcome
 from hf_summ.experiments.settings import decoding_fingerprint, decoding_settings, split_files
 from hf_summ.experiments.systems import dataset_settings, plan, read_corpus, run_all
-from hf_summ.experiments.tables import Row
+from hf_summ.experiments.tables import Row, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from tests.experiments.made_up import TRANSFORMER, table, workplace, write_data
 from tests.training import tiny
@@ -90,7 +89,7 @@ def test_scale_may_have_a_vocabulary_of_words(place, tmp_path, monkeypatch):
     (tmp_path / "scales").mkdir()
     entry = {"config_overrides": scale.config_overrides, "vocabulary": vocabulary, "toy_news": scale.toy_news}
     (tmp_path / "scales" / "gdlf.yaml").write_text(yaml.safe_dump({"tiny": entry}), encoding="utf-8")
-    monkeypatch.setattr(scales, "configs_folder", lambda: tmp_path)
+    monkeypatch.setattr(tables, "configs_folder", lambda: tmp_path)
     said = []
     system = planned(replaced(place, announce=said.append), DC)
     assert said == ["fitting words to the training documents: vocab_size 60, digits_as_hash True, tags none"]

@@ -5,7 +5,7 @@ import pytest
 
 from hf_summ.evaluation import rouge_scores
 from hf_summ.extractive import extract, extract_sentences
-from hf_summ.extractive.oracle import MEASURES, greedy_oracle
+from hf_summ.extractive.extraction import MEASURES, greedy_oracle
 
 DOCUMENT = "Rain fell all day. The mayor opened a bridge. Nobody came. It cost 12 million."
 

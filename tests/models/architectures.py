@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hf_summ.models import (
+from hf_summ import (
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
     CopyTransformerProcessor,

@@ -3,7 +3,7 @@
 import torch
 from transformers import BertConfig, BertForPreTraining
 
-from hf_summ.models import CopyTransformerForConditionalGeneration
+from hf_summ import CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT
 
 

@@ -1,12 +1,14 @@
 """Checks of what users give."""
 
+import math
+
 import datasets
 import numpy as np
 import pandas as pd
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from hf_summ.models.checks import check_integer, check_text, check_texts, check_tokenizer, is_number
+from hf_summ.models.checks import FINITE, Range, check_integer, check_text, check_texts, check_tokenizer, is_number
 from hf_summ.models.processing_base import SummarizationProcessor
 
 
@@ -76,3 +78,23 @@ def test_tokenizer_whose_file_was_written_by_hand_is_told(tiny_tokenizer, settin
     for check in (check_tokenizer, SummarizationProcessor):
         with pytest.raises(error, match=f"^{message}$"):
             check(tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words", "problems"),
+    [
+        (Range(1), "at least 1", {0: "at least 1", 1: None, 10**400: None, math.nan: "finite"}),
+        (Range(0, FINITE), "at least 0 and finite", {-1: "at least 0", 0.0: None, math.inf: "finite"}),
+        (Range(0, FINITE, above=True), "above 0 and finite", {0: "above 0", 5e-324: None, 10**400: "finite"}),
+        (Range(-FINITE, FINITE), "finite", {-1e308: None, -math.inf: "finite"}),
+        (Range(1e-4, 1e4), "from 0.0001 to 10000", {0: "at least 0.0001", 1e4: None, 10001: "at most 10000"}),
+        (Range(0, 100, below=True), "from 0 to below 100", {-0.1: "at least 0", 0: None, 100: "below 100"}),
+        (Range(0, 1, above=True), "above 0 and at most 1", {0: "above 0", 1: None, 1.5: "at most 1"}),
+    ],
+    ids=str,
+)
+def test_ranges_say_what_a_number_must_be(allowed, words, problems):
+    assert str(allowed) == words
+    for number, problem in problems.items():
+        assert allowed.problem(number) == problem
+        assert (number in allowed) == (problem is None)

@@ -1,7 +1,9 @@
 """The tests that every architecture passes: saving, decoding, training and adapting as transformers' users expect."""
 
+import inspect
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
@@ -17,8 +19,10 @@ from transformers import (
     Seq2SeqTrainingArguments,
     pipeline,
 )
+from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import SummarizationCollator
+from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import source_padding_mask
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture, build_with_processor
@@ -93,6 +97,17 @@ def test_sizes_below_one_are_refused(architecture, key):
         for size in (0, -1):
             with pytest.raises(StrictDataclassError, match=f"`{key}` is {size}, but must be at least 1"):
                 architecture.config(**{key: size})
+
+
+def test_rules_are_of_keys_that_there_are(architecture):
+    config = architecture.config()
+    assert config.rules.keys() - SummarizationConfig.rules.keys() <= config.to_dict().keys()
+
+
+def test_configurations_import_no_layers(architecture):
+    files = get_relative_import_files(inspect.getfile(type(architecture.config())))
+    light = {"checks", "configuration_base", "generation_settings", "pretrained_parts", "text_tagging"}
+    assert {Path(file).stem for file in files} <= light
 
 
 def test_config_is_written_by_several_threads(architecture):
@@ -419,7 +434,7 @@ def test_trainer_round_trip(architecture, tiny_tokenizer, tmp_path):
 def test_lora_with_default_target_modules(architecture, tmp_path):
     from peft import AutoPeftModelForSeq2SeqLM, LoraConfig, get_peft_model
 
-    from hf_summ.models import LORA_TARGET_MODULES
+    from hf_summ.registration import LORA_TARGET_MODULES
 
     base = architecture.model().float()
     base.save_pretrained(tmp_path / "base")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoConfig, BartConfig, BertConfig, GPT2Config
 
-from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration
+from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT
 from tests.models.pretrained import save_bert
 

@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from benchmarks.measuring import peak_mebibytes
-from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
+from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT, VOCAB_SIZE
 from tests.models.naive import NaiveModel, assert_equals_naive
 from tests.models.pretrained import build

@@ -9,7 +9,7 @@ from transformers import (
     BertModel,
 )
 
-from hf_summ.models import CopyTransformerForConditionalGeneration
+from hf_summ import CopyTransformerForConditionalGeneration
 from tests.models.architectures import COPY_TRANSFORMER, TINY_BERT, VOCAB_SIZE
 from tests.models.pretrained import build
 

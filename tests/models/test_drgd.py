@@ -280,7 +280,7 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
             r"have 6 \(`embedding_size`\): make them equal$",
         ),
         ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),
-        ({"word_dropout": 1.0}, r"`word_dropout` is 1.0, but must be at least 0 and below 1$"),
+        ({"word_dropout": 1.0}, r"`word_dropout` is 1.0, but must be from 0 to below 1$"),
     ],
 )
 def test_inconsistent_configuration_is_refused(settings, message):

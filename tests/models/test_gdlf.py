@@ -10,7 +10,8 @@ from torch._dynamo.utils import counters
 from torch.nn.functional import gelu
 from transformers import CompileConfig, LogitsProcessor
 
-from hf_summ.models import GdlfConfig, GdlfForConditionalGeneration, layers_gdlf
+from hf_summ import GdlfConfig, GdlfForConditionalGeneration
+from hf_summ.models import layers_gdlf
 from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.losses import smoothed_cross_entropy
 from tests.models.architectures import GDLF

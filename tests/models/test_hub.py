@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-from hf_summ.models import Int8Config
+from hf_summ import Int8Config
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, build_with_processor
 

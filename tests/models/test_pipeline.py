@@ -15,7 +15,7 @@ from transformers import (
     pipeline,
 )
 
-from hf_summ.models import SummarizationPipeline
+from hf_summ import SummarizationPipeline
 from tests.conftest import SENTENCES
 from tests.models.architectures import ARCHITECTURES, build_with_processor
 

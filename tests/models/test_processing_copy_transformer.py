@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoProcessor
 
-from hf_summ.models import CopyTransformerProcessor
+from hf_summ import CopyTransformerProcessor
 from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT
 

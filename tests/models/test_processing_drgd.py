@@ -3,9 +3,9 @@
 import pytest
 from transformers import AutoProcessor
 
+from hf_summ import DrgdConfig, DrgdProcessor, GdlfProcessor
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.models import DrgdConfig, DrgdProcessor, GdlfProcessor
 
 HEADLINE = "财经： 2014年 Apple Watch（iPhone 6）售价“¥2,588”·首日——抢购！"
 WASHED = "财经年applewatchiphone售价¥首日抢购"

@@ -9,8 +9,8 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoProcessor, PreTrainedTokenizerFast
 
+from hf_summ import GdlfConfig, GdlfProcessor
 from hf_summ.data import fit_vocabulary
-from hf_summ.models import GdlfConfig, GdlfProcessor
 from hf_summ.models.text_tagging import (
     SUBWORD_POSITIONS,
     default_tag_vocabulary,

@@ -10,8 +10,8 @@ import pytest
 
 from hf_summ.cli.summarizers import load_summarizer
 from hf_summ.data.streams import FileRows
+from hf_summ.offline.engines import Work
 from hf_summ.offline.shards import Plan
-from hf_summ.offline.work import Work
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write
 from tests.training.tiny import bart

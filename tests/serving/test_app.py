@@ -15,7 +15,7 @@ import pytest
 from rdflib import Graph
 from rdflib.namespace import DCTERMS
 
-from hf_summ.serving.rdf import FORMATS
+from hf_summ.serving.formats import FORMATS
 from tests.conftest import SENTENCES
 from tests.serving.conftest import Watched, metric, served, wait_until
 

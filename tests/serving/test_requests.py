@@ -5,10 +5,9 @@ import time
 
 import pytest
 
-from hf_summ.models import GdlfForConditionalGeneration
+from hf_summ import GdlfForConditionalGeneration
 from hf_summ.serving import Limits
-from hf_summ.serving.refusals import Refusal
-from hf_summ.serving.requests import read_request
+from hf_summ.serving.requests import Refusal, read_request
 
 KEYS = GdlfForConditionalGeneration.generation_keys
 

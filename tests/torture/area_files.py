@@ -8,8 +8,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data import Corpus
-from hf_summ.data.columns import says_something
+from hf_summ.data import Corpus, load
+from hf_summ.data.columns import has_text
 from hf_summ.evaluation.text_files import part_sentences, read_predictions, read_references, read_sources
 from hf_summ.models.text_cleaning import readable
 from tests.torture import values
@@ -83,20 +83,20 @@ def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, column
         train = loaded["train"]
         for row in train:
             for column in ("document", "summary"):
-                if not isinstance(row[column], str) or not says_something(row[column]):
+                if not isinstance(row[column], str) or not has_text(row[column]):
                     return f"'{column}' is {row[column]!r:.80}"
                 row[column].encode("utf-8")
         if not is_table:
             return None if len(train) else "no rows and no error"
         wanted = [tuple(readable(row[column]) for column in columns) for row in rows]
-        wanted = [_without_marks(pair) for pair in wanted if all(map(says_something, pair))]
+        wanted = [_without_marks(pair) for pair in wanted if all(map(has_text, pair))]
         found = list(map(_without_marks, zip(train["document"], train["summary"], strict=True)))
         return first_problem(
             rows_problem(found, len(wanted), "loaded"),
             None if found == wanted else f"texts differ: {found!r:.150} for {wanted!r:.150}",
         )
 
-    return Case(f"{told} with {named}", lambda: corpus.load(cache_dir=cache), problem, untouched(folder))
+    return Case(f"{told} with {named}", lambda: load(corpus, cache_dir=cache), problem, untouched(folder))
 
 
 def _without_marks(texts: tuple[str, ...]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.data import Corpus
-from hf_summ.data.columns import says_something
+from hf_summ.data.columns import has_text
 from hf_summ.data.raw_formats import DATA_FORMATS
 from hf_summ.models.text_cleaning import readable
 from tests.torture import values
@@ -49,11 +49,11 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
     def load() -> Any:
         corpus.check()
-        return corpus.load(cache_dir=cache)[split]
+        return load(corpus, cache_dir=cache)[split]
 
     def problem(loaded: Any) -> str | None:
         for row in loaded:
-            if not says_something(row["document"]) or not says_something(row["summary"]):
+            if not has_text(row["document"]) or not has_text(row["summary"]):
                 return f"a blank row {row!r:.200}"
         return None if len(loaded) else "no rows and no error"
 

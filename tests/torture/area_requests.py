@@ -16,7 +16,7 @@ from rdflib.namespace import DCTERMS
 
 from hf_summ.models.text_cleaning import readable
 from hf_summ.serving import Service, create_app
-from hf_summ.serving.rdf import FORMATS
+from hf_summ.serving.formats import FORMATS
 from tests.torture import values
 from tests.torture.cases import Case, Refused
 from tests.torture.checks import details_problem, first_problem, no_constant

@@ -14,10 +14,9 @@ import pyarrow.parquet as pq
 
 from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.text_cleaning import readable
-from hf_summ.offline.engines import in_this_process
+from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import RECORD, summarize_rows
-from hf_summ.offline.shards import TOLD, Plan
-from hf_summ.offline.work import Work
+from hf_summ.offline.shards import ADDED_COLUMNS, Plan
 from tests.torture import values
 from tests.torture.area_files import written
 from tests.torture.area_texts import language
@@ -283,7 +282,7 @@ def _written(output: Path, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _row_problem(row: dict[str, Any], added: str) -> str | None:
-    whole, cut, error = (row[name] for name in TOLD)
+    whole, cut, error = (row[name] for name in ADDED_COLUMNS)
     has_summary = isinstance(row[added], str) and not error and 0 <= cut <= whole
     has_error = row[added] is None and bool(error) and "\n" not in error and whole is cut is None
     return None if has_summary or has_error else f"a row is {row!r:.200}"

@@ -10,7 +10,7 @@ import transformers
 
 from hf_summ import __version__
 from hf_summ.common.files import write_atomically
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 from tests.torture.areas import AREAS
 from tests.torture.judge import Verdict
 

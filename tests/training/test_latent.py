@@ -6,7 +6,7 @@ import torch
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.latent import active_units
+from hf_summ.training.evaluating import active_units
 from hf_summ.training.trainer import SummarizationTrainer
 from tests.training import tiny
 

@@ -11,7 +11,7 @@ import pytest
 from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from hf_summ.models import GdlfProcessor
+from hf_summ import GdlfProcessor
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import describe_cuts, encode, prepare, processor_fingerprint
 from tests.training import tiny

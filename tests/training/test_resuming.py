@@ -11,8 +11,8 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from hf_summ.training.checkpoints import last_complete_checkpoint
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.resuming import last_complete_checkpoint
 from hf_summ.training.run import main, set_up
 from tests.training import tiny
 

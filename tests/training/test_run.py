@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
-from hf_summ import GdlfProcessor
+from hf_summ import GdlfForConditionalGeneration, GdlfProcessor, Int8Config
 from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge
 from hf_summ.evaluation.novelty import MEASURES
-from hf_summ.models import GdlfForConditionalGeneration, Int8Config
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.training import tiny

@@ -3,33 +3,31 @@
 import argparse
 import os
 import sys
+from importlib import import_module
 
 from hf_summ import __version__
-from hf_summ.cli import (
-    average,
-    compare_lms,
-    convert,
-    evaluate,
-    explain,
-    idf,
-    key_phrases,
-    serve,
-    summarize,
-    table,
-    train,
-    vocabulary,
-    votes,
-)
 from hf_summ.common.messages import one_line
 
 __all__ = ["main"]
 
-_COMMANDS = (
-    *(summarize, serve, explain, vocabulary, key_phrases, idf, convert, train, average),
-    *(compare_lms, evaluate, votes, table),
-)
+# a command's file is imported when the command is given, so that the others' libraries cost nothing
+COMMANDS = {
+    "summarize": "Summarize text files, or the rows of corpora",
+    "serve": "Serve a model over HTTP",
+    "explain": "Show where a summary's words came from, on a page",
+    "vocabulary": "Fit a vocabulary to your corpus and write a processor folder",
+    "key-phrases": "Fit key phrases to your corpus and write a processor folder",
+    "idf": "Count in how many documents of your corpus each word occurs",
+    "convert": "Convert a checkpoint of MASS to one of transformers",
+    "train": "Train, evaluate and predict from a configuration",
+    "average": "Average the weights of checkpoints",
+    "compare-lms": "Compare language models as judges of text",
+    "evaluate": "Score predictions against references",
+    "votes": "Let people vote between systems, and count their votes",
+    "table": "Run a table of one of the papers",
+}
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
-_INTERRUPTED, _NOBODY_READS = 130, 141
+_INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -48,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         # otherwise Python would flush once more at exit, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NOBODY_READS
+        return _BROKEN_PIPE
     except KeyboardInterrupt:
         # on a line below what is on the screen
         print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)
@@ -59,8 +57,12 @@ def _run(argv: list[str] | None) -> int:
     parser = argparse.ArgumentParser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add_parser(commands)
+    argv = sys.argv[1:] if argv is None else argv
+    for name, purpose in COMMANDS.items():
+        if argv[:1] == [name]:
+            import_module(f"hf_summ.cli.{name.replace('-', '_')}").add_parser(commands)
+        else:
+            commands.add_parser(name, help=purpose)
     arguments, more = parser.parse_known_args(argv)
     if more and not hasattr(arguments, "more"):
         parser.error(f"unrecognized arguments: {' '.join(more)}")

@@ -8,7 +8,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "average",
-        help="Average the weights of checkpoints",
         description="Write a checkpoint whose weights are the mean of the given checkpoints', or of the last or best "
         "ones of a run.",
     )
@@ -29,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: a folder does not exist, or as `average_checkpoints`.
         FileExistsError: the output is not empty.
     """
-    from hf_summ.training.checkpoints import average_checkpoints
+    from hf_summ.training.averaging import average_checkpoints
 
     for folder in arguments.folders:
         if not Path(folder).is_dir():

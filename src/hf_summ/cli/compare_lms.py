@@ -1,17 +1,16 @@
-"""`hf-summ compare-lms`: how well language models tell written text from its shuffle and from random words."""
+"""`hf-summ compare-lms`: how well language models distinguish written text from its shuffle and from random words."""
 
 import argparse
 import json
 from pathlib import Path
 
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "compare-lms",
-        help="Compare language models as judges of text",
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
         "tokens before it: a token is accepted if it is above a percentile of the language model's distribution. Print "
         "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "

@@ -7,7 +7,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "convert",
-        help="Convert a checkpoint of MASS to one of transformers",
         description="Write a pre-trained MASS, as its authors' program saved it, as a BART that computes the same, "
         "with its tokenizer: SAGCopy begins with it, and it can be trained or used as any other BART. Only weights are "
         "read; code in a checkpoint is refused.",

@@ -28,7 +28,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "evaluate",
-        help="Score predictions against references",
         description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty and "
         "lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with predictions in the column "
         "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
@@ -50,8 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check(arguments)
     from hf_summ.common.files import write_atomically
-    from hf_summ.evaluation.report import Evaluation, Settings
-    from hf_summ.evaluation.report_tables import as_text
+    from hf_summ.evaluation.report import Evaluation, Settings, as_text
 
     files, tags = _read(arguments)
     predictions, references, sources = files["predictions"], files["references"], files.get("sources")

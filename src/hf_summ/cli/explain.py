@@ -24,7 +24,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "explain",
-        help="Show where a summary's words came from, on a page",
         description="Summarize the files, together one example, with a model that copies, and write a page that shows "
         "what of them it looked at, and where it copied each word of its summary from. The page is one file, which "
         "needs no network.",

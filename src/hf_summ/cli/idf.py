@@ -12,7 +12,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "idf",
-        help="Count in how many documents of your corpus each word occurs",
         description="Count in how many documents of the files each word occurs, by which the consistent extractive "
         "stage ranks sentences: --extract_idf of `hf-summ train`. From a folder in a --data_format, the training split "
         "is read.",
@@ -30,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Count the documents and write the file.
 
     Raises:
-        ValueError: an output that is no .json file or would replace a corpus file, or as `Corpus.load`.
+        ValueError: an output that is no .json file or would replace a corpus file, or as `load`.
     """
     from hf_summ.data.sentences import language_code
     from hf_summ.extractive.frequencies import DocumentFrequencies
@@ -47,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _documents(arguments: argparse.Namespace) -> Iterator[str]:
+    from hf_summ.data.loading import load
+
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     # all files are checked before the first text is used
-    for rows in [corpus.load()["train"] for corpus in corpora]:
+    for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]

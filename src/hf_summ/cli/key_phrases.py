@@ -12,7 +12,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "key-phrases",
-        help="Fit key phrases to your corpus and write a processor folder",
         description="Count in how many examples of the files each phrase of two or three words occurs, by which a "
         "Highlight-Transformer's processor finds key phrases, and write that processor with the vocabulary of another. "
         "From a folder in a --data_format, the training split is read.",
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the frequencies and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, a processor that cannot be read, or as `Corpus.load`.
+        ValueError: a number is too small, the output is a file, a processor that cannot be read, or as `load`.
     """
     from hf_summ.data.phrases import fit_phrases, load_tokenizer
 
@@ -74,9 +73,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _examples(arguments: argparse.Namespace) -> Iterator[str | list[str]]:
     from hf_summ.data.columns import source_column
+    from hf_summ.data.loading import load
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     # all files are checked before the first text is used
-    for rows in [corpus.load()["train"] for corpus in corpora]:
+    for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row[source_column(row)]

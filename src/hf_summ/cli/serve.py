@@ -16,7 +16,7 @@ from hf_summ.cli.summarizers import (
     load_summarizer,
 )
 from hf_summ.common.flags import add_flags, names
-from hf_summ.serving.limits import Limits
+from hf_summ.serving.settings import Limits
 
 _LARGEST_PORT = 65535
 
@@ -25,7 +25,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "serve",
-        help="Serve a model over HTTP",
         description="Serve a model over HTTP in the schema of Hugging Face's inference clients, with a page to paste a "
         "text into. The decoding flags set what requests leave open.",
     )
@@ -54,21 +53,21 @@ def run(arguments: argparse.Namespace) -> None:
     limits = Limits(**{name: getattr(arguments, name) for name in names(Limits)})
     _check_extra()
 
-    from hf_summ.serving.server import available_threads, bind, serve, url
-    from hf_summ.serving.workers import serve_with_workers
+    from hf_summ.common.processes import threads_for
+    from hf_summ.serving.server import bind, serve, serve_with_workers, url
 
     listening = bind(arguments.host, arguments.port)
     address = url(listening)
-    _tell(f"listening on {address}; loading {arguments.model}")
+    _print_note(f"listening on {address}; loading {arguments.model}")
     # the command itself cannot go to other processes
     given = argparse.Namespace(**{name: value for name, value in vars(arguments).items() if name != "run"})
     load = partial(load_summarizer, given, **decoding_settings(arguments))
-    on_ready = partial(_tell, f"ready: {address}")
+    on_ready = partial(_print_note, f"ready: {address}")
     if arguments.workers > 1:
         serve_with_workers(load, limits, listening, arguments.workers, on_ready)
     else:
         with _ended_well_by_sigterm():
-            serve(load, limits, listening, available_threads(1), on_ready)
+            serve(load, limits, listening, threads_for(1), on_ready)
 
 
 @contextmanager
@@ -87,5 +86,5 @@ def _check_extra() -> None:
             raise ImportError(f"`hf-summ serve` needs {name}: pip install 'hf-summ[serve]'")
 
 
-def _tell(message: str) -> None:
+def _print_note(message: str) -> None:
     print(f"hf-summ: {message}", file=sys.stderr, flush=True)

@@ -31,7 +31,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "summarize",
-        help="Summarize text files, or the rows of corpora",
         description="Summarize each file as one document, or all of them together; `-` or no file reads standard "
         "input. With --text_column, summarize each row of files or of a data set.",
     )
@@ -77,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
     summarizer = load_summarizer(arguments)
-    # a checkpoint may ask for several
+    # a checkpoint's settings may be for several
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
     settings["return_details"] = arguments.details
     written = [index for index, document in enumerate(documents) if document.strip()]

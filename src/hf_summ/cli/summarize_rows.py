@@ -97,9 +97,9 @@ def run_rows(arguments: argparse.Namespace) -> None:
     check_flags(arguments, batch_size=1, rows_per_shard=1, num_processes=1)
     _check_output(arguments)
     from hf_summ.data.streams import FileRows, HubRows, streamed_files
+    from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, summarize_rows
     from hf_summ.offline.shards import Plan
-    from hf_summ.offline.work import Work
 
     phrases, decoding = read_phrases(arguments.phrase), {**decoding_settings(arguments), **length_settings(arguments)}
     if (arguments.dataset_name is None) == (not arguments.files):
@@ -117,7 +117,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         folder=Path(arguments.output).resolve(),
         format=arguments.format or "parquet",
     )
-    arguments.interrupted = f"the same command goes on with what is missing in {arguments.output}"
+    arguments.interrupted = f"the same command resumes in {arguments.output}"
     with loading(arguments.model):
         settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
     settings |= {} if phrases is None else {"phrases": phrases}
@@ -126,8 +126,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
         arguments.model = os.path.realpath(arguments.model)
     work = Work(partial(_load, arguments), decoding, arguments.batch_size, arguments.output_column, phrases)
     outcome = summarize_rows(plan, settings, _engine(arguments, work, plan))
-    for message in _told(outcome, arguments.output):
-        _say(message)
+    for message in _notes(outcome, arguments.output):
+        _print_note(message)
 
 
 def _load(arguments: argparse.Namespace, device: str | None = None):
@@ -141,10 +141,10 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
     if arguments.engine == "ray":
         from hf_summ.offline.on_ray import on_ray
 
-        return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_say)
+        return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_print_note)
     if number in (None, 1):
         return partial(in_this_process, work, plan)
-    return partial(in_processes, work, plan, number=number, announce=_say)
+    return partial(in_processes, work, plan, number=number, announce=_print_note)
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
@@ -157,8 +157,8 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise ValueError("--ray_address needs --engine ray")
 
 
-def _told(outcome: Any, folder: str) -> Iterator[str]:
-    """What a run did, in sentences."""
+def _notes(outcome: Any, folder: str) -> Iterator[str]:
+    """What a run did, as notes."""
     shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {folder}"
     yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing was left to do: {shards}"
     if outcome.failed:
@@ -168,6 +168,6 @@ def _told(outcome: Any, folder: str) -> Iterator[str]:
         yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were cut"
 
 
-def _say(message: str) -> None:
+def _print_note(message: str) -> None:
     # above a bar that is on the screen
     tqdm.write(f"hf-summ: {message}", file=sys.stderr)

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hf_summ.common.flags import with_default
 from hf_summ.common.messages import one_line
+from hf_summ.models.checks import Range
+from hf_summ.models.generation_settings import SETTINGS
 
 STANDARD_INPUT = "-"
-_DECODING = ("num_beams", "max_new_tokens", "min_new_words", "length_penalty", "replace_unk")
+_DECODING = {name: setting for name, setting in SETTINGS.items() if setting.is_common}
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 
@@ -37,7 +40,7 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_int8_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that asks for 8 bits."""
+    """Add the flag for 8 bits."""
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -47,24 +50,12 @@ def add_int8_flag(parser: argparse.ArgumentParser) -> None:
 
 def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say how to write summaries."""
-    parser.add_argument("--num_beams", type=int, help="Number of beams (default: the checkpoint's)")
-    parser.add_argument(
-        "--max_new_tokens", type=int, help="Maximum number of subwords of a summary (default: the checkpoint's)"
-    )
-    parser.add_argument(
-        "--min_new_words", type=int, help="Minimum number of words of a summary (default: the checkpoint's)"
-    )
-    parser.add_argument(
-        "--length_penalty",
-        type=float,
-        help="Exponent of the length by which scores are divided; above 0 favors longer summaries (default: the "
-        "checkpoint's)",
-    )
-    parser.add_argument(
-        "--replace_unk",
-        action=argparse.BooleanOptionalAction,
-        help="Replace unknown words by the most attended words of the document (default: the checkpoint's)",
-    )
+    for name, setting in _DECODING.items():
+        help = with_default(setting.help, "the checkpoint's")
+        if setting.kind is bool:
+            parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=help)
+        else:
+            parser.add_argument(f"--{name}", type=setting.kind, help=help)
 
 
 def add_length_flags(parser: argparse.ArgumentParser) -> None:
@@ -98,14 +89,17 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
         least: flag -> its smallest value, of those that only the command has.
 
     Raises:
-        ValueError: a number that is too small, a device that does not exist, or one for which there are no 8 bits.
+        ValueError: a number that is out of range, a device that does not exist, or one for which there are no 8 bits.
     """
     import torch
 
-    for name, smallest in {**least, "num_beams": 1, "max_new_tokens": 1, "min_new_words": 0}.items():
+    ranges = {name: Range(smallest) for name, smallest in least.items()}
+    ranges |= {name: setting.range for name, setting in _DECODING.items()}
+    for name, allowed in ranges.items():
         value = getattr(arguments, name)
-        if value is not None and value < smallest:
-            raise ValueError(f"--{name} {value}: must be at least {smallest}")
+        problem = None if value is None else allowed.problem(value)
+        if problem is not None:
+            raise ValueError(f"--{name} {value}: must be {problem}")
     if arguments.device is not None:
         try:
             torch.empty(0, device=arguments.device)
@@ -138,7 +132,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     """
     from transformers import pipeline
 
-    import hf_summ.models  # registers architectures and pipeline
+    from hf_summ import Int8Config
     from hf_summ.training.adapters import find_adapter
     from hf_summ.training.arguments import ModelArguments
     from hf_summ.training.building import load_config, load_processor
@@ -150,7 +144,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
     if _wants_int8(arguments):
-        settings |= {"device": "cpu", "model_kwargs": {"quantization_config": hf_summ.models.Int8Config()}}
+        settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     named = ModelArguments(
         model_name_or_path=model,
         model_revision=arguments.revision or "main",

@@ -4,7 +4,7 @@ import argparse
 import signal
 import threading
 
-# the status with which a shell reports a command that was told to end: 128 plus the signal's number
+# the status with which a shell reports a command that was ended by a signal: 128 plus the signal's number
 _TERMINATED = 143
 
 
@@ -13,7 +13,6 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "table",
         allow_abbrev=False,
-        help="Run a table of one of the papers",
         description="Train and score the rows of a paper's table that are not done yet. Write the table with our "
         "figures beside the published ones, each row's difference from the baseline with its interval, and whether the "
         "published direction holds, as Markdown, JSON and a plot. An interrupted table resumes where it stopped, and "
@@ -54,12 +53,11 @@ def run(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: as `run_table`, or runs of some rows failed, which the report says too.
     """
-    from hf_summ.experiments.tables import load_table, table_names
+    from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
-        for name in table_names():
-            table = load_table(name)
-            print(f"{name:20} {table.paper}: {table.title}")
+        for name, title in table_titles().items():
+            print(f"{name:20} {title}")
         return
     if arguments.name is None:
         raise ValueError("no table: name one; --list shows them")

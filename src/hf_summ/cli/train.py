@@ -18,7 +18,7 @@ _DESCRIPTION = (
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
-    parser = commands.add_parser("train", add_help=False, help="Train, evaluate and predict from a configuration")
+    parser = commands.add_parser("train", add_help=False)
     parser.add_argument("-h", "--help", action=_Help)
     # the training recipe parses the rest
     parser.set_defaults(run=run, more=[])

@@ -16,7 +16,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
-        help="Fit a vocabulary to your corpus and write a processor folder",
         description="Fit subwords, words or characters to the documents and summaries of the files and write a "
         "processor folder for `--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training "
         "split is read.",
@@ -74,7 +73,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, washed texts with tags, the output is a file, or as `Corpus.load` and
+        ValueError: a number is too small, washed texts with tags, the output is a file, or as `load` and
             `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
@@ -115,9 +114,11 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _texts(arguments: argparse.Namespace) -> Iterator[str]:
+    from hf_summ.data.loading import load
+
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
     # all files are checked before the first text is used
-    for rows in [corpus.load()["train"] for corpus in corpora]:
+    for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]
             yield row["summary"]

@@ -17,7 +17,6 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "votes",
-        help="Let people vote between systems, and count their votes",
         description="Make sheets on which people compare systems' summaries without knowing whose they are, and count "
         "what they chose.",
     )
@@ -31,7 +30,7 @@ def _add_make(steps) -> None:
         "make",
         help="Make a sheet for each voter",
         description="Draw documents, and write for each voter a page and a table with the same summaries side by side, "
-        "and a key that tells whose they are. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+        "and a key to their systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
@@ -121,7 +120,7 @@ def make(arguments: argparse.Namespace) -> None:
     changed = {name: value for name, value in settings.items() if value is not None}
     protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
     files, notes = _read(arguments)
-    # names may have bytes that are no text, which no key can tell apart
+    # names may have bytes that are no text, which no key can distinguish
     systems = {readable(name): files[name].texts() for name in arguments.systems}
     if len(systems) < len(arguments.systems):
         raise ValueError(
@@ -162,7 +161,7 @@ def collect(arguments: argparse.Namespace) -> None:
     from hf_summ.models.text_cleaning import readable
     from hf_summ.votes import read_key, read_votes, vote_report
     from hf_summ.votes.collecting import missing_votes
-    from hf_summ.votes.report_tables import as_text
+    from hf_summ.votes.report import as_text
 
     votes = read_votes(arguments.files, read_key(arguments.key))
     if arguments.complete and (missing := missing_votes(votes)):
@@ -194,7 +193,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     notes = []
     for name, file in files.items():
         check_aligned(files["sources"], file)
-        # tags would tell systems apart
+        # tags would reveal the systems
         files[name], found = part_sentences(file, arguments.separator)
         notes += found
     return files, notes

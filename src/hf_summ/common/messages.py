@@ -1,7 +1,14 @@
-"""Forms of messages to users: a single line, an unknown choice, and a suggestion."""
+"""Forms of messages to users: a single line, an unknown choice, a suggestion, and a progress bar."""
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from huggingface_hub.utils import tqdm
+
+# seconds before a bar is shown, so that quick steps show none
+_PATIENCE = 3.0
 
 
 def one_line(message: object) -> str:
@@ -31,3 +38,18 @@ def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float 
     names = {other.lower(): other for other in map(str, known)}
     found = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
     return f"; did you mean {prefix}{names[found[0]]}?" if found else ""
+
+
+def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> "tqdm":
+    """A bar over `steps`, or one to update by hand, that appears after three seconds and disappears at the end.
+
+    `huggingface_hub.utils.disable_progress_bars` disables it along with those of the libraries.
+
+    Args:
+        total: number of steps, if `steps` has no length.
+        settings: settings of tqdm, such as `unit` and `disable`.
+    """
+    # messages are needed where a command starts, and bars are not
+    from huggingface_hub.utils import tqdm
+
+    return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)

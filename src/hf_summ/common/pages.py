@@ -1,23 +1,48 @@
-"""Pages of HTML that stand alone: one file with its style and its script, which needs neither network nor library."""
+"""Tables in Markdown, and pages of HTML that need neither network nor library: one file with its style and script."""
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment
+
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A table with aligned columns, which is readable in a terminal too.
+
+    Args:
+        columns: titles, at least one.
+        rows: one cell per column each; `|` is escaped.
+        left: number of leading columns that are aligned left, as suits words; the others are aligned right, as suits
+            figures.
+    """
+    lines = [[cell.replace("|", r"\|") for cell in line] for line in (columns, *rows)]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+
+    def aligned(cells: Sequence[str]) -> str:
+        padded = (
+            cell.ljust(width) if place < left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        )
+        return f"| {' | '.join(padded)} |"
+
+    rule = ["-" * width if place < left else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
+    return "\n".join(aligned(line) for line in (lines[0], rule, *lines[1:]))
 
 
 def render_page(package: str, **values: Any) -> str:
     """The page of a package's `page.html`, a Jinja template in which all texts are escaped.
 
-    It also knows `style`, which is this package's `pages.css` and the other's `page.css`, `script`, which is `page.js`,
-    and their hashes `style_hash` and `script_hash`, by which a browser knows them as the page's own.
+    It can also use `style`, which is this package's `pages.css` and the other's `page.css`, `script`, which is
+    `page.js`, and their hashes `style_hash` and `script_hash`, by which a browser recognizes them as the page's own.
 
     Args:
         package: name such as `hf_summ.inspection`, whose folder has the three files.
-        values: what the template knows besides.
+        values: what the template can use besides.
     """
+    # tables do without it
+    from jinja2 import Environment
+
     assets = files(package)
     html, own_style, script = (
         (assets / name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")

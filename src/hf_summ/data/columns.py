@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
-
-import datasets
+from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
+
+if TYPE_CHECKING:
+    import datasets
 
 # the first of these that a corpus has is used if no column is named
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
@@ -53,13 +54,13 @@ def source_column(columns: Collection[str]) -> str:
     return several if several in columns else "document"
 
 
-def has_references(columns: datasets.Features) -> bool:
+def has_references(columns: "datasets.Features") -> bool:
     """Whether the rows of a loaded corpus have a column of lists of references."""
     feature = columns.get(LIST_COLUMNS["summary"])
     return getattr(getattr(feature, "feature", None), "dtype", None) in ("string", "large_string")
 
 
-def reference_texts(rows: datasets.Dataset) -> list[str] | list[list[str]]:
+def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
     """What the summaries of a loaded corpus are scored against: lists of several references, or the summaries.
 
     In a row without references, its summary is the only one.
@@ -67,7 +68,7 @@ def reference_texts(rows: datasets.Dataset) -> list[str] | list[list[str]]:
     summaries = list(rows["summary"])
     if not has_references(rows.features):
         return summaries
-    several = ([text for text in texts or () if says_something(text)] for texts in rows[LIST_COLUMNS["summary"]])
+    several = ([text for text in texts or () if has_text(text)] for texts in rows[LIST_COLUMNS["summary"]])
     return [texts or [summary] for texts, summary in zip(several, summaries, strict=True)]
 
 
@@ -94,12 +95,12 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
     return value
 
 
-def says_something(value: str | Iterable[str | None] | None) -> bool:
+def has_text(value: str | Iterable[str | None] | None) -> bool:
     """Whether a text or a list of texts has a visible character, which is not space, control or zero-width."""
     if isinstance(value, str):
         # for nearly every text the first character decides
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
-    return any(map(says_something, value or ()))
+    return any(map(has_text, value or ()))
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
         members = row[LIST_COLUMNS[column]] or []
         if separate is not None and isinstance(members, str):
             members = separate(members)
-        members = [member for member in members if says_something(member)]
+        members = [member for member in members if has_text(member)]
         joined = DOCUMENT_SEPARATOR.join(members) if column == "document" else next(iter(members), "")
         texts |= {column: joined, LIST_COLUMNS[column]: members}
     return texts
@@ -161,6 +162,9 @@ def storable(value: Any, as_json: bool) -> Any:
 
 def feature_of(kind: str) -> Any:
     """The feature of a column of this kind."""
+    # the names and kinds of columns are needed without it
+    import datasets
+
     if kind == "strings":
         return datasets.List(datasets.Value("string"))
     return datasets.Value("string" if kind == "json" else kind)

@@ -4,13 +4,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hf_summ.common.flags import flag, names
 from hf_summ.data.raw_formats import DataFormat, check_format, format_of
-
-if TYPE_CHECKING:
-    import datasets
 
 SPLITS = ("train", "validation", "test")
 
@@ -107,17 +104,6 @@ class Corpus(Reading):
         """
         return self.format.locate(self.files[split], split) if split in self.files else ()
 
-    def columns(self, split: str) -> tuple[str, str] | None:
-        """The columns of documents and summaries in a split's file, or None if its kind has no names of columns.
-
-        Raises:
-            ValueError: as `load`.
-        """
-        # the command line needs only the flags and should not wait for `datasets`
-        from hf_summ.data.loading import columns_of
-
-        return columns_of(self, split)
-
     def check(self) -> None:
         """Check everything that can be checked before a row is read.
 
@@ -140,41 +126,6 @@ class Corpus(Reading):
             raise ValueError("no data: give `dataset_name`, or `train_file`, `validation_file` or `test_file`")
         for split in self.files:
             self.paths(split)
-
-    def load(
-        self, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
-    ) -> "datasets.DatasetDict":
-        """Load the rows, with the columns `document` and `summary`, in the splits train, validation and test.
-
-        Files are checked on every call, and converted only if they have changed.
-
-        Other columns are kept, except those called `document`, `documents` or `summary` that are not the chosen ones.
-        CSV fields stay strings; values of different types within a column become strings of JSON. Lone surrogates,
-        which no tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning
-        per split.
-
-        A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines.
-        A column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and
-        scored on `summary`; `references` is for scoring with several. Blank members of both lists are left out.
-
-        Args:
-            cache_dir: where `datasets` keeps downloads and converted files.
-            token: token for private data sets on the Hub.
-            trust_remote_code: passed to `datasets`, whose versions from 4 on no longer run the code of data sets.
-
-        Raises:
-            ValueError: as `check`; a line that is not a row (truncated JSON, wrong number of CSV fields, not UTF-8);
-                missing or unusable columns; paired files of different length; only blank rows, or none that pass the
-                format's option. Messages name the file and the line.
-            OSError: the data set cannot be reached.
-        """
-        # the command line needs only the flags and should not wait for `datasets`
-        from hf_summ.data.loading import load_files, load_from_hub
-
-        self.check()
-        if self.dataset_name is None:
-            return load_files(self, cache_dir)
-        return load_from_hub(self, cache_dir, token, trust_remote_code)
 
 
 def file_flag(split: str) -> str:

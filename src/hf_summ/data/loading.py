@@ -1,7 +1,7 @@
 """Loading the rows of a corpus: how they are checked first, and how they become a data set."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ from hf_summ.data.columns import (
     LIST_COLUMNS,
     choose_columns,
     feature_of,
+    has_text,
     kind_of_column,
     kind_of_value,
-    says_something,
     single_texts,
     storable,
     text_or_texts,
@@ -30,24 +30,44 @@ logger = logging.getLogger(__name__)
 _LINES_NAMED = 5
 
 
-def load_files(corpus: Corpus, cache_dir: str | None) -> datasets.DatasetDict:
-    """Load the rows of a corpus in files, all of which are checked before the first is converted.
+def load(
+    corpus: Corpus, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
+) -> datasets.DatasetDict:
+    """Load a corpus, with the columns `document` and `summary`, in the splits train, validation and test.
+
+    Files are checked on every call, and converted only if they have changed.
+
+    Other columns are kept, except those called `document`, `documents` or `summary` that are not the chosen ones. CSV
+    fields stay strings; values of different types within a column become strings of JSON. Lone surrogates, which no
+    tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning per split.
+
+    A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines. A
+    column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and
+    scored on `summary`; `references` is for scoring with several. Blank members of both lists are left out.
+
+    Args:
+        corpus: where the rows are, and how they are read.
+        cache_dir: where `datasets` keeps downloads and converted files.
+        token: token for private data sets on the Hub.
+        trust_remote_code: passed to `datasets`, whose versions from 4 on no longer run the code of data sets.
 
     Raises:
-        ValueError: as `Corpus.load`.
+        ValueError: as `Corpus.check`; a line that is not a row (truncated JSON, wrong number of CSV fields, not UTF-8);
+            missing or unusable columns; paired files of different length; only blank rows, or none that pass the
+            format's option. Messages name the file and the line.
+        OSError: the data set cannot be reached.
     """
+    corpus.check()
+    if corpus.dataset_name is not None:
+        return _load_from_hub(corpus, cache_dir, token, trust_remote_code)
+    # all are checked before the first is converted
     surveys = {split: survey(corpus, split) for split in corpus.files}
     return datasets.DatasetDict({split: _convert(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
 
 
-def load_from_hub(
+def _load_from_hub(
     corpus: Corpus, cache_dir: str | None, token: str | bool | None, trust_remote_code: bool
 ) -> datasets.DatasetDict:
-    """Load the rows of a data set on the Hub.
-
-    Raises:
-        ValueError, OSError: as `Corpus.load`.
-    """
     name = str(corpus.dataset_name)
     trust = {"trust_remote_code": True} if trust_remote_code else {}
     try:
@@ -122,7 +142,7 @@ class Survey:
                 raise ValueError(
                     f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
                 )
-            is_whole = is_whole and says_something(value)
+            is_whole = is_whole and has_text(value)
             has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
         if not is_whole:
             self.blank += 1
@@ -138,7 +158,7 @@ def survey(corpus: Corpus, split: str) -> Survey:
     """Check all rows of a split's file, so that a problem is reported with its line before any work starts.
 
     Raises:
-        ValueError: as `Corpus.load`.
+        ValueError: as `load`.
     """
     name, how, option = corpus.files[split], corpus.format, corpus.option()
     surveyed = Survey(name, corpus, corpus.paths(split))
@@ -166,7 +186,11 @@ def survey(corpus: Corpus, split: str) -> Survey:
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
-    """As `Corpus.columns`."""
+    """The columns of documents and summaries in a split's file, or None if its kind has no names of columns.
+
+    Raises:
+        ValueError: as `load`.
+    """
     paths = corpus.paths(split)
     if len(paths) != 1 or kind_of_file(paths[0]) not in ROW_FILES:
         return None
@@ -198,10 +222,7 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
         )
     chosen = {"document": surveyed.document, "summary": surveyed.summary}
     lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
-    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # a column of that name that is not the chosen one would be read in its place
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
-    columns = {name: name for name in surveyed.kinds if name not in taken} | renamed
+    columns = _renamed(surveyed.kinds, chosen, lists)
     kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
     # a split in which all values of such a column are null has no kind of its own
     kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
@@ -225,6 +246,14 @@ def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Da
     )
 
 
+def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
+    """The columns that are kept, each with its name in the data set; `chosen` are those of document and summary."""
+    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
+    # a column of that name that is not the chosen one would be read in its place
+    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
+    return {name: name for name in present if name not in taken} | renamed
+
+
 def _named(places: list[str], number: int) -> str:
     """The first of a number of places."""
     return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
@@ -241,7 +270,7 @@ def _rows(
         row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
         if lists:
             row |= single_texts(row, lists, how.separate)
-        if says_something(row["document"]) and says_something(row["summary"]):
+        if _is_whole(row["document"], row["summary"]):
             yield row
 
 
@@ -274,12 +303,9 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
         if is_list or (column == "document" and how.separate is not None):
             lists.append(column)
-    renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # a column of that name that is not the chosen one would be read in its place
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
-    in_the_way = [name for name in dataset.column_names if name in taken and name not in renamed]
-    changed = {old: new for old, new in renamed.items() if old != new}
-    named = dataset.remove_columns(in_the_way).rename_columns(changed)
+    kept = _renamed(dataset.column_names, chosen, lists)
+    named = dataset.select_columns([name for name in dataset.column_names if name in kept])
+    named = named.rename_columns({old: new for old, new in kept.items() if old != new})
     if lists:
         named = named.map(
             single_texts, fn_kwargs={"columns": lists, "separate": how.separate}, desc="joining lists of texts"
@@ -300,4 +326,4 @@ def _is_text(feature: Any) -> bool:
 
 
 def _is_whole(document: str | None, summary: str | None) -> bool:
-    return says_something(document) and says_something(summary)
+    return has_text(document) and has_text(summary)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
 
+from hf_summ import HighlightTransformerProcessor
 from hf_summ.common.messages import one_line
-from hf_summ.models import HighlightTransformerProcessor
 from hf_summ.models.checks import check_integer
 
 

@@ -1,15 +1,19 @@
 """Data sets as their authors distribute them: where the files are, how they are read, and which rows are used."""
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.messages import unknown_choice
-from hf_summ.data.raw_readers import read_duc, read_lcsts, read_multi_news, read_stories, separate_documents
-from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, locate, read_lines, read_rows
+from hf_summ.common.messages import progress_bar, unknown_choice
+from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, locate, read_aligned, read_lines, read_rows
 
+_LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(.*)", re.DOTALL)
+_LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>", re.DOTALL)
+_LINE_END = re.compile(r"NEWLINE_CHAR\b")
+_SEPARATOR, _OLDER_SEPARATOR = "|||||", "story_separator_special_tag"
 DENSITY_BINS = ("abstractive", "mixed", "extractive")
 LCSTS_SCORES = (1, 5)
 # as for the published test set (Hu et al. 2015)
@@ -37,6 +41,114 @@ _MULTI_NEWS = {
 }
 _DUC = {"train": ("input.txt",), "validation": ("input.txt",), "test": ("input.txt",)}
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
+
+
+def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of `document`, `summary`, `id` and, in the parts that have it, `human_label` (Hu et al. 2015).
+
+    White space around tags and texts is ignored; a text of several lines keeps them. `&`, `<` and apparent entities are
+    text, as the files escape nothing.
+
+    Raises:
+        ValueError: text outside `<doc id=N>`, a document without its end tag, without exactly one `<summary>` and one
+            `<short_text>`, or with a label that is not a whole number; or labels for only some documents of a file.
+    """
+    path = paths[0]
+    text, start, is_labelled = "", 0, None
+    for number, line in read_lines(path, show_progress):
+        *ended, rest = line.split("</doc>")
+        for part in ended:
+            start = start if text else number
+            row = _lcsts_row(text + part, f"{path}, line {start}")
+            if is_labelled is None:
+                is_labelled = "human_label" in row
+            if is_labelled != ("human_label" in row):
+                raise ValueError(
+                    f"{path}, line {start}: this document has {'no' if is_labelled else 'a'} <human_label>, unlike "
+                    "those before it: keep PART_I, whose pairs have none, separate from PART_II and PART_III"
+                )
+            yield f"line {start}", row
+            text = ""
+        if text or rest.strip():
+            start = start if text else number
+            text += rest
+            if not text.lstrip().startswith("<doc"):
+                raise ValueError(f"{path}, line {start}: must be <doc id=N>, but is {text.strip()!r:.60}")
+    if text:
+        raise ValueError(f"{path}, line {start}: this <doc> has no </doc>: is the file truncated?")
+
+
+def _lcsts_row(text: str, where: str) -> dict[str, Any]:
+    match = _LCSTS_DOCUMENT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{where}: must be <doc id=N>, but is {text.strip()!r:.60}")
+    number, content = match.groups()
+    if "<doc " in content:
+        raise ValueError(f"{where}: another <doc> begins before </doc>: is a line missing?")
+    fields = _LCSTS_FIELD.findall(content)
+    texts = {name: "\n".join(filter(None, map(str.strip, value.splitlines()))) for name, value in fields}
+    if not {"summary", "short_text"} <= texts.keys() or len(texts) < len(fields):
+        names = ", ".join(name for name, _ in fields) or "neither"
+        raise ValueError(
+            f"{where}: a document must have one complete <summary> and one <short_text>, but this has {names}"
+        )
+    row = {"document": texts["short_text"], "summary": texts["summary"], "id": int(number)}
+    if "human_label" in texts:
+        if not texts["human_label"].isdecimal():
+            raise ValueError(
+                f"{where}: <human_label> is {texts['human_label']!r:.60}, but must be a whole number from 1 to 5"
+            )
+        row["human_label"] = int(texts["human_label"])
+    return row
+
+
+def read_duc(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of `document` and `references` from an input file and its line-aligned references.
+
+    Raises:
+        ValueError: the files differ in length.
+    """
+    for number, (document, *references) in read_aligned(paths, show_progress):
+        yield f"line {number}", {"document": document, "references": references}
+
+
+def read_multi_news(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows from `read_rows` with line ends in place of `NEWLINE_CHAR` (Fabbri et al. 2019).
+
+    The dash that begins each summary belongs to the corpus and is kept.
+    """
+    for place, row in read_rows(paths, show_progress):
+        texts = {name: value for name, value in row.items() if isinstance(value, str)}
+        yield place, row | {name: _with_line_ends(text) for name, text in texts.items()}
+
+
+def _with_line_ends(text: str) -> str:
+    return "\n".join(part.strip(" \t") for part in _LINE_END.split(text))
+
+
+def separate_documents(text: str) -> list[str]:
+    """The documents between Multi-News's separators, `|||||` or `story_separator_special_tag`, including blank ones."""
+    return [part.strip() for part in text.replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)]
+
+
+def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of `document`, `summary` and `id` (the file's name) from `.story` files (Hermann et al. 2015).
+
+    The lines before the first `@highlight` are the document, those after it the summary, one highlight per line; blank
+    lines are skipped. A story without highlights, an empty one and a hidden file (such as macOS leaves beside a story)
+    give a blank row.
+    """
+    for path in progress_bar(paths, "reading stories", unit="story", disable=not show_progress):
+        document: list[str] = []
+        highlights: list[str] = []
+        part = document
+        for _, line in () if path.name.startswith(".") else read_lines(path):
+            text = line.strip()
+            if text == "@highlight":
+                part = highlights
+            elif text:
+                part.append(text)
+        yield path.name, {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
 
 
 def check_format(data_format: str | None, min_score: int | None = None, density_bin: str | None = None) -> Any:
@@ -75,10 +187,6 @@ def format_of(data_format: str | None) -> "DataFormat":
     return DATA_FORMATS[data_format]
 
 
-def _locate_by_ending(name: str, split: str) -> tuple[Path, ...]:
-    return locate(name)
-
-
 def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     if _is_list(name):
         return locate(name)
@@ -97,10 +205,6 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
     )
 
 
-def _locate_lcsts(name: str, split: str) -> tuple[Path, ...]:
-    return (_file_of(name, split, _LCSTS, "lcsts"),)
-
-
 def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     if _is_list(name):
         return locate(name)
@@ -116,10 +220,6 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
         )
     # corrected documents (X.src.cleaned) are beside summaries that needed no correction (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
-
-
-def _locate_newsroom(name: str, split: str) -> tuple[Path, ...]:
-    return locate(str(_file_of(name, split, _NEWSROOM, "newsroom")))
 
 
 def _locate_duc(name: str, split: str) -> tuple[Path, ...]:
@@ -210,10 +310,6 @@ def _without_gz(path: Path) -> str:
     return path.name.removesuffix(".gz")
 
 
-def _keeps_all(row: dict[str, Any], option: Any, where: str) -> bool:
-    return True
-
-
 def _has_score(row: dict[str, Any], min_score: int, where: str) -> bool:
     # PART_I is not scored
     return "human_label" not in row or row["human_label"] >= min_score
@@ -251,20 +347,22 @@ class DataFormat:
 
     locate: Callable[[str, str], tuple[Path, ...]]
     read: Callable[[tuple[Path, ...], bool], Iterator[tuple[str, dict[str, Any]]]] = read_rows
-    keeps: Callable[[dict[str, Any], Any, str], bool] = _keeps_all
+    keeps: Callable[[dict[str, Any], Any, str], bool] = lambda row, option, where: True
     separate: Callable[[str], list[str]] | None = None
     is_on_hub: bool = False
 
 
 DATA_FORMATS = {
     "gigaword": DataFormat(_locate_gigaword, _read_gigaword),
-    "lcsts": DataFormat(_locate_lcsts, read_lcsts, keeps=_has_score),
+    "lcsts": DataFormat(lambda *name: (_file_of(*name, _LCSTS, "lcsts"),), read_lcsts, keeps=_has_score),
     "multi_news": DataFormat(_locate_multi_news, read_multi_news, separate=separate_documents, is_on_hub=True),
     "duc": DataFormat(_locate_duc, read_duc),
-    "newsroom": DataFormat(_locate_newsroom, keeps=_is_in_bin, is_on_hub=True),
+    "newsroom": DataFormat(
+        lambda *name: locate(str(_file_of(*name, _NEWSROOM, "newsroom"))), keeps=_is_in_bin, is_on_hub=True
+    ),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
 }
-_BY_ENDING = DataFormat(_locate_by_ending, is_on_hub=True)
+_BY_ENDING = DataFormat(lambda name, split: locate(name), is_on_hub=True)
 _WHAT_TO_NAME = {
     "gigaword": "a folder, an X.article.txt beside its X.title.txt, or 'articles.txt,headlines.txt'",
     "lcsts": "a folder or a PART_*.txt",

@@ -11,8 +11,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.mappings import parse_json
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import progress_bar
+from hf_summ.common.records import parse_json
 from hf_summ.models.text_cleaning import readable
 
 # bytes; whole corpora are written as a list in one line, and take several times their size when they are read

@@ -27,7 +27,7 @@ def make_corpus(
 
     An example has two documents of two sentences, of two persons who did something. Its only phrase, of value 1, is the
     name of the one that the summary is about; `other` has the phrase and the summary of the other event. Without the
-    phrase nothing tells them apart. As in the toy news, the people of validation and test are unseen.
+    phrase nothing distinguishes them. As in the toy news, the people of validation and test are unseen.
 
     Raises:
         ValueError: a split of less than one example.

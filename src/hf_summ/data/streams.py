@@ -64,7 +64,7 @@ def _check_exists(path: Path) -> None:
 class FileRows:
     """Rows of .json, .jsonl, .csv and .parquet files, one file after the other.
 
-    What has no types of its own is read once before anything is answered, with a progress bar, as only that tells the
+    What has no types of its own is read once before any other step, with a progress bar, as only that gives the
     number of rows and the types of columns. So all that is wrong with a whole file is found then: text that is not
     UTF-8, broken compression, a Parquet file that is none. A single row that cannot be read is no such error.
 
@@ -171,7 +171,7 @@ class HubRows:
 
     @property
     def number(self) -> int | None:
-        """Number of rows, or None if the data set does not say so."""
+        """Number of rows, or None if the data set does not have it."""
         known = (self._builder.info.splits or {}).get(self._split)
         return getattr(known, "num_examples", None) or None
 

@@ -253,8 +253,8 @@ def run_command(
         "--seed", type=int, default=1, help="Random seed; equal seeds give equal articles (default: %(default)s)"
     )
     for split, size in sizes.items():
-        told = "training articles" if split == "train" else f"{split} articles"
-        parser.add_argument(f"--{split}", type=int, default=size, help=f"Number of {told} (default: %(default)s)")
+        what = "training articles" if split == "train" else f"{split} articles"
+        parser.add_argument(f"--{split}", type=int, default=size, help=f"Number of {what} (default: %(default)s)")
     arguments = parser.parse_args(argv)
     try:
         make(arguments.output, arguments.train, arguments.validation, arguments.test, arguments.seed)

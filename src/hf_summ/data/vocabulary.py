@@ -6,9 +6,9 @@ from itertools import chain, islice
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from hf_summ import DrgdProcessor, GdlfProcessor
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
-from hf_summ.models import DrgdProcessor, GdlfProcessor
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_cleaning import readable
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
@@ -22,9 +22,9 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
-# for more tokens, `tokenizers` asks for more memory than there is
+# for more tokens, `tokenizers` allocates more memory than there is
 _LARGEST = 10**7
-# so many of the first tell whether the tagger knows their script
+# the number of first texts by which the tagger's script is checked
 _TEXTS_CHECKED = 200
 
 

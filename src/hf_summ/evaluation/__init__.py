@@ -3,21 +3,20 @@
 from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
 from hf_summ.evaluation.fragments import copied_fragments
-from hf_summ.evaluation.novelty import copy_positions, novelty, novelty_scores
-from hf_summ.evaluation.perplexity import perplexity
+from hf_summ.evaluation.novelty import copy_positions, corpus_statistics, novelty, novelty_scores
 from hf_summ.evaluation.phrases import phrase_recall, phrase_recall_scores
-from hf_summ.evaluation.power import examples_to_decide
 from hf_summ.evaluation.rouge import rouge, rouge_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
     bootstrap_interval_of_sums,
+    examples_to_decide,
     paired_bootstrap,
     paired_bootstrap_of_sums,
     paired_randomization,
+    perplexity,
     sign_test,
 )
-from hf_summ.evaluation.statistics import corpus_statistics
 
 __all__ = [
     "bleu",

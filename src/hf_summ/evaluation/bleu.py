@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.messages import one_line, unknown_choice
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import check_pairs
 from hf_summ.models.checks import check_texts, is_list

@@ -1,11 +1,105 @@
-"""The fragments that a summary copies from its source."""
+"""The fragments that a summary copies from its source, found in time linear in the lengths of both."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.matching import Matches
 from hf_summ.evaluation.words import split_words, split_words_and_marks
+
+
+class Matches:
+    """Where the parts of `words` occur in `source`.
+
+    A suffix automaton (Blumer et al. 1985) of the words from last to first, so that a state stands for parts with a
+    common beginning; it reads the source from last to first too. State 0 stands for the empty part.
+
+    Attributes:
+        lengths: for each word, the length of the longest part that begins there and occurs in the source, 0 for none.
+    """
+
+    def __init__(self, words: Sequence[str], source: Sequence[str]):
+        self._build(words)
+        self._read(source)
+        links, sizes, found = self._links, self._sizes, self._found
+        self._longer: list[list[int]] = [[] for _ in links]
+        by_size = sorted(range(1, len(links)), key=sizes.__getitem__)
+        for state in reversed(by_size):
+            self._longer[links[state]].append(state)
+            if found[state] and links[state]:
+                found[links[state]] = sizes[links[state]]
+        # the state of the longest part that occurs in the source, among the beginnings of a state's parts
+        longest = list(range(len(links)))
+        for state in by_size:
+            if not found[state]:
+                longest[state] = longest[links[state]]
+        self._states = [longest[state] for state in self._whole]
+        self.lengths = [found[state] for state in self._states]
+
+    def places(self, start: int) -> list[int]:
+        """All positions in the source, ascending, at which the longest part from word `start` on begins."""
+        first, length = self._states[start], self.lengths[start]
+        if not length:
+            return []
+        # positions of shorter parts of this state do not count; the parts of the states below begin with this part
+        places = [place for place, size in self._ends[first] if size == length]
+        below = list(self._longer[first])
+        while below:
+            state = below.pop()
+            places += [place for place, _ in self._ends[state]]
+            below += self._longer[state]
+        return sorted(places)
+
+    def _build(self, words: Sequence[str]) -> None:
+        """Build the automaton: steps by words, links to the longest part that also occurs elsewhere, sizes of parts."""
+        steps: list[dict[str, int]] = [{}]
+        links, sizes, self._whole = [-1], [0], [0] * len(words)
+        last = 0
+        for start in range(len(words) - 1, -1, -1):
+            word, state, last = words[start], last, len(steps)
+            self._whole[start] = last
+            steps.append({})
+            sizes.append(sizes[state] + 1)
+            links.append(0)
+            while state >= 0 and word not in steps[state]:
+                steps[state][word] = last
+                state = links[state]
+            if state < 0:
+                continue
+            following = steps[state][word]
+            if sizes[following] > sizes[state] + 1:
+                # its longer parts do not occur here: the shorter ones get a state of their own
+                longer, following = following, len(steps)
+                steps.append(steps[longer].copy())
+                sizes.append(sizes[state] + 1)
+                links.append(links[longer])
+                links[longer] = following
+                while state >= 0 and steps[state].get(word) == longer:
+                    steps[state][word] = following
+                    state = links[state]
+            links[last] = following
+        self._steps, self._links, self._sizes = steps, links, sizes
+
+    def _read(self, source: Sequence[str]) -> None:
+        """Record for each state its positions in the source with their lengths, and the greatest length."""
+        steps, links, sizes = self._steps, self._links, self._sizes
+        self._ends: list[list[tuple[int, int]]] = [[] for _ in steps]
+        found = self._found = [0] * len(steps)
+        known = steps[0]
+        state = length = 0
+        for place in range(len(source) - 1, -1, -1):
+            word = source[place]
+            if word not in known:
+                state = length = 0
+                continue
+            while word not in steps[state]:
+                state = links[state]
+                length = sizes[state]
+            state = steps[state][word]
+            length += 1
+            self._ends[state].append((place, length))
+            if length > found[state]:
+                found[state] = length
 
 
 class Fragment(NamedTuple):

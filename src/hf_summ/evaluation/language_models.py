@@ -22,8 +22,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from hf_summ.common.messages import one_line
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_cleaning import readable

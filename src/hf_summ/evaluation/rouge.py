@@ -1,10 +1,8 @@
 """ROUGE (Lin 2004) as Google's rouge-score computes it, and both ways of computing it by name."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
-
-from rouge_score.tokenizers import DefaultTokenizer
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.evaluation.rouge155 import rouge155_scores
@@ -28,7 +26,6 @@ from hf_summ.evaluation.words import check_units, is_english, warn_of_script
 from hf_summ.models.text_cleaning import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
-_TOKENIZER = DefaultTokenizer(use_stemmer=True)
 _MEASURES: dict[str, Measure] = {
     "rouge1": ngrams(1),
     "rouge2": ngrams(2),
@@ -145,4 +142,12 @@ def _reader(use_stemmer: bool, split: Splitter) -> Reader:
 
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
-    return "".join(_TOKENIZER.tokenize(word))
+    return "".join(_tokenizer().tokenize(word))
+
+
+@cache
+def _tokenizer():
+    # NLTK, which has the stemmer, imports SciPy and scikit-learn
+    from rouge_score.tokenizers import DefaultTokenizer
+
+    return DefaultTokenizer(use_stemmer=True)

@@ -121,7 +121,8 @@ def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_lim
     ids = Ids(stem if use_stemmer else None)
 
     def read(text: str) -> Text:
-        lines = [_encoded(line) for line in split(text) if line]
+        # surrogates and other letters are read as blanks, but count as bytes
+        lines = [readable(line).encode() for line in split(text) if line]
         if byte_limit is not None:
             each = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=False)]
             whole = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=True)]
@@ -131,11 +132,6 @@ def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_lim
         return joined([ids.read(line) for line in lines])
 
     return read
-
-
-def _encoded(line: str) -> bytes:
-    # surrogates and other letters are read as blanks, but count as bytes
-    return readable(line).encode()
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:

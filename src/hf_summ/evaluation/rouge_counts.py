@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hf_summ.common.messages import unknown_choice
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import SPLITTERS, split_sentences
 from hf_summ.evaluation.rouge155_words import read_words
 from hf_summ.evaluation.words import check_pairs, no_words, split_words

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of mean scores, as ROUGE-1.5.5 prints them, and of the difference between two systems.
+"""Bootstrap intervals of mean scores and of the difference of two systems, and how many examples a comparison needs.
 
 Scores that are not means over examples, such as BLEU and perplexity, are measures of sums: each example has a row of K
 statistics, and the measure maps their sums over a corpus, (…, K), to values, (…). A micro-average is the measure
@@ -8,6 +8,7 @@ statistics, and the measure maps their sums over a corpus, (…, K), to values, 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 
@@ -348,3 +349,52 @@ def _bounds(means: np.ndarray, confidence: float) -> tuple[float, float]:
         return float(means[place] + (means[following] - means[place]) * fraction)
 
     return at(lower), at(max(upper, 0))
+
+
+def examples_to_decide(
+    differences: Sequence[float] | np.ndarray, power: float = 0.8, confidence: float = 95.0
+) -> float:
+    """How many examples in all would probably show which of two systems is better; infinity if the mean is 0.
+
+    This assumes that further examples have the mean and the spread of the seen ones, and that means are normally
+    distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The seen mean is an estimate,
+    and one that looks large by chance gives too few examples.
+
+    Args:
+        differences: (N,), one system's score minus the other's on each example, in any unit.
+        power: the probability with which that many examples decide.
+        confidence: percentage that a decision must exceed, as for `bootstrap_interval`.
+
+    Raises:
+        ValueError: fewer than two differences, or ones that are not finite; `power` not between 0 and 1, or
+            `confidence` not between 0 and 100.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    if values.ndim != 1 or len(values) < 2 or not np.isfinite(values).all():
+        raise ValueError(
+            f"`differences` has shape {values.shape}, but must have one finite number for each of at least two examples"
+        )
+    if not 0 < power < 1:
+        raise ValueError(f"`power` is {power}, but must be between 0 and 1")
+    if not 0 < confidence < 100:
+        raise ValueError(f"`confidence` is {confidence}, but must be a percentage between 0 and 100")
+    # sums that cancel out may leave their last digits
+    if abs(values.mean()) <= 1e-12 * np.abs(values).mean():
+        return math.inf
+    quantiles = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2) + NormalDist().inv_cdf(power)
+    return math.ceil((quantiles * float(values.std(ddof=1) / values.mean())) ** 2)
+
+
+def perplexity(sums: np.ndarray) -> np.ndarray:
+    """exp(nll / tokens), infinite where that exceeds a float: a measure of sums.
+
+    Args:
+        sums: (…, 2), negative log-likelihood and number of tokens, summed over a corpus, for example `nll` and `tokens`
+            of the rows that training writes to `predictions.jsonl`.
+
+    Returns:
+        (…), NaN where there are no tokens.
+    """
+    sums = np.asarray(sums, dtype=np.float64)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return np.exp(sums[..., 0] / sums[..., 1])

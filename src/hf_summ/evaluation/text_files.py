@@ -1,6 +1,7 @@
-"""Files of predictions, references and sources, read line by line or row by row, and a check of their alignment."""
+"""Files of predictions, references and sources, read line by line or row by row: their tags, and their alignment."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,14 +10,37 @@ from typing import Any
 
 from hf_summ.data.columns import DOCUMENT_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_lines, read_rows
-from hf_summ.evaluation.sentence_tags import tag_pattern, without_tags
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
+# those of PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
+SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>")
 # the separator with which tags are words
 NO_SEPARATOR = "none"
 # the first of these columns that a file has is used
 PREDICTION_COLUMNS = ("prediction", "summary")
 REFERENCE_COLUMNS = tuple(dict.fromkeys(("references", "reference", *SUMMARY_COLUMNS)))
+
+
+def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
+    """What finds tags.
+
+    Args:
+        separator: what stands between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
+
+    Raises:
+        ValueError: `separator` is blank.
+    """
+    if separator is None:
+        return re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
+    if not separator.strip():
+        raise ValueError(f"`separator` is {separator!r}, but must be a tag or a mark between sentences")
+    return re.compile(re.escape(separator.strip()))
+
+
+def without_tags(text: str, tag: re.Pattern[str]) -> str:
+    """The text with line ends in place of tags."""
+    parts = tag.split(text)
+    return text if len(parts) == 1 else "\n".join(part for line in parts if (part := line.strip()))
 
 
 @dataclass(frozen=True)

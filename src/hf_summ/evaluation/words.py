@@ -100,7 +100,7 @@ def no_words(finding: str, language: str) -> str:
 
 
 def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
-    """Warn (UserWarning) of texts whose words cannot be told apart.
+    """Warn (UserWarning) of texts whose words cannot be separated.
 
     They are to be read as English but have more letters outside a to z than English does, or are in a script without
     spaces between words that is not read by characters.

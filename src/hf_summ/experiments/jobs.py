@@ -1,4 +1,8 @@
-"""Runs that are done only once, each in a folder named by a hash of its settings."""
+"""Runs that are done only once, each in a folder named by a hash of its settings, and in a process of its own.
+
+The process, `python -m hf_summ.experiments.jobs FOLDER`, runs FOLDER/settings.yaml. It holds the lock, so that a run
+whose starter was killed is not started a second time in parallel.
+"""
 
 import codecs
 import json
@@ -13,8 +17,10 @@ import yaml
 from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
-from hf_summ.experiments.worker import BUSY, LOCK, RECORD, SETTINGS
 
+_SETTINGS, _RECORD, _LOCK = "settings.yaml", "record.json", "lock"
+# the exit status if another process is working on the run (sysexits: EX_TEMPFAIL)
+_BUSY = 75
 # number of bytes at the end of a failed run's log in which its reason is looked for
 _TAIL = 20_000
 # seconds between reads of a run's log
@@ -36,7 +42,7 @@ class Job:
     @property
     def is_done(self) -> bool:
         """Whether the job is complete."""
-        return (self.folder / RECORD).exists()
+        return (self.folder / _RECORD).exists()
 
 
 class JobFailed(Exception):
@@ -71,33 +77,33 @@ def perform(job: Job) -> None:
     settings = job.settings | {"output_dir": str(job.output)}
     try:
         # never during a run, and never by two processes at once
-        with FileLock(job.folder / LOCK, timeout=0):
+        with FileLock(job.folder / _LOCK, timeout=0):
             # converts paths and the like to strings
             plain = json.loads(json.dumps(settings, default=str))
-            write_atomically(job.folder / SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
+            write_atomically(job.folder / _SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     except Timeout:
-        raise JobBusy(job.folder / LOCK) from None
+        raise JobBusy(job.folder / _LOCK) from None
     log = job.folder / "log.txt"
     with open(log, "ab") as written:
         start = written.tell()
         # straight into the file, as a run outlives the process that started it
         process = subprocess.Popen(
-            [sys.executable, "-m", "hf_summ.experiments.worker", str(job.folder)],
+            [sys.executable, "-m", "hf_summ.experiments.jobs", str(job.folder)],
             stdin=subprocess.DEVNULL,
             stdout=written,
             stderr=subprocess.STDOUT,
         )
     try:
-        said = _follow(process, log, start)
+        output = _follow(process, log, start)
     except BaseException:
         # a run outlives a command that was killed, but not one that is stopped
         process.terminate()
         process.wait()
         raise
-    if process.returncode == BUSY:
-        raise JobBusy(job.folder / LOCK)
+    if process.returncode == _BUSY:
+        raise JobBusy(job.folder / _LOCK)
     if process.returncode:
-        raise JobFailed(_reason(said, process.returncode), job.folder)
+        raise JobFailed(_reason(output, process.returncode), job.folder)
 
 
 def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
@@ -117,10 +123,35 @@ def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
             time.sleep(_INTERVAL)
 
 
-def _reason(said: str, status: int) -> str:
+def _reason(output: str, status: int) -> str:
     """The error with which a failed run ended, in one line."""
-    lines = [line.strip() for line in said.replace("\r", "\n").splitlines() if line.strip()]
+    lines = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:
         return errors[-1]
     return f"{lines[-1] if lines else 'no output'} (exit status {status})"
+
+
+def main(folder: Path) -> int:
+    """Run the recipe and return its exit status: 0 if already done, `_BUSY` if another process is working on it."""
+    # the process that starts runs does without it
+    from hf_summ.training.run import console_main
+
+    try:
+        with FileLock(folder / _LOCK, timeout=0):
+            if (folder / _RECORD).exists():
+                return 0
+            start = time.monotonic()
+            sys.argv = ["run_summarization.py", str(folder / _SETTINGS)]
+            status = console_main()
+            if status == 0:
+                # written last: a run without it was interrupted, and resumes from its last checkpoint
+                record = {"seconds": round(time.monotonic() - start, 1)}
+                write_atomically(folder / _RECORD, json.dumps(record) + "\n")
+            return status
+    except Timeout:
+        return _BUSY
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -6,8 +6,8 @@ from typing import Any
 from hf_summ.common.messages import one_line
 from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 from hf_summ.evaluation.text_files import read_text
-from hf_summ.experiments.outcomes import Outcome, why_not_run
 from hf_summ.experiments.report import block_of_values
+from hf_summ.experiments.scoring import Outcome, why_not_run
 from hf_summ.experiments.tables import JUDGEMENTS, Row, Table
 
 
@@ -21,7 +21,8 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
         ValueError: the folder or a text in it cannot be read, or is not UTF-8.
     """
     if folder is None:
-        needed = f"no texts: give --data {dataset}=FOLDER with {', '.join(_files(table))}"
+        files = ", ".join(f"{name}.txt" for name in _texts(table))
+        needed = f"no texts: give --data {dataset}=FOLDER with {files}"
         outcomes = [Outcome(row, why_not_run(row) or needed) for row in table.rows]
         return block_of_values(table, dataset, dataset, outcomes)
     texts = {name: read_text(Path(folder) / f"{name}.txt") for name in _texts(table)}
@@ -53,7 +54,3 @@ def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outco
 
 def _texts(table: Table) -> list[str]:
     return list(dict.fromkeys(row.text for row in table.rows if row.language_model is not None))
-
-
-def _files(table: Table) -> list[str]:
-    return [f"{name}.txt" for name in _texts(table)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.significance import bootstrap_interval_of_sums
 
 # spans with about as many documents each, so that each mean is about as certain
@@ -59,7 +59,7 @@ def markdown_of_relation(value: str, row: str, found: Mapping[str, Any], titles:
     Args:
         value, row: names of the value and of the system.
         found: from `relation`.
-        titles: measure -> how a reader knows it.
+        titles: measure -> its title.
     """
     parts = [f"{titles[measure]} {_shown(correlation)}" for measure, correlation in found["correlations"].items()]
     lines = [f"{row}: Spearman's correlation of each summary's {value} with its {', '.join(parts)}. By {value}:", ""]

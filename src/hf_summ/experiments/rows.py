@@ -10,9 +10,8 @@ from pathlib import Path
 import torch
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.files import write_atomically
-from hf_summ.common.markdown import markdown_table
+from hf_summ.common.pages import markdown_table
 from hf_summ.experiments.report import number, title_of
 from hf_summ.experiments.tables import Row, Table, configs_folder, load_table, table_names
 from hf_summ.training.overrides import apply_overrides, override_item

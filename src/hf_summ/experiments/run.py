@@ -14,14 +14,11 @@ from transformers import AutoProcessor
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.evaluation.statistics import corpus_statistics
+from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.judgements import judge_texts
-from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
-from hf_summ.experiments.plot import write_plot
 from hf_summ.experiments.relations import relation
-from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown
-from hf_summ.experiments.scales import check_scale
-from hf_summ.experiments.scoring import Pieces, score
+from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, write_plot
+from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, score, why_not_run
 from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
     Plan,
@@ -34,11 +31,11 @@ from hf_summ.experiments.systems import (
     run_all,
     summaries_without_training,
 )
-from hf_summ.experiments.tables import Row, Table, load_table
+from hf_summ.experiments.tables import Row, Table, check_scale, load_table
 
 
-def say(message: str) -> None:
-    """Print a message for the user to standard error."""
+def print_note(message: str) -> None:
+    """Print a note for the user to standard error."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -48,7 +45,7 @@ def run_table(
     data: Mapping[str, str],
     flags: Sequence[str],
     output_dir: str,
-    announce: Callable[[str], None] = say,
+    announce: Callable[[str], None] = print_note,
 ) -> dict[str, Any]:
     """Train and score the rows of a table that are not done, and write `<table>_<scale>.json`, `.md` and a plot `.png`.
 

@@ -1,7 +1,7 @@
-"""A table's measures of its systems, and whether the differences agree with the published ones."""
+"""The outcomes of a table's rows, their measures, and whether the differences agree with the published ones."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import datasets
@@ -11,13 +11,43 @@ from hf_summ.data import split_sentences
 from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
 from hf_summ.evaluation.novelty import novelty_scores
-from hf_summ.evaluation.perplexity import perplexity
 from hf_summ.evaluation.rouge155 import rouge155_scores
-from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums
-from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Table
+from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums, perplexity
+from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Row, Table
 
+# what a report says of a row that is still to come
+WAITING = "not run yet"
 # text -> its subwords, for scores that count subwords
 Pieces = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a row on a data set.
+
+    Args:
+        problem: why it has no measures: it is not run or, if `failed`, did not complete.
+        predictions: one summary per test document; None for rows that are not trained.
+        losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
+            trained.
+        values: name -> (N,), what the recipe wrote beside each summary.
+        facts: facts about the trained model: its run, parameters, updates, epochs and seed.
+        measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
+    """
+
+    row: Row
+    problem: str | None = None
+    failed: bool = False
+    predictions: list[str] | None = None
+    losses: np.ndarray | None = None
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    measures: Mapping[str, Any] = field(default_factory=dict)
+
+
+def why_not_run(row: Row) -> str | None:
+    """What a table says of a row that is not run, or None for other rows."""
+    return row.unavailable if row.literature is None else f"literature: {row.literature}"
 
 
 @dataclass(frozen=True)

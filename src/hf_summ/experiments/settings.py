@@ -9,13 +9,11 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.raw_formats import format_of
-from hf_summ.experiments.scales import Scale, load_scale
-from hf_summ.experiments.tables import Row, Table, configs_folder
+from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.overrides import BOOKKEEPING, apply_overrides
@@ -128,11 +126,11 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
         ValueError: a file does not exist.
     """
     corpus = Corpus.among(settings)
-    told = corpus.only(()).given()
+    found = corpus.only(()).given()
     for split in splits:
         if split in corpus.files:
-            told[split] = [content_hash(path) for path in corpus.paths(split)]
-    return told
+            found[split] = [content_hash(path) for path in corpus.paths(split)]
+    return found
 
 
 def fingerprint(*parts: Any) -> str:
@@ -156,7 +154,7 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
 
 
 def extracts(settings: Mapping[str, Any]) -> bool:
-    """Whether flags ask for the consistent extractive stage before the model."""
+    """Whether flags set the consistent extractive stage before the model."""
     return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
 
 

@@ -11,16 +11,17 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
+from hf_summ import HighlightTransformerConfig
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.loading import load
 from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
-from hf_summ.experiments.outcomes import WAITING, Outcome, why_not_run
-from hf_summ.experiments.scales import Scale
+from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
     data_fingerprint,
@@ -33,9 +34,8 @@ from hf_summ.experiments.settings import (
     training_fingerprint,
     with_data,
 )
-from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Table
+from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
-from hf_summ.models import HighlightTransformerConfig
 from hf_summ.training.arguments import OF_EXTRACTION
 
 # what a scale says of the vocabulary to fit
@@ -240,13 +240,13 @@ def read_corpus(
     """Read the splits of a run with these settings, and keep the first `limit` rows of each.
 
     Raises:
-        ValueError: as `Corpus.load`, a data set that `datasets` cannot read, or a missing split.
+        ValueError: as `load`, a data set that `datasets` cannot read, or a missing split.
         OSError: the data set cannot be reached.
     """
     corpus = Corpus.among(settings).only(splits)
     access = settings.get("cache_dir"), settings.get("token"), settings.get("trust_remote_code", False)
     try:
-        loaded = corpus.load(*access)
+        loaded = load(corpus, *access)
     except (RuntimeError, datasets.exceptions.DatasetsError) as error:
         # for example a data set that is a script
         raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error
@@ -268,11 +268,11 @@ def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
     """The settings with the data that are actually read: the user's, made-up ones, or the configuration's."""
-    told = Corpus.among(workplace.extra)
+    given = Corpus.among(workplace.extra)
     if dataset in workplace.data:
-        return with_data(settings, {**told.given(), **workplace.data[dataset]})
-    if told.dataset_name is not None or told.files:
-        return with_data(settings, told.given())
+        return with_data(settings, {**given.given(), **workplace.data[dataset]})
+    if given.dataset_name is not None or given.files:
+        return with_data(settings, given.given())
     if scale.toy_news is None:
         return settings
     folder = workplace.folder / "toy_news" / "-".join(str(scale.toy_news[split]) for split in SPLITS)
@@ -314,9 +314,9 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            told = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
+            shown = ", ".join(f"{name} {value}" for name, value in fitted.items() if name != "units")
             workplace.announce(
-                f"fitting {fitted.get('units', 'subwords')} to the training documents: {told}, tags {tags}"
+                f"fitting {fitted.get('units', 'subwords')} to the training documents: {shown}, tags {tags}"
             )
             rows = read_corpus(settings, ("train",))["train"]
             texts = (text for row in rows for text in (row["document"], row["summary"]))

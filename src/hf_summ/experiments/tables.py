@@ -1,19 +1,17 @@
-"""The content of a paper's table: its rows, how each is run, and the published figures."""
+"""The content of a paper's table: its rows, how each is run, the published figures, and the scales of a run."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from hf_summ.common.files import shipped_folder
-from hf_summ.common.mappings import parse_yaml
 from hf_summ.common.messages import nearest, unknown_choice
+from hf_summ.common.records import parse_yaml
 from hf_summ.extractive.extraction import METHODS
-from hf_summ.training.arguments import flags_of
-from hf_summ.training.parsing import settings_of
 
 # measures of a row; the names of novelty's and the others' are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
@@ -43,6 +41,7 @@ _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
 # fields of rows that are not trained systems: a row has at most one of them
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
+SCALES = ("tiny", "small", "full")
 
 
 @dataclass(frozen=True)
@@ -150,6 +149,14 @@ def table_names() -> list[str]:
     return sorted(file.stem for file in (configs_folder() / "tables").glob("*.yaml"))
 
 
+def table_titles() -> dict[str, str]:
+    """The tables that come with the package, each with its paper and title; their rows are not checked."""
+    contents = {
+        name: parse_yaml((configs_folder() / "tables" / f"{name}.yaml").read_text("utf-8")) for name in table_names()
+    }
+    return {name: f"{content['paper']}: {content['title']}" for name, content in contents.items()}
+
+
 def load_table(name: str) -> Table:
     """Load a table by its name, or from a user's .yaml file.
 
@@ -201,16 +208,12 @@ def _table(name: str, content: dict[str, Any]) -> Table:
             raise ValueError(f"row '{row}' occurs twice: rows need unique names")
     if table.baseline is not None and table.baseline not in names:
         raise ValueError(f"`baseline` is '{table.baseline}', but must be a row{nearest(table.baseline, names)}")
-    _check_options(table)
-    return table
-
-
-def _check_options(table: Table) -> None:
     for option in table.rouge:
         if option not in _ROUGE_OPTIONS:
             raise ValueError(unknown_choice("rouge: option", option, _ROUGE_OPTIONS))
     if table.rouge.get("score", "fmeasure") not in _ROUGE_SCORES:
         raise ValueError(unknown_choice("rouge: score", table.rouge["score"], _ROUGE_SCORES))
+    return table
 
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
@@ -241,9 +244,9 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
             raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
-        told = {group: _settings(entry, group) for group in ("flags", "decoding")}
+        settings = {group: _settings(entry, group) for group in ("flags", "decoding")}
         figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
-        row = Row(**entry | told | {"published": figures_of})
+        row = Row(**entry | settings | {"published": figures_of})
         _check_row(row)
     except ValueError as error:
         raise ValueError(f"row '{name}': {error}") from None
@@ -251,6 +254,9 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
 
 
 def _check_row(row: Row) -> None:
+    # the recipe's flags take seconds to import
+    from hf_summ.training.arguments import flags_of
+
     kinds = [name for name in _UNTRAINED if getattr(row, name)]
     if len(kinds) > 1:
         raise ValueError(f"`{'` and `'.join(kinds)}` exclude each other: set only one")
@@ -267,6 +273,8 @@ def _check_row(row: Row) -> None:
 
 
 def _settings(entry: Mapping[str, Any], group: str) -> dict[str, Any]:
+    from hf_summ.training.parsing import settings_of
+
     try:
         return settings_of(entry.get(group, {}))
     except ValueError as error:
@@ -281,3 +289,60 @@ def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterab
     for name, item in fields.items():
         if item.default is item.default_factory is dataclasses.MISSING and name not in entry:
             raise ValueError(f"a {what} needs `{name}`")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values that replace those of a configuration and are replaced by a row's.
+
+    Args:
+        config_overrides, flags: as in a configuration.
+        vocabulary: `vocab_size`, `lowercase`, `units` and `digits_as_hash` of the vocabulary to fit to the training
+            documents; None uses the configuration's `tokenizer_name`.
+        toy_news: number of rows in each split of the made-up corpus to use if no data are given; None uses the paper's
+            data.
+    """
+
+    name: str
+    config_overrides: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    vocabulary: Mapping[str, Any] | None = None
+    toy_news: Mapping[str, int] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that replace a configuration's."""
+        return {**self.flags, "config_overrides": self.config_overrides}
+
+
+def check_scale(name: str) -> None:
+    """Check that there is a scale of that name.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if name not in SCALES:
+        raise ValueError(unknown_choice("`scale`", name, SCALES))
+
+
+def load_scale(architecture: str, name: str) -> Scale:
+    """Load the scale of that name for an architecture, named by its `model_type`.
+
+    Raises:
+        ValueError: an unknown scale, an architecture without scales, or an unknown entry of the scale.
+    """
+    from hf_summ.training.parsing import settings_of
+
+    check_scale(name)
+    path = configs_folder() / "scales" / f"{architecture}.yaml"
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: {architecture} has no scales, so its rows cannot be run")
+    entry = parse_yaml(path.read_text(encoding="utf-8"))[name]
+    known = [item.name for item in fields(Scale) if item.name != "name"]
+    for key in entry:
+        if key not in known:
+            raise ValueError(f"{path}: {name}: unknown key {key!r}{nearest(key, known)}")
+    try:
+        return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
+    except ValueError as error:
+        raise ValueError(f"{path}: {name}: flags: {error}") from None

@@ -1,8 +1,13 @@
 """Extractive summaries, as references for abstractive ones and as a stage before them."""
 
-from hf_summ.extractive.consistent import consistent_extract, consistent_sentences
-from hf_summ.extractive.extraction import METHODS, extract, extract_sentences
-from hf_summ.extractive.frequencies import DocumentFrequencies
+from typing import TYPE_CHECKING
+
+from hf_summ.common.lazy import lazily
+
+if TYPE_CHECKING:
+    from hf_summ.extractive.consistent import consistent_extract, consistent_sentences
+    from hf_summ.extractive.extraction import METHODS, extract, extract_sentences
+    from hf_summ.extractive.frequencies import DocumentFrequencies
 
 __all__ = [
     "METHODS",
@@ -12,3 +17,15 @@ __all__ = [
     "extract",
     "extract_sentences",
 ]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "consistent_extract": ".consistent",
+        "consistent_sentences": ".consistent",
+        "METHODS": ".extraction",
+        "extract": ".extraction",
+        "extract_sentences": ".extraction",
+        "DocumentFrequencies": ".frequencies",
+    },
+)

@@ -93,7 +93,7 @@ def _pagerank(weights: np.ndarray) -> np.ndarray:
     change = np.inf
     # each step shrinks the change to 0.85 of it at most, so this always ends
     while change > number * _TOLERANCE:
-        # who has no links goes anywhere
+        # from a sentence without links, the walk continues at any
         shares = np.divide(ranks, sums, out=np.zeros(number), where=sums > 0)
         following = _DAMPING * (shares @ weights + ranks[sums == 0].sum() / number) + (1 - _DAMPING) / number
         change = np.abs(following - ranks).sum()

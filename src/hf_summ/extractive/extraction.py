@@ -1,20 +1,63 @@
-"""Extractive summaries by any method."""
+"""Extractive summaries by any method; the oracle is that of Nallapati et al. 2017."""
 
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
-from hf_summ.common.messages import unknown_choice
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
-from hf_summ.extractive.oracle import MEASURES, greedy_oracle
-from hf_summ.extractive.tfidf import best_first, tfidf_scores
+from hf_summ.extractive.frequencies import best_first, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts
 
+# the n whose ROUGE-n F are added
+MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
+
+
+def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int, measure: str) -> list[int]:
+    """Indices of at most `number` sentences, in order, adding each time the one that raises the measure most.
+
+    There may be fewer, as this ends when no further sentence raises the measure, and none if nothing is in common. The
+    first sentence wins ties. N-grams run across the chosen sentences, as ROUGE reads a summary.
+
+    Args:
+        sentences: words of each sentence.
+        reference: words of the reference.
+        measure: one of `MEASURES`.
+    """
+    sizes = MEASURES[measure]
+    wanted = {n: Counter(_ngrams(reference, n)) for n in sizes}
+    chosen: list[int] = []
+    best = 0.0
+    while len(chosen) < number:
+        trials = (sorted([*chosen, index]) for index in range(len(sentences)) if index not in chosen)
+        scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), wanted), trial) for trial in trials)
+        # `max` returns the first of equals
+        score, trial = max(scored, key=lambda pair: pair[0], default=(0.0, chosen))
+        if score <= best:
+            break
+        best, chosen = score, trial
+    return chosen
+
+
+def _score(words: Sequence[str], wanted: dict[int, Counter]) -> float:
+    """Sum of ROUGE-n F, each from 0 to 1, of `words` against the n-gram counts of a reference."""
+    total = 0.0
+    for n, counts in wanted.items():
+        found = Counter(ngram for ngram in _ngrams(words, n) if ngram in counts)
+        common = sum(min(count, counts[ngram]) for ngram, count in found.items())
+        # 2PR / (P + R) = 2 common / (n-grams of both)
+        total += 2 * common / max(max(len(words) - n + 1, 0) + counts.total(), 1)
+    return total
+
+
+def _ngrams(words: Sequence[str], n: int):
+    return zip(*(words[shift:] for shift in range(n)), strict=False)
 
 
 def extract(

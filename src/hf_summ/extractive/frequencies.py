@@ -1,4 +1,4 @@
-"""Inverse document frequencies of words: of a corpus, or of the sentences of a single document."""
+"""Inverse document frequencies of words, of a corpus or of a document's sentences, and the scores that they give."""
 
 import json
 import math
@@ -6,13 +6,19 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from hf_summ.common.files import write_atomically
-from hf_summ.common.mappings import parse_json
+from hf_summ.common.records import parse_json
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_phrases import frequencies_from_two
+
+# share of the highest score below which a difference is that of rounding
+_PRECISION = 1e-9
 
 
 @dataclass(frozen=True)
@@ -96,3 +102,30 @@ def _is_table(content: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | None = None) -> np.ndarray:
+    """Mean of tf(w) idf(w) over a sentence's words, where tf is the word's share of the document: (sentences,).
+
+    Aksenov 2020, equations 4.1 and 4.2. The mean rather than the sum, which would mostly measure the length. A sentence
+    without words has 0.
+
+    Args:
+        sentences: words of each sentence.
+        idf: frequencies in a corpus; if not given, the document's own sentences are the collection.
+    """
+    table = DocumentFrequencies.of_sentences(sentences) if idf is None else idf
+    counts = Counter(chain.from_iterable(sentences))
+    total = counts.total()
+    weights = {word: count / total * table.idf(word) for word, count in counts.items()}
+    # the exact sum, which is the same in any order of the words
+    return np.array([math.fsum(map(weights.__getitem__, words)) / max(len(words), 1) for words in sentences])
+
+
+def best_first(scores: np.ndarray) -> list[int]:
+    """The indices of scores from the highest to the lowest; of equal ones the earlier is first."""
+    if not len(scores):
+        return []
+    # rounded, so that floating point does not break ties; "stable" then takes the first
+    steps = _PRECISION * (np.abs(scores).max() or 1)
+    return np.argsort(-np.rint(scores / steps), kind="stable").tolist()

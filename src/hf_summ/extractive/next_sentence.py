@@ -14,9 +14,8 @@ from transformers import (
     AutoTokenizer,
 )
 
-from hf_summ.common.messages import one_line
-from hf_summ.common.progress import progress_bar
-from hf_summ.extractive.consistency import Pair
+from hf_summ.common.messages import one_line, progress_bar
+from hf_summ.extractive.consistent import Pair
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_cleaning import readable
 

@@ -1,6 +1,22 @@
 """What a model that copies looked at: `explain` finds it, and `as_page` shows it."""
 
-from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord, explain
-from hf_summ.inspection.page import as_page
+from typing import TYPE_CHECKING
+
+from hf_summ.common.lazy import lazily
+
+if TYPE_CHECKING:
+    from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord, explain
+    from hf_summ.inspection.page import as_page
 
 __all__ = ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Explanation": ".explanation",
+        "SourceWord": ".explanation",
+        "SummaryWord": ".explanation",
+        "explain": ".explanation",
+        "as_page": ".page",
+    },
+)

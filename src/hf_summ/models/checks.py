@@ -1,9 +1,56 @@
 """Checks of what users give, which say what it is and what it must be."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sized
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
+
+# the end of a range without infinity
+FINITE = sys.float_info.max
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `least` to `most`; `above` and `below` exclude these themselves. NaN is in no range."""
+
+    least: float
+    most: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def __contains__(self, number: float) -> bool:
+        is_large = self.least < number if self.above else self.least <= number
+        return is_large and (number < self.most if self.below else number <= self.most)
+
+    def __str__(self) -> str:
+        """What a number must be: `at least 1`, `at least 0 and finite`, `from 0 to below 100`, ..."""
+        if self.least == -FINITE:
+            return "finite"
+        if self.most >= FINITE:
+            return f"{self._lower()}{' and finite' if self.most == FINITE else ''}"
+        if self.above:
+            return f"{self._lower()} and {self._upper()}"
+        return f"from {_written(self.least)} to {'below ' if self.below else ''}{_written(self.most)}"
+
+    def problem(self, number: float) -> str | None:
+        """What a number must be at the end of the range that it is beyond; None for numbers in the range."""
+        if number in self:
+            return None
+        if not abs(number) <= FINITE:
+            return "finite"
+        return self._upper() if number > self.least else self._lower()
+
+    def _lower(self) -> str:
+        return f"{'above' if self.above else 'at least'} {_written(self.least)}"
+
+    def _upper(self) -> str:
+        return f"{'below' if self.below else 'at most'} {_written(self.most)}"
+
+
+def _written(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def check_text(name: str, text: Any) -> None:
@@ -58,12 +105,17 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
         TypeError: it is no integer.
         ValueError: it is out of range.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral):
+    if not is_integer(value):
         raise TypeError(f"`{name}` must be an integer, but is {type(value).__name__}: {value!r:.80}")
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
         raise ValueError(f"`{name}` is {value:.4g}, but must be at most {most}{why}")
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is an integer, which True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:

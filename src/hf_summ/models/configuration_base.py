@@ -1,10 +1,13 @@
 """The base of all architectures' configurations."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import ClassVar
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
+
+from .checks import Range
 
 _PIPELINES = {
     "summarization": {
@@ -14,9 +17,7 @@ _PIPELINES = {
     }
 }
 
-
-# those that no architecture checks by itself
-_SIZES = ("vocab_size", "ffn_dim", "fusion_dim", "tag_vocab_size")
+SIZE, PROBABILITY = Range(1), Range(0, 1, below=True)
 
 # the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
 PADDING_ROWS = 127
@@ -31,6 +32,13 @@ class SummarizationConfig(PreTrainedConfig):
     """
 
     keys_to_ignore_at_inference = ["past_key_values", "loss_parts"]
+    # what values may be: a range or choices. Those here are of keys that several architectures have
+    rules: ClassVar[Mapping[str, Range | tuple[str, ...]]] = {
+        **dict.fromkeys(("vocab_size", "d_model", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"), SIZE),
+        **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "label_smoothing"), PROBABILITY),
+        "norm": ("pre", "post"),
+        "copy_attention": ("first_head", "separate", "mean"),
+    }
 
     def __post_init__(self, **kwargs):
         custom_pipelines = kwargs.pop("custom_pipelines", None)
@@ -56,32 +64,20 @@ class SummarizationConfig(PreTrainedConfig):
         except StrictDataclassError as error:
             raise ValueError(str(error.__cause__ or error)) from error
 
-    def validate_sizes_of_tables(self):
-        """Require at least one row or column of what has a size."""
-        for key in _SIZES:
-            size = getattr(self, key, None)
-            if size is not None and size < 1:
-                raise ValueError(f"`{key}` is {size}, but must be at least 1")
+    # validators are called in the order of their names: what relates values comes after this one
+    def validate_alone(self):
+        """Require each value to be one that its rule allows."""
+        for key, allowed in self.rules.items():
+            if key in self.__dataclass_fields__ and (value := getattr(self, key)) not in allowed:
+                wanted = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
+                raise ValueError(f"`{key}` is {value!r}, but must be {wanted}")
 
-    def _check_heads(self) -> None:
+    def validate_heads(self):
         """Require the heads to divide the width evenly."""
-        if self.d_model < 1 or self.num_heads < 1 or self.d_model % self.num_heads:
-            raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({self.num_heads})")
+        heads = getattr(self, "num_heads", 1)
+        if self.d_model % heads:
+            raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({heads})")
 
-    def _check_stacks(self) -> None:
-        """Require at least one layer on each side."""
-        for key in ("encoder_layers", "decoder_layers"):
-            if getattr(self, key) < 1:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 1")
 
-    def _check_choices(self, choices: Mapping[str, Iterable[str]]) -> None:
-        """Require each key to have one of its known values."""
-        for key, known in choices.items():
-            if getattr(self, key) not in known:
-                raise ValueError(f"`{key}` is {getattr(self, key)!r}, but must be one of {', '.join(known)}")
-
-    def _check_probabilities(self, *keys: str) -> None:
-        """Require dropout and smoothing to be at least 0 and below 1."""
-        for key in keys:
-            if not 0.0 <= getattr(self, key) < 1.0:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0 and below 1")
+# a saved checkpoint brings its code along, for users who have not installed the package; so for models and processors
+SummarizationConfig.register_for_auto_class()

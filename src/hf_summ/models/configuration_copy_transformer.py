@@ -6,19 +6,13 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
+from .checks import Range
 from .configuration_base import PADDING_ROWS, SummarizationConfig
-from .layers_bert import HIDDEN_STATES
-from .layers_copying import COPY_ATTENTIONS
-from .layers_language_model import LM_SPACES
-from .layers_transformer import NORMS
-from .pretrained_parts import check_encoder, read_config
+from .generation_settings import SETTINGS
+from .pretrained_parts import HIDDEN_STATES, check_encoder, read_config
 
 logger = logging.get_logger(__name__)
 
-_CONVOLUTIONS = ("none", "1d", "2d", "2d_circular")
-_ENCODERS = ("transformer", "bert", "bert_transformer")
-_DECODER_EMBEDDINGS = ("trained", "bert")
-_REDUCTIONS = ("linear", "relu")
 # the values of models that were saved before these were keys
 _BEFORE_THEY_WERE_KEYS = {
     "norm": "post",
@@ -99,6 +93,18 @@ class CopyTransformerConfig(SummarizationConfig):
         "copy_gates",
         "coverage",
     ]
+
+    rules = {
+        **SummarizationConfig.rules,
+        "convolutional_attention": ("none", "1d", "2d", "2d_circular"),
+        "encoder_type": ("transformer", "bert", "bert_transformer"),
+        "bert_reduction": ("linear", "relu"),
+        "decoder_embedding": ("trained", "bert"),
+        "lm_space": ("log", "probability"),
+        "lm_training_factor": Range(1),
+        **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
+        "lm_top_tokens": SETTINGS["lm_top_tokens"].range,
+    }
 
     vocab_size: int = 30522
     d_model: int = 512
@@ -206,26 +212,6 @@ class CopyTransformerConfig(SummarizationConfig):
                 self.vocab_size = nested.vocab_size
         self.check()
 
-    def validate_widths(self):
-        """Require the heads to divide the width evenly, and at least one layer on each side."""
-        self._check_heads()
-        self._check_stacks()
-
-    def validate_choices(self):
-        """Require known choices, and probabilities of at least 0 and below 1."""
-        self._check_choices(
-            {
-                "copy_attention": COPY_ATTENTIONS,
-                "convolutional_attention": _CONVOLUTIONS,
-                "encoder_type": _ENCODERS,
-                "bert_reduction": _REDUCTIONS,
-                "decoder_embedding": _DECODER_EMBEDDINGS,
-                "norm": NORMS,
-                "lm_space": LM_SPACES,
-            }
-        )
-        self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
-
     def validate_convolution(self):
         """Require odd windows that fit the heads, and layers that use them."""
         if self.convolutional_attention == "none":
@@ -296,14 +282,7 @@ class CopyTransformerConfig(SummarizationConfig):
             )
 
     def validate_language_model(self):
-        """Require generator conditioning to be in range and to have an output that does not copy."""
-        if self.lm_training_factor < 1:
-            raise ValueError(f"`lm_training_factor` is {self.lm_training_factor}, but must be at least 1")
-        for key in ("lm_training_percentile", "lm_percentile"):
-            if not 0 <= getattr(self, key) < 100:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be from 0 to below 100")
-        if self.lm_top_tokens < 1:
-            raise ValueError(f"`lm_top_tokens` is {self.lm_top_tokens}, but must be at least 1")
+        """Require generator conditioning to have a language model and an output that does not copy."""
         if self.masked_lm_name is None and self.masked_lm_config is None:
             if self.lm_training_factor != 1:
                 raise ValueError(

@@ -2,8 +2,8 @@
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import SummarizationConfig
-from .layers_drgd import VARIANTS
+from .checks import Range
+from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 
 # 300 documents a batch, 27 steps of 500 latent variables: what the program's means over different things amount to
 _RELEASED_KL_WEIGHT = 300 / (27 * 500)
@@ -47,6 +47,14 @@ class DrgdConfig(SummarizationConfig):
         "latent_means",
     ]
 
+    rules = {
+        **SummarizationConfig.rules,
+        **dict.fromkeys(("embedding_size", "hidden_size"), SIZE),
+        **dict.fromkeys(("latent_size", "embedding_std", "kl_weight", "kl_warmup_steps", "free_bits"), Range(0)),
+        "word_dropout": PROBABILITY,
+        "variant": ("released", "printed"),
+    }
+
     vocab_size: int = 30000
     embedding_size: int = 300
     hidden_size: int = 500
@@ -74,14 +82,8 @@ class DrgdConfig(SummarizationConfig):
             self.kl_weight = 1.0 if self.variant == "printed" else _RELEASED_KL_WEIGHT
         super().__post_init__(**kwargs)
 
-    def validate_sizes(self):
-        """Require positive widths, and numbers of the latent part of at least 0; no more free bits than variables."""
-        for key, least in (("embedding_size", 1), ("hidden_size", 1), ("latent_size", 0)):
-            if getattr(self, key) < least:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least {least}")
-        for key in ("embedding_std", "kl_weight", "kl_warmup_steps", "free_bits"):
-            if getattr(self, key) < 0:
-                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be at least 0")
+    def validate_free_bits(self):
+        """Require no more free bits than latent variables."""
         if self.free_bits > self.latent_size:
             raise ValueError(
                 f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size}), one for "
@@ -95,11 +97,6 @@ class DrgdConfig(SummarizationConfig):
                 f"`tie_output` is True, but the printed variant scores words by {self.hidden_size} features "
                 f"(`hidden_size`), and they have {self.embedding_size} (`embedding_size`): make them equal"
             )
-
-    def validate_choices(self):
-        """Require known choices, and probabilities of at least 0 and below 1."""
-        self._check_choices({"variant": VARIANTS})
-        self._check_probabilities("word_dropout", "dropout", "label_smoothing")
 
 
 __all__ = ["DrgdConfig"]

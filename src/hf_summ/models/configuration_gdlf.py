@@ -4,13 +4,19 @@ import dataclasses
 
 from huggingface_hub.dataclasses import strict
 
-from .configuration_base import SummarizationConfig
-from .layers_gdlf import GATINGS
-from .layers_transformer import NORMS
+from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 from .text_tagging import TAGS
 
-_LAYER_FUSIONS = ("none", "fusion", "hierarchical")
-_IMPLEMENTATIONS = ("auto", "chunked", "compiled")
+# the seven rows of GDLF's Table 6, each as output gate and memory cell
+GATINGS: dict[str, tuple[str, str | None]] = {
+    "none": ("none", None),
+    "relu": ("relu", None),
+    "gtu": ("gtu", None),
+    "glu": ("glu", None),
+    "gcnn": ("gtu", "gcnn"),
+    "gate_without_update": ("glu", "gate_without_update"),
+    "gate": ("glu", "gate"),
+}
 
 
 @strict
@@ -53,6 +59,16 @@ class GdlfConfig(SummarizationConfig):
         "num_attention_heads": "num_heads",
     }
 
+    rules = {
+        **SummarizationConfig.rules,
+        **dict.fromkeys(("fusion_dim", "tag_vocab_size"), SIZE),
+        **dict.fromkeys(("input_dropout", "kernel_dropout"), PROBABILITY),
+        "gating": tuple(GATINGS),
+        "layer_fusion": ("none", "fusion", "hierarchical"),
+        "tags": TAGS,
+        "conv_implementation": ("auto", "chunked", "compiled"),
+    }
+
     vocab_size: int = 30000
     d_model: int = 256
     encoder_layers: int = 7
@@ -93,23 +109,6 @@ class GdlfConfig(SummarizationConfig):
             wrong = [size for size in sizes if size < 1 or size % 2 == 0]
             if wrong:
                 raise ValueError(f"`{side}_kernel_sizes` contains {wrong[0]}, but must be odd and positive")
-
-    def validate_widths(self):
-        """Require the heads to divide the width evenly."""
-        self._check_heads()
-
-    def validate_choices(self):
-        """Require known choices, and probabilities of at least 0 and below 1."""
-        self._check_choices(
-            {
-                "gating": GATINGS,
-                "layer_fusion": _LAYER_FUSIONS,
-                "tags": TAGS,
-                "norm": NORMS,
-                "conv_implementation": _IMPLEMENTATIONS,
-            }
-        )
-        self._check_probabilities("dropout", "input_dropout", "attention_dropout", "kernel_dropout", "label_smoothing")
 
 
 __all__ = ["GdlfConfig"]

@@ -1,13 +1,9 @@
 """Configuration of Highlight-Transformer: a CopyTransformer whose encoder attends more to key phrases."""
 
-import math
-
 from huggingface_hub.dataclasses import strict
 
+from .checks import FINITE, Range
 from .configuration_base import SummarizationConfig
-from .layers_copying import COPY_ATTENTIONS
-from .layers_highlighting import HIGHLIGHTINGS
-from .layers_transformer import NORMS
 
 
 @strict
@@ -50,6 +46,14 @@ class HighlightTransformerConfig(SummarizationConfig):
         "copy_gates",
         "coverage",
     ]
+
+    rules = {
+        **SummarizationConfig.rules,
+        "highlighting": ("weighted", "additive", "replacement", "none"),
+        "brightness": Range(0, FINITE),
+        "brightness_decay": Range(0, 1, above=True),
+        "epochs_trained": Range(0),
+    }
 
     vocab_size: int = 50000
     d_model: int = 512
@@ -95,18 +99,8 @@ class HighlightTransformerConfig(SummarizationConfig):
             return []
         return list(range(max(self.encoder_layers // 2, 1))) if self.lit_layers is None else self.lit_layers
 
-    def validate_widths(self):
-        """Require the heads to divide the width evenly, and at least one layer on each side."""
-        self._check_heads()
-        self._check_stacks()
-
-    def validate_choices(self):
-        """Require known choices, and probabilities of at least 0 and below 1."""
-        self._check_choices({"highlighting": HIGHLIGHTINGS, "copy_attention": COPY_ATTENTIONS, "norm": NORMS})
-        self._check_probabilities("dropout", "attention_dropout", "activation_dropout", "label_smoothing")
-
     def validate_highlighting(self):
-        """Require lit heads and layers that there are, each once, and a brightness that is finite and falls."""
+        """Require lit heads and layers that there are, each once."""
         for key, total in (("lit_heads", self.num_heads), ("lit_layers", self.encoder_layers)):
             numbers = getattr(self, key)
             if numbers is None:
@@ -117,12 +111,6 @@ class HighlightTransformerConfig(SummarizationConfig):
                 raise ValueError(f"`{key}` is {numbers}, but must name each only once")
             if not all(0 <= number < total for number in numbers):
                 raise ValueError(f"`{key}` is {numbers}, but must be numbers from 0 to {total - 1}")
-        if not 0 <= self.brightness < math.inf:
-            raise ValueError(f"`brightness` is {self.brightness}, but must be at least 0 and finite")
-        if not 0 < self.brightness_decay <= 1:
-            raise ValueError(f"`brightness_decay` is {self.brightness_decay}, but must be above 0 and at most 1")
-        if self.epochs_trained < 0:
-            raise ValueError(f"`epochs_trained` is {self.epochs_trained}, but must be at least 0")
 
 
 __all__ = ["HighlightTransformerConfig"]

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
+from .generation_settings import check_generation_settings
 from .layers_language_model import accepted_tokens, multiply_probabilities, scale_from_mean
 
 
@@ -29,7 +30,7 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         percentile: percentile above which a token is accepted.
         rejected_factor: factor for rejected tokens, α in Aksenov 2020.
         accepted_factor: factor for accepted tokens, as in the training-time variant.
-        space: one of `LM_SPACES`.
+        space: `log` or `probability`.
         end_token_ids: ids of tokens that end a summary, which the space `log` does not lower.
 
     Raises:
@@ -48,14 +49,10 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         space: str = "log",
         end_token_ids: Sequence[int] = (),
     ):
-        if top_tokens < 1:
-            raise ValueError(f"`lm_top_tokens` is {top_tokens}, but must be at least 1")
-        if not 0 <= percentile < 100:
-            raise ValueError(f"`lm_percentile` is {percentile}, but must be from 0 to below 100")
-        if not 0 < rejected_factor <= 1:
-            raise ValueError(f"`lm_rejected_factor` is {rejected_factor}, but must be above 0 and at most 1")
-        if not 1 <= accepted_factor < float("inf"):
-            raise ValueError(f"`lm_accepted_factor` is {accepted_factor}, but must be finite and at least 1")
+        given = {"lm_top_tokens": top_tokens, "lm_percentile": percentile}
+        check_generation_settings(
+            {**given, "lm_rejected_factor": rejected_factor, "lm_accepted_factor": accepted_factor}
+        )
         self.masked_lm = masked_lm
         self.mask_token_id = mask_token_id
         self.pad_token_id = pad_token_id

@@ -9,7 +9,7 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
 from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_settings import check_generation_config, check_generation_settings, in_floats
+from .generation_settings import check_generation_config, check_generation_settings, in_floats, own_settings
 from .generation_unknown import replace_unknown
 from .generation_words import (
     MinNewWordsLogitsProcessor,
@@ -77,19 +77,13 @@ class SummarizationGenerationMixin(GenerationMixin):
       become the words of the source that were attended to most, see `generation_unknown`.
     """
 
-    # whether the model's outputs say what of the source the summary covers
+    # whether the model's outputs have the coverage of the source
     has_coverage = False
     # whether the decoder takes `compile_step`: a step of it is one graph, whatever it has written before
     compiles_steps = False
     # read when words are first counted without a `tokenizer`
     _own_tokenizer = None
-    generation_keys: tuple[str, ...] = (
-        "no_repeat_word_ngram_size",
-        "min_new_words",
-        "gnmt_length_penalty",
-        "gnmt_length_offset",
-        "coverage_penalty",
-    )
+    generation_keys = own_settings("all")
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:

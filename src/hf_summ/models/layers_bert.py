@@ -4,12 +4,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from .pretrained_parts import longest_input
+from .pretrained_parts import HIDDEN_STATES, longest_input
 
 # windows that BERT reads at once: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
-# number of last hidden states that are concatenated, as Devlin et al. (2019) recommend
-HIDDEN_STATES = 4
 
 
 def word_embeddings_name(bert: PreTrainedModel) -> str:

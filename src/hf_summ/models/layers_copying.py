@@ -7,9 +7,6 @@ from transformers.cache_utils import EncoderDecoderCache
 
 from .generation_cache import keys_once
 
-# what gives the copy distribution of a Transformer's decoder
-COPY_ATTENTIONS = ("first_head", "separate", "mean")
-
 
 def copy_log_probs(
     logits: torch.Tensor, gate_logits: torch.Tensor, copy_attention: torch.Tensor, source_ids: torch.Tensor

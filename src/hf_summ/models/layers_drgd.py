@@ -3,7 +3,6 @@
 import torch
 from torch import nn
 
-VARIANTS = ("released", "printed")
 # the program that gave the published figures draws no noise beyond this
 _LARGEST_NOISE = 5.0
 

@@ -4,16 +4,6 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-# the seven rows of GDLF's Table 6, each as output gate and memory cell
-GATINGS: dict[str, tuple[str, str | None]] = {
-    "none": ("none", None),
-    "relu": ("relu", None),
-    "gtu": ("gtu", None),
-    "glu": ("glu", None),
-    "gcnn": ("gtu", "gcnn"),
-    "gate_without_update": ("glu", "gate_without_update"),
-    "gate": ("glu", "gate"),
-}
 # positions, of all documents, that are fused at once
 _POSITIONS = 512
 

@@ -11,7 +11,6 @@ from torch.autograd.function import once_differentiable
 from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward
 from .losses import IGNORED_LABEL
 
-CENTRALITIES = ("none", "outdegree", "indegree-1", "indegree-2", "indegree-3")
 # of this many queries, and of documents while their weights are not more than this number, weights exist at once
 _CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
 

@@ -9,8 +9,6 @@ from torch import nn
 
 from .layers_transformer import SelfAttention
 
-HIGHLIGHTINGS = ("weighted", "additive", "replacement", "none")
-
 
 @dataclass
 class LitRows:

@@ -7,9 +7,6 @@ from torch import nn
 
 from .pretrained_parts import longest_input
 
-# what a factor multiplies: a log-probability's distance from the mean of all, or a probability
-LM_SPACES = ("log", "probability")
-
 # the most tokens and rows in a batch of drafts: the first bounds the model's states, the second the scores over its
 # vocabulary
 _TOKENS_AT_ONCE = 8192
@@ -167,7 +164,7 @@ def condition_in_training(
         scores: (R, T, V), logits or log-probabilities of the generator.
         decoder_input_ids: (R, T), starting with the decoder's start token.
         top_tokens: N of the space `probability`.
-        space: one of `LM_SPACES`.
+        space: `log` or `probability`.
 
     Returns:
         (R, T, V) log-probabilities; in the space `log` their exponentials do not sum to 1.

@@ -243,10 +243,6 @@ class FeedForward(nn.Module):
         return self.outer(self.dropout(self.activation(self.inner(hidden_states))))
 
 
-# what a layer normalizes: the input of each sub-layer, or the sum of its input and output
-NORMS = ("pre", "post")
-
-
 class ResidualLayer(GradientCheckpointingLayer):
     """Base of layers whose sub-layers f are added to their input, with dropout on their output.
 

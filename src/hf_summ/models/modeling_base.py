@@ -45,7 +45,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _supports_sdpa = True
 
-    # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
+    # the arguments by which `from_pretrained` finds the checkpoint's files, for those that are read later
     hub_settings: Mapping[str, Any] = {}
     # what `from_pretrained` did not find in the checkpoint, or had no place for
     _loading_problem: str | None = None
@@ -61,7 +61,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         try:
             model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except RuntimeError as error:
-            # transformers logs which they are, and does not say so in its error
+            # transformers logs their names, and its error lacks them
             _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
             if not loaded["mismatched_keys"]:
                 raise
@@ -260,10 +260,10 @@ def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
     if others:
         name, saved, own = others[0]
         return f"has {name} with the shape {tuple(saved)}, but its config.json with {tuple(own)} ({len(others)} differ)"
-    for told, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
+    for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
         if names:
-            which = "missing" if told == "no" else "unused"
-            return f"has {told} weights for {min(names)} ({len(names)} are {which})"
+            which = "missing" if word == "no" else "unused"
+            return f"has {word} weights for {min(names)} ({len(names)} are {which})"
     return None
 
 
@@ -272,3 +272,7 @@ def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelO
     # torch.compile reads no `dataclasses.fields`
     names = output_class.__dataclass_fields__
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})
+
+
+SummarizationModel.register_for_auto_class("AutoModel")
+SummarizationForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")

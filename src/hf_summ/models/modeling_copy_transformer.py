@@ -10,7 +10,8 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
-from .layers_bert import HIDDEN_STATES, BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
+from .generation_settings import own_settings
+from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (
     InputLayer,
@@ -22,7 +23,7 @@ from .layers_transformer import (
 from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
-from .pretrained_parts import read_model
+from .pretrained_parts import HIDDEN_STATES, read_model
 
 
 class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -205,13 +206,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
 class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, CopyingForConditionalGeneration):
     """CopyTransformer with its output: a softmax over the vocabulary, mixed with copying (equation 4.3)."""
 
-    generation_keys = (
-        *CopyingForConditionalGeneration.generation_keys,
-        "lm_rejected_factor",
-        "lm_accepted_factor",
-        "lm_percentile",
-        "lm_top_tokens",
-    )
+    generation_keys = own_settings("copy_transformer")
 
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)

@@ -10,10 +10,10 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .configuration_gdlf import GdlfConfig
+from .configuration_gdlf import GATINGS, GdlfConfig
 from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .layers_dynamic_convolution import DynamicConvolution
-from .layers_gdlf import GATINGS, DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
+from .layers_gdlf import DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
 from .layers_transformer import (
     CrossAttention,
     FeedForward,

@@ -1,6 +1,15 @@
 """Reading the pre-trained models on which a new model is built."""
 
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig, PreTrainedModel
+from typing import TYPE_CHECKING
+
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
+
+if TYPE_CHECKING:
+    # which imports torch, as configurations need not
+    from transformers import PreTrainedModel
+
+# number of BERT's last hidden states that are concatenated, as Devlin et al. (2019) recommend
+HIDDEN_STATES = 4
 
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
@@ -32,7 +41,7 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
 
 def read_model(
     auto_class, key: str, name: str, config: PreTrainedConfig, unused: tuple[str, ...] = (), **hub_settings
-) -> PreTrainedModel:
+) -> "PreTrainedModel":
     """Load the checkpoint `name`, the value of the config's `key`, with all its weights.
 
     Args:
@@ -58,7 +67,7 @@ def read_model(
     return model
 
 
-def longest_input(model: PreTrainedModel) -> int | None:
+def longest_input(model: "PreTrainedModel") -> int | None:
     """The number of tokens that BERT or a language model has positions for; None if there is no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions < 1:

@@ -142,11 +142,11 @@ class SummarizationProcessor(ProcessorMixin):
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
-        told: dict[str, list] = {}
+        reported: dict[str, list] = {}
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
             features.update(self.source_features(self._examples(text), length, show_progress, **source))
-            told = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
+            reported = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
@@ -159,12 +159,12 @@ class SummarizationProcessor(ProcessorMixin):
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
         elif return_tensors is not None:
             check_even(features)
-        told = told if return_lengths else {}
-        if "lengths" in told:
-            features["lengths"] = told.pop("lengths")
+        reported = reported if return_lengths else {}
+        if "lengths" in reported:
+            features["lengths"] = reported.pop("lengths")
         if single and return_tensors is None:
-            features, told = ({name: rows[0] for name, rows in fields.items()} for fields in (features, told))
-        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **told})
+            features, reported = ({name: rows[0] for name, rows in fields.items()} for fields in (features, reported))
+        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
 
     def clean(self, text: str) -> str:
         """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
@@ -337,3 +337,6 @@ def align_config(config, tokenizer) -> None:
     # a tokenizer without a beginning token starts summaries with padding, as T5 does
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
+
+
+SummarizationProcessor.register_for_auto_class()

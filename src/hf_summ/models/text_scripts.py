@@ -1,4 +1,4 @@
-"""What `\\w` does not say of scripts: marks that belong to letters, and words without spaces between them.
+"""What `\\w` does not know of scripts: marks that belong to letters, and words without spaces between them.
 
 All are the inside of a regular expression's class.
 """

@@ -1,5 +1,6 @@
 """Tagging words with spaCy, and subwords in the BIOE format."""
 
+import logging
 import os
 from bisect import bisect_right
 from collections import Counter
@@ -9,9 +10,7 @@ from importlib.metadata import entry_points
 from itertools import islice
 from unicodedata import name as unicode_name
 
-from transformers.utils import logging
-
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 # the labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few of spaCy's own, and the entity
 # classes of OntoNotes

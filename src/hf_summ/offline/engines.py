@@ -1,33 +1,168 @@
-"""Shards summarized in this process, or in several of this machine."""
+"""The work on shards, in this process or in several of this machine."""
 
-import multiprocessing
-import os
-import signal
-import sys
+import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection, wait
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
+from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from hf_summ.common.messages import one_line
-from hf_summ.offline.shards import Plan, Shard, Summarized
-from hf_summ.offline.work import Tell, Work
+from hf_summ.common.processes import Pool, Worker, threads_for
+from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 
+# called with the number of rows that were summarized since the last call
+Progress = Callable[[int], object]
+# what every model can summarize, unless it is the model or its settings that are wrong
+_PLAIN_TEXT = "The mayor opened the new bridge on Monday."
 # how often processes may end at a shard, which may be none of its fault
 ATTEMPTS = 3
 # seconds between two messages of a process about its progress
 _INTERVAL = 0.5
-# seconds that a process gets to end by itself
-_PATIENCE = 5.0
 
 
-def in_this_process(work: Work, plan: Plan, done: set[int], tell: Tell) -> Iterator[Summarized]:
+@dataclass(frozen=True)
+class Work:
+    """What is done to each row. It travels to other processes, so it has what loads the model, and not the model.
+
+    Args:
+        load: gives the pipeline; its argument `device`, if given, is the one to use unless another was asked for.
+        settings: settings of the pipeline's call.
+        batch_size: number of documents per batch.
+        output_column: the column for the summaries.
+        phrases: for models that read key phrases, those of every document.
+    """
+
+    load: Callable[..., Any]
+    settings: dict[str, Any]
+    batch_size: int
+    output_column: str
+    phrases: dict[str, float] | None = None
+
+    def begin(self, **where: Any) -> "ShardSummarizer":
+        """Load the model; `where` may have its `device`."""
+        return ShardSummarizer(self, self.load(**where))
+
+
+class ShardSummarizer:
+    """Summarizes shards with a loaded model.
+
+    Args:
+        work: what is done.
+        summarizer: the pipeline.
+    """
+
+    def __init__(self, work: Work, summarizer: Any):
+        self._work = work
+        self._summarizer = summarizer
+        # a checkpoint's settings may be for several
+        self._settings = {**work.settings, "num_return_sequences": 1, "return_details": True}
+
+    def __call__(self, shard: Shard, progress: Progress) -> Summarized:
+        """The shard's rows with their summaries, in their order.
+
+        Documents are batched by length. A row that the model cannot summarize has the reason in `error`, and the others
+        of its batch are summarized one by one.
+
+        Raises:
+            ValueError: the model cannot summarize a plain sentence either.
+        """
+        # texts that are drawn must not depend on which process draws them
+        torch.manual_seed(shard.number)
+        texts = {index: row.text for index, row in enumerate(shard.rows) if row.text is not None}
+        # the longest first, so that memory which does not suffice is found soon
+        order = sorted(texts, key=lambda index: -_length(texts[index]))
+        progress(len(shard.rows) - len(texts))
+        found = {}
+        with _no_warnings(self._summarizer):
+            for index, record in zip(order, self._summarize([texts[index] for index in order]), strict=True):
+                found[index] = record
+                progress(1)
+        return Summarized(
+            shard.number, [self._to_record(row, found.get(index)) for index, row in enumerate(shard.rows)]
+        )
+
+    def _summarize(self, texts: list[Any]) -> Iterator[dict[str, Any] | str]:
+        """The pipeline's record of each text, or the reason why there is none."""
+        done = 0
+        while done < len(texts):
+            try:
+                for (record,) in self._call(texts[done:], self._work.batch_size):
+                    done += 1
+                    yield record
+            except Exception:
+                batch = texts[done : done + self._work.batch_size]
+                for text in batch:
+                    done += 1
+                    yield self._alone(text)
+
+    def _alone(self, text: Any) -> dict[str, Any] | str:
+        try:
+            return next(iter(self._call([text], 1)))[0]
+        except Exception as error:
+            self._check_itself()
+            return one_line(error) or type(error).__name__
+
+    def _check_itself(self) -> None:
+        try:
+            next(iter(self._call([_PLAIN_TEXT], 1)))
+        except Exception as error:
+            raise ValueError(f"no document can be summarized: {one_line(error) or type(error).__name__}") from error
+
+    def _call(self, texts: list[Any], batch_size: int):
+        phrases = {} if self._work.phrases is None else {"phrases": [self._work.phrases] * len(texts)}
+        return self._summarizer(_Texts(texts), batch_size=batch_size, **phrases, **self._settings)
+
+    def _to_record(self, row: Row, record: dict[str, Any] | str | None) -> dict[str, Any]:
+        summary, tokens, error = None, [None, None], row.error
+        if isinstance(record, str):
+            error = record
+        elif record is not None:
+            summary, tokens = record["summary_text"], [record["details"][name] for name in ADDED_COLUMNS[:2]]
+        return {
+            **row.values,
+            self._work.output_column: summary,
+            **dict(zip(ADDED_COLUMNS, [*tokens, error], strict=True)),
+        }
+
+
+class _Texts(Dataset):
+    """A list that the pipeline reads lazily, so that what is done before an error is not lost."""
+
+    def __init__(self, texts: Sequence[Any]):
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._texts[index]
+
+
+@contextmanager
+def _no_warnings(summarizer: Any) -> Generator[None]:
+    """Within, the pipeline does not warn of documents that are cut, which is reported once for all shards."""
+    logger = logging.getLogger(type(summarizer).__module__)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _length(text: str | list[str]) -> int:
+    return len(text) if isinstance(text, str) else sum(map(len, text))
+
+
+def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Summarized]:
     """The shards that are not done, summarized one after the other.
 
     Raises:
@@ -35,11 +170,11 @@ def in_this_process(work: Work, plan: Plan, done: set[int], tell: Tell) -> Itera
     """
     summarize = work.begin()
     for shard in plan.shards(done):
-        yield summarize(shard, tell)
+        yield summarize(shard, progress)
 
 
 def in_processes(
-    work: Work, plan: Plan, done: set[int], tell: Tell, number: int, announce: Callable[[str], None]
+    work: Work, plan: Plan, done: set[int], progress: Progress, number: int, announce: Callable[[str], None]
 ) -> Iterator[Summarized]:
     """The shards that are not done, as the processes of this machine finish them.
 
@@ -47,52 +182,51 @@ def in_processes(
     is summarized again.
 
     Args:
-        work, plan, done, tell: what is done to which shards, and who is told of its progress.
+        work, plan, done, progress: what is done to which shards, and what is called with the number of finished rows,
+            which is negative for rows that are to be summarized again.
         number: number of processes.
-        announce: is told of processes that ended.
+        announce: called with a note when a process has ended.
 
     Raises:
         ValueError: as `in_this_process`, or processes end again and again.
     """
     if plan.number is not None:
         number = min(number, plan.number - len(done))
-    team = _Team(work, number)
     shards = plan.shards(done)
+    given: dict[Worker, Shard] = {}
+    rows, ends = Counter[Worker](), Counter[str]()
     again: list[Shard] = []
-    ends = Counter[str]()
-    try:
+    with Pool(_serve) as pool:
         for index in range(number):
-            team.add(index)
-        while team.workers:
-            for worker in team.next_to_speak():
-                kind, value = worker.hear()
-                if kind == "rows":
-                    worker.told += value
-                    tell(value)
-                    continue
+            pool.add(work, index, threads_for(number))
+        while pool.workers:
+            for worker in pool.wait_ready():
+                kind, value = worker.recv()
                 if kind == "failed":
                     raise ValueError(value)
-                finished, worker.shard = worker.shard, None
+                if kind == "rows":
+                    rows[worker] += value
+                    progress(value)
+                    continue
+                finished, counted = given.pop(worker, None), rows.pop(worker, 0)
                 if kind == "ended":
-                    tell(-worker.told)
-                    team.remove(worker)
+                    progress(-counted)
                     place = "as it loaded the model" if finished is None else f"at {plan.rows_of(finished.number)}"
                     ends[place] += 1
                     if ends[place] == ATTEMPTS:
                         raise ValueError(again_and_again(place, f", the last {value}"))
                     announce(f"a process ended {place}, {value}: another one goes on")
                     again += [] if finished is None else [finished]
-                    team.add(worker.index)
+                    pool.replace(worker)
                     continue
-                worker.told = 0
-                worker.shard = again.pop() if again else next(shards, None)
-                worker.say(worker.shard)
-                if worker.shard is None:
-                    team.remove(worker)
+                following = again.pop() if again else next(shards, None)
+                worker.send(following)
+                if following is None:
+                    pool.remove(worker)
+                else:
+                    given[worker] = following
                 if kind == "done":
                     yield value
-    finally:
-        team.end()
 
 
 def again_and_again(place: str, how: str = "") -> str:
@@ -103,124 +237,26 @@ def again_and_again(place: str, how: str = "") -> str:
     )
 
 
-class _Worker:
-    """A process that summarizes shards, as its starter knows it."""
-
-    def __init__(self, index: int, process: multiprocessing.process.BaseProcess, connection: Connection):
-        self.index, self.process, self.connection = index, process, connection
-        self.shard: Shard | None = None
-        # rows of the shard whose progress was told
-        self.told = 0
-
-    def say(self, shard: Shard | None) -> None:
-        """Give it a shard, or tell it that there are no more; if it has ended, that is heard next."""
-        with suppress(OSError):
-            self.connection.send(shard)
-
-    def hear(self) -> tuple[str, Any]:
-        """What it says: `ready`, `rows`, `done` or `failed`, or that it `ended`, and how."""
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            self.process.join(_PATIENCE)
-            code = self.process.exitcode or 0
-            return "ended", f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-
-
-class _Team:
-    """The processes that work at present."""
-
-    def __init__(self, work: Work, number: int):
-        self._context = multiprocessing.get_context("spawn")
-        self._work, self._number = work, number
-        self.workers: list[_Worker] = []
-
-    def add(self, index: int) -> None:
-        """Start a process."""
-        ours, theirs = self._context.Pipe()
-        gpus = torch.cuda.device_count()
-        where = {"device": f"cuda:{index % gpus}"} if gpus else {}
-        threads = max(1, _cores() // self._number)
-        process = self._context.Process(target=_serve, args=(theirs, self._work, where, threads), daemon=True)
-        with _deaf_to_ctrl_c():
-            process.start()
-        # so that the end of the process is the end of what can be heard
-        theirs.close()
-        self.workers.append(_Worker(index, process, ours))
-
-    def remove(self, worker: _Worker) -> None:
-        """Forget a process that ends or has ended."""
-        self.workers.remove(worker)
-        worker.connection.close()
-        worker.process.join(_PATIENCE)
-
-    def next_to_speak(self) -> list[_Worker]:
-        """The processes that have something to say, as soon as there is one."""
-        speaking = wait([worker.connection for worker in self.workers])
-        return [worker for worker in self.workers if worker.connection in speaking]
-
-    def end(self) -> None:
-        """Stop all processes."""
-        for worker in self.workers:
-            worker.process.terminate()
-        for worker in self.workers:
-            worker.process.join(_PATIENCE)
-            worker.process.kill()
-            worker.connection.close()
-
-
-def _serve(connection: Connection, work: Work, where: dict[str, str], threads: int) -> None:
-    """What a process does: summarize the shards that it is given."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    # an end in order, which gives semaphores back
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # its own lock is such a semaphore, which a process that is killed would leave behind
+def _serve(connection: Connection, work: Work, index: int, threads: int | None) -> None:
+    """Summarize the shards that are received, in the process of this index."""
+    # its own lock is a semaphore, which a process that is killed would leave behind
     tqdm.set_lock(threading.RLock())
-    if "OMP_NUM_THREADS" not in os.environ:
+    if threads is not None:
         torch.set_num_threads(threads)
-    told, last = 0, 0.0
+    gpus = torch.cuda.device_count()
+    summarize = work.begin(**({"device": f"cuda:{index % gpus}"} if gpus else {}))
+    connection.send(("ready", None))
+    rows, last = 0, 0.0
 
-    def tell(rows: int) -> None:
-        nonlocal told, last
-        told += rows
+    def progress(number: int) -> None:
+        nonlocal rows, last
+        rows += number
         if time.monotonic() - last > _INTERVAL:
-            connection.send(("rows", told))
-            told, last = 0, time.monotonic()
+            connection.send(("rows", rows))
+            rows, last = 0, time.monotonic()
 
-    try:
-        summarize = work.begin(**where)
-        connection.send(("ready", None))
-        while (shard := connection.recv()) is not None:
-            summarized = summarize(shard, tell)
-            connection.send(("rows", told))
-            told = 0
-            connection.send(("done", summarized))
-    except Exception as error:
-        # who stops this process hears nothing more
-        with suppress(OSError):
-            connection.send(("failed", one_line(error) or type(error).__name__))
-
-
-def _end_with_parent() -> None:
-    """A process whose starter was killed would otherwise work on for nobody."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Generator[None]:
-    """Processes that are started within do not hear Ctrl-C, as their starter stops them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    while (shard := connection.recv()) is not None:
+        summarized = summarize(shard, progress)
+        connection.send(("rows", rows))
+        rows = 0
+        connection.send(("done", summarized))

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hf_summ.common.messages import one_line
-from hf_summ.offline.engines import ATTEMPTS, again_and_again
+from hf_summ.offline.engines import ATTEMPTS, Progress, Work, again_and_again
 from hf_summ.offline.shards import Plan, Shard, Summarized
-from hf_summ.offline.work import Tell, Work
 
 # must be in the environment before Ray is imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -29,7 +28,7 @@ def on_ray(
     work: Work,
     plan: Plan,
     done: set[int],
-    tell: Tell,
+    progress: Progress,
     number: int | None,
     address: str | None,
     announce: Callable[[str], None],
@@ -40,11 +39,11 @@ def on_ray(
     by its name, but none of the files. One CPU is left to the reader.
 
     Args:
-        work, plan, done, tell: what is done to which shards, and who is told of its progress.
+        work, plan, done, progress: what is done to which shards, and what is called with the number of finished rows.
         number: number of processes with a model; None for one less than the CPUs, or for the number of GPUs.
         address: the cluster's; None for the one that this process is connected to, or else for one of its own, which
             ends with it.
-        announce: is told of processes that ended.
+        announce: called with a note when a process has ended.
 
     Raises:
         ValueError: as `in_processes`; more processes than the cluster has CPUs or GPUs; no cluster at the address.
@@ -76,7 +75,7 @@ def on_ray(
                     raise ValueError(result)
                 if attempts > 1:
                     announce(f"a process ended {where}: another one went on")
-                tell(len(result.rows))
+                progress(len(result.rows))
                 yield result
         except RayError as error:
             raise ValueError(f"Ray ended the run: {one_line(error)}: the same command goes on") from error
@@ -123,7 +122,7 @@ class _Actor:
         self._summarize = None
 
     def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
-        """The shard with its summaries; or why there are none, as of an error Ray would say more; or None: no more."""
+        """The shard with its summaries, an error's message, as Ray's own is longer, or None after the last attempt."""
         shard: Shard = batch["shard"].iloc[0]
         attempts = ray.get(self._attempts.begin.remote(shard.number))
         try:

@@ -9,16 +9,15 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import content_hash
-from hf_summ.common.messages import one_line
-from hf_summ.common.progress import progress_bar
+from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
+from hf_summ.offline.engines import Progress
 from hf_summ.offline.shards import Plan, Summarized
-from hf_summ.offline.work import Tell
 
 RECORD, LOCK = "summaries.yaml", ".lock"
 
-# summarizes what is not done; tells its progress in rows
-Engine = Callable[[set[int], Tell], Iterator[Summarized]]
+# summarizes what is not done, and reports its progress in rows
+Engine = Callable[[set[int], Progress], Iterator[Summarized]]
 
 
 @dataclass
@@ -90,7 +89,7 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
     before = {} if record is None else record["summaries"]
     # what was set and is now left out is other too
     differences = changed(before, {**dict.fromkeys(before), **now}) if before else []
-    # a run that ended before its first shard, such as by a wrong setting, binds nobody
+    # a run that ended before its first shard, such as by a wrong setting, restricts no other
     if differences and any(folder.glob("shard-*")):
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.data.columns import says_something, text_or_texts
+from hf_summ.data.columns import has_text, text_or_texts
 from hf_summ.data.streams import Unread, stored
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
-# what a row has beside its summary: numbers of tokens before the document was cut and of those that were cut off, and
-# why it has no summary, or an empty string
-TOLD = ("source_tokens", "cut_tokens", "error")
+# the columns beside that of the summary: numbers of tokens before the document was cut and of those that were cut off,
+# and why there is no summary, or an empty string
+ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
 
 
 class Row(NamedTuple):
@@ -111,9 +111,11 @@ class Plan:
             raise ValueError(
                 f"--text_column {one_line(self.text_column)}: it must hold text, but holds {kind}: name another column"
             )
-        if self.output_column in TOLD:
-            raise ValueError(f"--output_column {self.output_column}: {', '.join(TOLD)} are added too: name another")
-        added = [self.output_column, *TOLD]
+        if self.output_column in ADDED_COLUMNS:
+            raise ValueError(
+                f"--output_column {self.output_column}: {', '.join(ADDED_COLUMNS)} are added too: name another"
+            )
+        added = [self.output_column, *ADDED_COLUMNS]
         for name in self.kept:
             if name == self.output_column:
                 raise ValueError(
@@ -131,7 +133,10 @@ class Plan:
     def schema(self) -> pa.Schema:
         """The columns of the output."""
         kept = [self.source.schema.field(name) for name in self.kept]
-        tokens, error = [pa.field(name, pa.int64()) for name in TOLD[:2]], pa.field(TOLD[2], pa.string())
+        tokens, error = (
+            [pa.field(name, pa.int64()) for name in ADDED_COLUMNS[:2]],
+            pa.field(ADDED_COLUMNS[2], pa.string()),
+        )
         return pa.schema([*kept, pa.field(self.output_column, pa.string()), *tokens, error])
 
     @property
@@ -169,11 +174,9 @@ class Plan:
             text = text_or_texts(row, self.text_column, where)
         except ValueError as error:
             return Row(values or dict.fromkeys(kept.names), None, one_line(error))
-        if not says_something(text):
+        if not has_text(text):
             return Row(values, None, f"{where}: '{self.text_column}' is blank")
-        return Row(
-            values, [part for part in text if part and says_something(part)] if isinstance(text, list) else text, ""
-        )
+        return Row(values, [part for part in text if part and has_text(part)] if isinstance(text, list) else text, "")
 
     def done(self) -> set[int]:
         """The numbers of the shards that are written.

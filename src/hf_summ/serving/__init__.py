@@ -1,7 +1,16 @@
 """The service: summaries over HTTP, decoded in batches."""
 
-from hf_summ.serving.app import answer, create_app
-from hf_summ.serving.limits import Limits
-from hf_summ.serving.service import Service
+from typing import TYPE_CHECKING
+
+from hf_summ.common.lazy import lazily
+
+if TYPE_CHECKING:
+    from hf_summ.serving.app import answer, create_app
+    from hf_summ.serving.service import Service
+    from hf_summ.serving.settings import Limits
 
 __all__ = ["Limits", "Service", "answer", "create_app"]
+
+__getattr__, __dir__ = lazily(
+    __name__, {"answer": ".app", "create_app": ".app", "Limits": ".settings", "Service": ".service"}
+)

@@ -11,12 +11,9 @@ from typing import Any
 
 from hf_summ.common.messages import one_line
 from hf_summ.models.text_cleaning import readable
-from hf_summ.serving.batching import Closed
-from hf_summ.serving.negotiation import preferred
-from hf_summ.serving.rdf import FORMATS, as_rdf
-from hf_summ.serving.refusals import Refusal
-from hf_summ.serving.requests import SummaryRequest, read_request
-from hf_summ.serving.service import READY, Service
+from hf_summ.serving.formats import FORMATS, as_rdf, preferred
+from hf_summ.serving.requests import Refusal, SummaryRequest, read_request
+from hf_summ.serving.service import READY, Closed, Service
 
 logger = logging.getLogger(__name__)
 
@@ -33,15 +30,15 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-# of a client that has gone, which nobody sees but the metrics
+# of a client that has gone, for the metrics alone
 _GONE = 499
 
 
 def create_app(service: Service):
     """The FastAPI application of a service, which it starts and, at its end, stops.
 
-    `POST /` summarizes, `GET /` is the page; `/health` says that the process lives, `/ready` whether it takes requests,
-    `/info` which model and limits it has, and `/metrics` what it has counted. Errors are `{"error": message}`.
+    `POST /` summarizes, `GET /` is the page; `/health` shows that the process is alive, `/ready` whether it takes
+    requests, `/info` which model and limits it has, and `/metrics` the counters. Errors are `{"error": message}`.
     """
     from fastapi import FastAPI, Request, Response
     from starlette.exceptions import HTTPException
@@ -64,7 +61,7 @@ def create_app(service: Service):
 
     @app.get("/health")
     async def health() -> Response:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return Response("alive\n", media_type="text/plain")
 
     @app.get("/ready")
@@ -136,7 +133,7 @@ async def _summarized(service: Service, request) -> tuple[bytes, str]:
     if media_type is None:
         raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
     body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
-    # settings that only some models have can be told when the model is known
+    # only the loaded model decides which settings there are
     service.check_ready()
     order = read_request(body, service.limits, service.generation_keys)
     result = await _result(service, order, request)

@@ -1,18 +1,36 @@
-"""A request's body: one document, and how to summarize it."""
+"""A request's body: one document, and how to summarize it; or why the request is refused."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from json import JSONDecodeError
 from typing import Any
 
-from hf_summ.common.mappings import parse_json
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.records import parse_json
 from hf_summ.models.text_cleaning import readable
-from hf_summ.serving.limits import Limits
-from hf_summ.serving.refusals import Refusal
-from hf_summ.serving.settings import read_settings
+from hf_summ.serving.settings import Limits, read_settings
 
 _KEYS = ("inputs", "parameters")
+
+
+class Refusal(Exception):
+    """A request that is refused.
+
+    Attributes:
+        status: the HTTP status.
+        headers: further headers of the answer.
+    """
+
+    def __init__(self, status: int, message: str, **headers: str):
+        super().__init__(message)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def unavailable(message: str, seconds: float) -> Refusal:
+    """The refusal of a request that may succeed after so many seconds."""
+    # a connection that stayed open could be closed, as idle, just when the client comes back
+    return Refusal(503, message, Retry_After=str(min(max(round(seconds), 1), 60)), Connection="close")
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,31 @@
-"""The web server of one process: uvicorn, with time limits for clients and an end that loses no request."""
+"""The web server: uvicorn in one process or several, with time limits for clients and an end that loses no request."""
 
 import asyncio
-import multiprocessing
 import os
+import signal
 import socket
+import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.serving.app import create_app
-from hf_summ.serving.limits import Limits
 from hf_summ.serving.service import FAILED, READY, Service
+from hf_summ.serving.settings import Limits
 
 # more than clients that connect at once; the system may allow fewer
 _BACKLOG = 2048
 # seconds that a connection may be idle; longer than proxies keep theirs, which would else use one as it is closed
 _KEEP_ALIVE = 75
-# for how long a server that ends still tells so to clients that have not heard of it
+# seconds for which a server that ends still answers that it is ending
 _LAST_CALL = 1.0
 # how long requests that were sent before the socket was closed may be under way
 _UNDER_WAY = 0.3
@@ -29,6 +34,10 @@ _INTERVAL = 0.05
 _ANSWERING = 5
 # beyond the time that a request may take, as a client that sends too much or too slowly is answered first
 _GRACE = 5.0
+# beyond the time that a worker has for its requests
+_WORKER_GRACE = 10.0
+# seconds between looks at signals; a worker that ends is replaced no more often
+_WORKER_INTERVAL = 0.5
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -50,14 +59,6 @@ def url(listening: socket.socket) -> str:
     """Where clients find a socket that listens."""
     host, port, *_ = listening.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def available_threads(workers: int) -> int | None:
-    """Each worker's share of the processors; None if OMP_NUM_THREADS says how many threads there are to be."""
-    if "OMP_NUM_THREADS" in os.environ:
-        return None
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, processors // workers)
 
 
 def serve(
@@ -86,6 +87,93 @@ def serve(
     Server(service, on_ready).run([listening])
     if service.problem is not None:
         raise service.problem
+
+
+def serve_with_workers(
+    load: Callable[[], Any],
+    limits: Limits,
+    listening: socket.socket,
+    workers: int,
+    on_ready: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve with several processes until SIGTERM or Ctrl-C; one that ends is replaced.
+
+    Their metrics are summed, through files in a temporary folder.
+
+    Args:
+        load: gives the pipeline; it can be pickled, and is called in each process.
+        listening: see `bind`; the processes share it.
+        on_ready: called when the first of them takes requests.
+
+    Raises:
+        ValueError: a worker could not load the model, or decode with it.
+    """
+    with (
+        _caught_signals() as signals,
+        _metrics_folder() as folder,
+        Pool(_serve_requests, limits.drain_seconds + _WORKER_GRACE) as pool,
+    ):
+        for _ in range(workers):
+            pool.add(load, limits, listening, threads_for(workers))
+        try:
+            was_ready = False
+            while not signals:
+                for worker in pool.wait_ready(_WORKER_INTERVAL):
+                    kind, value = worker.recv()
+                    if kind == "failed":
+                        raise ValueError(value)
+                    if kind == "ended":
+                        _replace(pool, worker, folder)
+                    elif not was_ready:
+                        was_ready = True
+                        on_ready()
+        finally:
+            # otherwise clients could connect and get no answer
+            listening.close()
+
+
+def _replace(pool: Pool, worker: Worker, folder: str) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    pid, code = worker.process.pid, worker.process.exitcode
+    print(f"hf-summ: worker {pid} has ended ({code}): another takes its place", file=sys.stderr)
+    mark_process_dead(pid, folder)
+    time.sleep(_WORKER_INTERVAL)
+    pool.replace(worker)
+
+
+def _serve_requests(
+    connection: Connection, load: Callable[[], Any], limits: Limits, listening: socket.socket, threads: int | None
+) -> None:
+    serve(load, limits, listening, threads, lambda: connection.send(("ready", None)))
+
+
+@contextmanager
+def _caught_signals() -> Generator[list[int]]:
+    """The numbers of the SIGTERM and SIGINT that arrive within."""
+    # not an event: a handler that sets one may interrupt the very wait that holds its lock
+    signals: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, _: signals.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield signals
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _metrics_folder() -> Generator[str]:
+    """A folder for the metrics of the processes that are started within."""
+    with tempfile.TemporaryDirectory(prefix="hf_summ_metrics_") as folder:
+        # read by prometheus_client where it is imported first, which is in the workers
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        try:
+            yield folder
+        finally:
+            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
 
 
 class Server(uvicorn.Server):
@@ -119,10 +207,7 @@ class Server(uvicorn.Server):
         if self._on_ready is not None and self._service.state == READY:
             self._on_ready()
             self._on_ready = None
-        # a killed parent cannot tell its workers to end
-        parent = multiprocessing.parent_process()
-        is_alone = parent is not None and not parent.is_alive()
-        return await super().on_tick(counter) or is_alone or self._service.state == FAILED
+        return await super().on_tick(counter) or self._service.state == FAILED
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         last_call = time.monotonic() + _LAST_CALL

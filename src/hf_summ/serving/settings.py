@@ -1,60 +1,54 @@
-"""The settings that a request may give: an allow-list, as others load code, read files or use up memory."""
+"""The limits of a service, and the settings that a request may give.
 
-import math
+The latter are an allow-list, as other settings load code, read files or use up memory.
+"""
+
+import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
-from hf_summ.serving.limits import Limits
+from hf_summ.models.checks import Range
+from hf_summ.models.generation_settings import SETTINGS, Setting
 
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 # as in transformers' `TruncationStrategy`
 _TRUNCATION = ("do_not_truncate", "longest_first", "only_first", "only_second")
+_CHOICES = {"truncation": _TRUNCATION, "long_documents": _LONG_DOCUMENTS}
+_DEFAULTS = (("truncation", True), ("return_details", False))
+_SWITCH = Setting(bool)
+_OF_PIPELINE = (*_CHOICES, "clean_up_tokenization_spaces", "return_details")
 
 
 @dataclass(frozen=True)
-class _Range:
-    """A number's type and range; `limit` names the field of `Limits` that is its upper bound."""
+class Limits:
+    """Limits of requests, of the queue and of batches; each is a flag of `hf-summ serve`.
 
-    kind: type
-    least: float = 0
-    most: float = math.inf
-    limit: str | None = None
+    Raises:
+        ValueError: a limit is too small.
+    """
 
+    batch_size: int = flag("reporting", "Number of documents that are decoded together at most", 16)
+    batch_wait: float = flag(
+        "reporting", "Milliseconds that a request waits for others to be decoded with while nothing is decoded", 5.0
+    )
+    limit_queue: int = flag("reporting", "Number of waiting requests at which further ones are refused", 256)
+    limit_body: int = flag("reporting", "Maximum number of bytes of a request", 1_048_576)
+    limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
+    limit_new_tokens: int = flag("reporting", "Maximum number of tokens that a request may ask for", 1024)
+    limit_num_beams: int = flag("reporting", "Maximum number of beams that a request may ask for", 16)
+    limit_seconds: float = flag("reporting", "Seconds that a client may take to send a request", 20.0)
+    drain_seconds: float = flag("reporting", "Seconds within which requests are finished after SIGTERM", 30.0)
 
-_TOKENS = _Range(int, 1, limit="limit_new_tokens")
-_LEAST_TOKENS = _Range(int, 0, limit="limit_new_tokens")
-# a summary's length to the power of 100 is still a number
-_EXPONENT = _Range(float, -100, 100)
-_GENERATION: Mapping[str, _Range | None] = {
-    "num_beams": _Range(int, 1, limit="limit_num_beams"),
-    "max_new_tokens": _TOKENS,
-    "max_length": _TOKENS,
-    "min_new_tokens": _LEAST_TOKENS,
-    "min_length": _LEAST_TOKENS,
-    "length_penalty": _EXPONENT,
-    "no_repeat_ngram_size": _Range(int, 0, 100),
-    "repetition_penalty": _Range(float, 0.01, 100),
-    "temperature": _Range(float, 0.01, 100),
-    "top_k": _Range(int, 1, 1000),
-    "top_p": _Range(float, 0.01, 1),
-    # true or false
-    "do_sample": None,
-    "early_stopping": None,
-}
-# of models that have them in their `generation_keys`
-_OURS: Mapping[str, _Range | None] = {
-    "no_repeat_word_ngram_size": _Range(int, 0, 100),
-    "min_new_words": _LEAST_TOKENS,
-    "gnmt_length_penalty": _Range(float, 0, 100),
-    "gnmt_length_offset": _Range(float, 0, 1000),
-    "coverage_penalty": _Range(float, 0, 1000),
-    "replace_unk": None,
-}
-_CHOICES = {"truncation": _TRUNCATION, "long_documents": _LONG_DOCUMENTS}
-_DEFAULTS = (("truncation", True), ("return_details", False))
-_OF_PIPELINE = (*_CHOICES, "clean_up_tokenization_spaces", "return_details")
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            least = 1 if field.type is int else 0
+            # also refuses what is not a number
+            if not value >= least:
+                raise ValueError(f"--{field.name} {value}: must be at least {least}")
 
 
 def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[str]) -> dict[str, Any]:
@@ -69,7 +63,11 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
         ValueError: a setting is unknown or not allowed, stands twice, or its value is of another type or out of range.
     """
     given = _flat(parameters)
-    generation = {**_GENERATION, **{name: _OURS[name] for name in _OURS if name in generation_keys}}
+    generation = {
+        name: setting
+        for name, setting in SETTINGS.items()
+        if setting.asked and (not setting.own_to or name in generation_keys)
+    }
     settings = {}
     for name, value in given.items():
         if name in _CHOICES:
@@ -77,7 +75,7 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
                 raise ValueError(unknown_choice(f"`{name}`", f"{value!s:.80}", _CHOICES[name]))
             settings[name] = value
         elif name in generation or name in _OF_PIPELINE:
-            settings[name] = _checked(name, value, generation.get(name), limits)
+            settings[name] = _checked(name, value, generation.get(name, _SWITCH), limits)
         else:
             known = (*generation, *_OF_PIPELINE, "generate_parameters")
             raise ValueError(f"unknown parameter '{name:.80}'{nearest(name[:80], known)}")
@@ -85,6 +83,12 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
     if "truncation" in settings:
         settings["truncation"] = settings["truncation"] != "do_not_truncate"
     return {name: value for name, value in settings.items() if (name, value) not in _DEFAULTS}
+
+
+def request_range(setting: Setting, limits: Limits) -> Range:
+    """The numbers that a request may ask for."""
+    most = getattr(limits, setting.asked) if isinstance(setting.asked, str) else setting.asked
+    return Range(max(setting.range.least, -most), most)
 
 
 def _flat(parameters: Any) -> dict[str, Any]:
@@ -106,20 +110,19 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
     return value or {}
 
 
-def _checked(name: str, value: Any, numbers: _Range | None, limits: Limits) -> Any:
-    if numbers is None:
+def _checked(name: str, value: Any, setting: Setting, limits: Limits) -> Any:
+    if setting.kind is bool:
         if not isinstance(value, bool):
             raise ValueError(f"`{name}` must be true or false, but is {type(value).__name__}: {value!r:.80}")
         return value
-    kinds = (int,) if numbers.kind is int else (int, float)
+    kinds = (int,) if setting.kind is int else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds):
-        wanted = "an integer" if numbers.kind is int else "a number"
+        wanted = "an integer" if setting.kind is int else "a number"
         raise ValueError(f"`{name}` must be {wanted}, but is {type(value).__name__}: {value!r:.80}")
-    most = numbers.most if numbers.limit is None else getattr(limits, numbers.limit)
-    # NaN is in no range
-    if not numbers.least <= value <= most:
-        raise ValueError(f"`{name}` is {_shown(value)}, but must be from {numbers.least} to {most}")
-    return numbers.kind(value)
+    allowed = request_range(setting, limits)
+    if value not in allowed:
+        raise ValueError(f"`{name}` is {_shown(value)}, but must be {allowed}")
+    return setting.kind(value)
 
 
 def _shown(number: float) -> str:

@@ -49,10 +49,12 @@ def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
             break
         budget = max(budget - excess, 1)
     places = [sentence_places(text, parts) for text, parts in zip(texts, sentences, strict=True)]
-    told = []
+    kept_sentences = []
     for index in kept:
         document, place = owners[index]
         start, end = places[document][place]
-        told.append({"index": index, "start": start, "end": end} | ({} if len(texts) == 1 else {"document": document}))
+        kept_sentences.append(
+            {"index": index, "start": start, "end": end} | ({} if len(texts) == 1 else {"document": document})
+        )
     ranges = [[list(places[document][place]) for place in chosen] for document, chosen in enumerate(wanted)]
-    return Reading(shorter[0] if isinstance(example, str) else shorter, length, ranges, {"sentences": told})
+    return Reading(shorter[0] if isinstance(example, str) else shorter, length, ranges, {"sentences": kept_sentences})

@@ -83,15 +83,15 @@ class _Shortening:
         return texts[0] if isinstance(self._example, str) else texts
 
     def _windows(self, places, summaries, reader: ModelReader) -> list[dict[str, Any]]:
-        told = []
+        found = []
         for document, (text, spans, own) in enumerate(zip(self.texts, places, summaries, strict=True)):
             of = {} if isinstance(self._example, str) else {"document": document}
             tokens = reader.count([text[start:end] for start, end in spans])
-            told += [
+            found += [
                 {"start": start, "end": end, "tokens": count, "summary_text": summary, **of}
                 for (start, end), count, summary in zip(spans, tokens, own, strict=True)
             ]
-        return told
+        return found
 
 
 def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[int, int]]:

@@ -9,8 +9,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
-from hf_summ.common.mappings import parse_json
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import parse_json
 from hf_summ.training.arguments import LoraArguments, ModelArguments
 
 WEIGHTS = "adapter_model.safetensors"
@@ -142,15 +142,11 @@ def trained_weights(model: Any) -> dict[str, torch.Tensor]:
 
 def _file(arguments: ModelArguments, name: str) -> str | None:
     """The path of a checkpoint's file, or None if it has no such file."""
-    return cached_file(
-        arguments.model_name_or_path,
-        name,
-        cache_dir=arguments.cache_dir,
-        revision=arguments.model_revision,
-        token=arguments.token,
-        _raise_exceptions_for_missing_entries=False,
-        _raise_exceptions_for_connection_errors=False,
-    )
+    hub = {"revision": arguments.model_revision, "cache_dir": arguments.cache_dir, "token": arguments.token}
+    try:
+        return cached_file(arguments.model_name_or_path, name, **hub)
+    except OSError:
+        return None
 
 
 def _peft(what: str) -> Any:

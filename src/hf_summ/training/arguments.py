@@ -19,6 +19,7 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
+from hf_summ.models.generation_settings import SETTINGS
 from hf_summ.training.bounds import check_bounds
 from hf_summ.training.licenses import check_license
 from hf_summ.training.overrides import MergeOverrides
@@ -160,54 +161,21 @@ class DataArguments:
                     raise ValueError(f"--{name} {getattr(self, name)}: needs --extract_share or --extract_tokens")
 
 
-def _generation_flag(help: str) -> Any:
-    """A decoding flag, which also affects training: checkpoints are chosen by summaries, and the settings are saved."""
-    return flag("training decoding", help, unset="the model's")
+# they also affect training, as checkpoints are chosen by summaries, and the settings are saved
+_DecodingFlags: Any = dataclasses.make_dataclass(
+    "_DecodingFlags",
+    [
+        (name, setting.kind | None, flag("training decoding", setting.help, unset="the model's"))
+        for name, setting in SETTINGS.items()
+        if setting.help
+    ],
+    namespace={"__module__": __name__},
+)
 
 
 @dataclass
-class GenerationArguments:
+class GenerationArguments(_DecodingFlags):
     """How summaries are decoded; settings that are given are written to generation_config.json."""
-
-    num_beams: int | None = _generation_flag("Number of beams; 1 is greedy search")
-    length_penalty: float | None = _generation_flag(
-        "Exponent of the length by which scores are divided; above 0 favors longer summaries"
-    )
-    early_stopping: bool | None = _generation_flag("Stop as soon as there are num_beams finished candidates")
-    no_repeat_ngram_size: int | None = _generation_flag("Size in tokens of n-grams that may not occur twice")
-    no_repeat_word_ngram_size: int | None = _generation_flag("Size in words of n-grams that may not occur twice")
-    min_new_tokens: int | None = _generation_flag("Minimum number of tokens of a summary")
-    min_new_words: int | None = _generation_flag("Minimum number of words of a summary")
-    max_new_tokens: int | None = _generation_flag("Maximum number of tokens of a summary")
-    gnmt_length_penalty: float | None = _generation_flag(
-        "Exponent of (5 + n) / 6, for n tokens, by which scores are divided instead of the length"
-    )
-    gnmt_length_offset: float | None = _generation_flag(
-        "The number k of that penalty's (k + n) / (k + 1), instead of 5"
-    )
-    coverage_penalty: float | None = _generation_flag(
-        "Factor of the penalty on a beam's score for copying from the same source positions again"
-    )
-    replace_unk: bool | None = _generation_flag(
-        "Replace unknown words of a summary by the source's words that were attended to most"
-    )
-    lm_rejected_factor: float | None = _generation_flag(
-        "Factor of the probability of tokens that the masked language model rejects, above 0 and at most 1"
-    )
-    lm_accepted_factor: float | None = _generation_flag(
-        "Factor of the probability of tokens that the masked language model accepts, at least 1"
-    )
-    lm_percentile: float | None = _generation_flag("Percentile above which the masked language model accepts a token")
-    lm_top_tokens: int | None = _generation_flag("Number of most likely tokens that the masked language model judges")
-    sample_latent: bool | None = _generation_flag("Sample DRGD's latent variables instead of taking their means")
-    latent_seed: int | None = _generation_flag("Seed of the noise of sampled latent variables")
-    repetition_penalty: float | None = _generation_flag(
-        "Penalty on tokens that have already occurred; above 1 makes them less likely"
-    )
-    do_sample: bool | None = _generation_flag("Sample instead of searching")
-    temperature: float | None = _generation_flag("Temperature of sampling")
-    top_k: int | None = _generation_flag("Sample from the k most likely tokens")
-    top_p: float | None = _generation_flag("Sample from the most likely tokens with this total probability")
 
     def __post_init__(self):
         check_bounds(self)

@@ -5,6 +5,7 @@ import logging
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -20,11 +21,12 @@ from transformers import (
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-import hf_summ.models  # noqa: F401 registers the architectures
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.models.generation_settings import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
+from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training.adapters import Adapter, add_lora, find_adapter
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
@@ -38,7 +40,7 @@ _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # transformers refuses to save a greedy configuration that sets its own of these, and ours have no effect there either
-_BEAM_KEYS = ("length_penalty", "early_stopping", "gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty")
+_BEAM_KEYS = [name for name, setting in SETTINGS.items() if setting.needs_beams]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,15 @@ class Lengths:
     evaluation_target: int
 
 
-def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]:
+class Built(NamedTuple):
+    """A model with its processor, and the lengths of its texts."""
+
+    model: PreTrainedModel
+    processor: Processor
+    lengths: Lengths
+
+
+def build(arguments: RunArguments) -> Built:
     """Build the run's model and processor, and settle the lengths of its texts.
 
     Raises:
@@ -64,6 +74,9 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     is_fresh = start.model_name_or_path is None
     config = load_config(start)
     processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
+    if getattr(processor, "tags", "none") != "none":
+        # rather than in the first document, or in another process
+        load_tagger(processor.tagger, processor.tags)
     lengths = settle_lengths(arguments.data, processor, config)
     if hasattr(config, "read_pretrained_parts"):
         config.read_pretrained_parts(is_fresh, **_part_settings(start))
@@ -96,7 +109,7 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
         model = adapter.load(model, is_trainable=arguments.training.do_train)
     elif arguments.lora.lora_r is not None:
         model = add_lora(model, arguments.lora)
-    return model, processor, lengths
+    return Built(model, processor, lengths)
 
 
 def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:

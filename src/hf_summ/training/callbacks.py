@@ -3,16 +3,21 @@
 import logging
 import math
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.optim.lr_scheduler import LambdaLR
 from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
 from hf_summ.training.adapters import base_model
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.checkpoints import is_finite, last_complete_checkpoint
+from hf_summ.training.checkpoints import is_finite
+from hf_summ.training.resuming import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -95,20 +100,67 @@ class NonFiniteCallback(TrainerCallback):
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """What each checkpoint says of its run, beside what transformers notes.
+    """What each checkpoint says of its run, beside what transformers notes; logs at the start how long it is.
+
+    A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint. A warning is logged
+    if documents are seen thousands of times, or if the training ends before its learning rate has warmed up.
 
     Attributes:
-        start: which start in the output folder it belongs to, see `hf_summ.training.records.RunRecord.start`.
+        start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
     """
 
     def __init__(self):
         self.start = 1
-        self.loss_sum: float | None = 0.0
+        self.loss_sum: float | None = None
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
         return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Set the intervals of logging, evaluating and saving, and log the numbers of updates and epochs."""
+        state.compute_steps(args, state.max_steps)
+        epochs = state.num_train_epochs
+        done = f", of which {state.global_step:,} are done" if state.global_step else ""
+        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
+        warmup = args.get_warmup_steps(state.max_steps)
+        if warmup > state.max_steps:
+            logger.warning(
+                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
+                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
+            )
+        if epochs >= _MANY_EPOCHS:
+            logger.warning(
+                f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
+                "or --num_train_epochs, or use --early_stopping_patience"
+            )
+
+
+class ChangesCallback(TrainerCallback):
+    """Lets a resumed training go on with the settings and rates of its arguments, not with those of its checkpoint.
+
+    Args:
+        optimizer, scheduler: as made from the arguments, before the checkpoint is loaded.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any):
+        groups = optimizer.param_groups
+        self._options = [{name: group[name] for name in group if name != "params"} for group in groups]
+        self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
+
+    def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
+        """Apply them to what the checkpoint has brought."""
+        rates = self._rates
+        if isinstance(lr_scheduler, LambdaLR):
+            lr_scheduler.base_lrs = rates
+            rates = [
+                rate * factor(lr_scheduler.last_epoch)
+                for rate, factor in zip(rates, lr_scheduler.lr_lambdas, strict=True)
+            ]
+            lr_scheduler._last_lr = rates
+        for group, option, rate in zip(optimizer.param_groups, self._options, rates, strict=True):
+            group.update({**option, "lr": rate})
 
 
 class ResumableEarlyStopping(EarlyStoppingCallback):
@@ -131,30 +183,6 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
             super().on_evaluate(args, state, control, metrics, **kwargs)
 
 
-class StartCallback(TrainerCallback):
-    """Says at the start how long a training is, and warns of one that sees its documents thousands of times.
-
-    Also of one that ends before its learning rate has warmed up.
-    """
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Log updates and epochs."""
-        epochs = state.num_train_epochs
-        done = f", of which {state.global_step:,} are done" if state.global_step else ""
-        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
-        warmup = args.get_warmup_steps(state.max_steps)
-        if warmup > state.max_steps:
-            logger.warning(
-                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
-                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
-            )
-        if epochs >= _MANY_EPOCHS:
-            logger.warning(
-                f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
-                "or --num_train_epochs, or use --early_stopping_patience"
-            )
-
-
 class BrightnessCallback(TrainerCallback):
     """Tells a model whose brightness falls with the epochs how many it has been trained for.
 
@@ -169,6 +197,12 @@ class BrightnessCallback(TrainerCallback):
     def on_step_end(self, args, state, control, model=None, **kwargs):
         """Set the number after an update."""
         set_epochs_trained(model, state)
+
+    def on_train_end(self, args, state, control, model=None, **kwargs):
+        """Set the number that the best weights were saved with, if they have just been loaded."""
+        if args.load_best_model_at_end and state.best_model_checkpoint is not None:
+            path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
+            set_epochs_trained(model, TrainerState.load_from_json(str(path)))
 
 
 def set_epochs_trained(model, state: TrainerState) -> None:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
-from hf_summ.common.markdown import markdown_table
-from hf_summ.evaluation.report import OF_SEVERAL, Settings
-from hf_summ.evaluation.report_tables import measure_title
+from hf_summ.common.pages import markdown_table
+from hf_summ.evaluation.report import OF_SEVERAL, Settings, measure_title
 
 # the scores that are metrics of the Hub; the others describe summaries
 _HUB_METRICS = ("rouge", "bleu", "perplexity")

@@ -1,9 +1,11 @@
-"""The model card of a run: what was trained, on what, how, how well it does, and how it is used."""
+"""What a run publishes: the model card, and no paths of the machine."""
 
 import importlib.metadata
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -13,14 +15,14 @@ from transformers.modelcard import extract_hyperparameters_from_trainer
 
 import hf_summ
 from hf_summ.common.files import shipped_folder, write_atomically
-from hf_summ.common.markdown import markdown_table
 from hf_summ.common.messages import one_line
+from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
 from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
 from hf_summ.training.extraction import SPLITS_OF
-from hf_summ.training.records import LIBRARIES, command_line
+from hf_summ.training.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
 
 _EXAMPLE = (
     "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
@@ -30,6 +32,11 @@ _EXAMPLE = (
 SERVICE = "https://summarizer.example.org"
 # a type that the Hub accepts for what is not one of its data sets
 _NO_HUB_DATASET = "unknown"
+# files with paths of the machine, which stay there when a model is pushed
+PRIVATE = (RUN_FILE, LOCK)
+# texts of the corpus, and event files, which are pushed if the user asks for it
+RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
+_SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
 
 
@@ -318,3 +325,23 @@ def _results(
             several = training.several_references
             found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
     return found
+
+
+def hide_paths(folder: Path) -> None:
+    """Replace the absolute paths in a saved model's settings by the names at their ends."""
+    for name in _SETTINGS:
+        path = folder / name
+        if not path.exists():
+            continue
+        content = json.loads(path.read_text(encoding="utf-8"))
+        hidden = _hidden(content)
+        if hidden != content:
+            write_atomically(path, json.dumps(hidden, indent=2, ensure_ascii=False) + "\n")
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _hidden(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_hidden(member) for member in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() and len(value) > 1 else value

@@ -1,6 +1,7 @@
 """The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
@@ -15,11 +16,13 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
+from hf_summ.models.layers_guidance import guidance_divergence
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.adapters import base_model
 from hf_summ.training.batches import BatchOrder
-from hf_summ.training.guidance import summary_divergences
-from hf_summ.training.latent import active_units, document_means
+
+# variance above which a latent variable is active (Burda et al. 2016, section 5)
+_ACTIVE_VARIANCE = 0.01
 
 
 class RowwiseTrainer(Seq2SeqTrainer):
@@ -38,6 +41,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.row_values: list[dict[str, float]] = []
+        self._is_prepared = False
 
     def evaluation_loop(
         self,
@@ -55,7 +59,6 @@ class RowwiseTrainer(Seq2SeqTrainer):
         generates = self.args.predict_with_generate and not prediction_loss_only
         rows: dict[int, dict[str, Any]] = {}
         for indices, inputs in zip(cast(BatchOrder, dataloader.batch_sampler), dataloader, strict=True):
-            inputs = self._prepare_inputs(inputs)
             records = self._score(model, inputs)
             if generates:
                 summaries = self._generate(inputs)
@@ -81,9 +84,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     def _evaluation_model(self) -> nn.Module:
         """The model, prepared and in evaluation mode, even if nothing was trained before."""
-        model = self._wrap_model(self.model, training=False)
-        if not self.accelerator._models and model is self.model:
+        model = self.model
+        if not self._is_prepared:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
+            self._is_prepared = True
         if not self.is_in_train and (self.args.fp16_full_eval or self.args.bf16_full_eval):
             model = model.to(dtype=torch.float16 if self.args.fp16_full_eval else torch.bfloat16)
         return model.to(self.args.device).eval()
@@ -192,3 +196,40 @@ def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]
     while end > 2 and tokens[end - 1] in ends and tokens[end - 2] in ends:
         end -= 1
     return tokens[:end]
+
+
+def summary_divergences(
+    model: nn.Module, inputs: Mapping[str, torch.Tensor], summaries: list[list[int]]
+) -> list[float]:
+    """KL(mean_t a_t ‖ p) of each summary (Xu et al. 2020, equation 18), from one teacher-forced forward pass.
+
+    Args:
+        model: a guided model.
+        inputs: of the documents.
+        summaries: generated ids, each behind the token that the decoder starts with.
+    """
+    length = max(len(summary) for summary in summaries)
+    labels = torch.full((len(summaries), max(length - 1, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
+    for row, summary in enumerate(summaries):
+        labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
+    outputs = model(**inputs, labels=labels, skip_logits=True)
+    return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
+
+
+def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
+    """The variables' means of each document: those of its target tokens (B, T, L), averaged over (B, T) labels; (B, L).
+
+    A document without a target token has zeros.
+    """
+    wanted = (labels != IGNORED_LABEL)[..., None]
+    sums = means.float().masked_fill(~wanted, 0.0).sum(1)
+    return (sums / wanted.sum(1).clamp(min=1)).cpu().numpy()
+
+
+def active_units(means: Sequence[np.ndarray]) -> int:
+    """The number of latent variables whose mean differs between documents, by a variance above .01.
+
+    Args:
+        means: (L,) for each document, see `document_means`.
+    """
+    return int((np.stack(means).astype(np.float64).var(axis=0) > _ACTIVE_VARIANCE).sum())

@@ -16,7 +16,7 @@ from hf_summ.data.columns import source_column
 from hf_summ.data.sentences import pick_sentences
 from hf_summ.evaluation import words
 from hf_summ.evaluation.words import no_words
-from hf_summ.extractive import consistency, consistent, frequencies, tfidf
+from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.next_sentence import NextSentenceModel
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 # checkpoints are chosen by summaries of documents such as the test's
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
-_CODE = (consistency, consistent, frequencies, tfidf, sentences, words)
+_CODE = (consistent, frequencies, sentences, words)
 # of each document, the numbers of sentences that it keeps and that it had, and whether it has words
 _COUNTS = "extraction"
 
@@ -46,6 +46,15 @@ class Extraction:
     splits: tuple[str, ...]
     parts: tuple[Any, ...]
 
+    def check(self, corpus: datasets.DatasetDict) -> None:
+        """Raise a ValueError if examples have several documents, of which the stage cannot say what to keep."""
+        for split in set(self.splits) & corpus.keys():
+            if source_column(corpus[split].column_names) != "document":
+                raise ValueError(
+                    f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
+                    "shortens single ones: leave out --extract_share and --extract_tokens"
+                )
+
     def describe(self, data: dict[str, Any]) -> None:
         """Say of the splits among run.yaml's `data` that are shortened by what, so that runs can be told apart."""
         for split in set(self.splits) & data.keys():
@@ -60,15 +69,12 @@ class Extraction:
         """
         if split not in self.splits or not len(rows):
             return rows
-        kept = cached_map(
-            rows,
-            functools.partial(_shorten, stage=self.stage),
-            (*self.parts, _code()),
-            arguments,
-            f"extracting {split}",
-            # a model is on one device
-            num_proc=arguments.data.preprocessing_num_workers if self.stage.judge is None else None,
-        )
+        description = f"extracting {split}"
+        # a model is on one device
+        workers = arguments.data.preprocessing_num_workers if self.stage.judge is None else None
+        convert, parts = functools.partial(_shorten, stage=self.stage), (*self.parts, _code())
+        with arguments.training.main_process_first(desc=description):
+            kept = cached_map(rows, convert, parts, arguments, description, num_proc=workers)
         counts, kept = kept[_COUNTS], kept.remove_columns(_COUNTS)
         if arguments.training.should_log:
             left, whole, has_words = (sum(column) for column in zip(*counts, strict=True))
@@ -87,15 +93,13 @@ class Extraction:
         return kept
 
 
-def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction | None:
-    """The stage that the flags describe, with its model, or None without one.
+def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction:
+    """The stage that the flags describe, with its model.
 
     Raises:
         ValueError: the document frequencies or the model cannot be used, or are of another language.
     """
     data, model = arguments.data, arguments.model
-    if data.extract_share is None and data.extract_tokens is None:
-        return None
     # rather than what was given, what it contains
     table, judge, contents = None, None, []
     if data.extract_idf is not None:
@@ -125,16 +129,6 @@ def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction
     settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
     parts = (*settings, *contents, processor_fingerprint(processor) if is_counted else None)
     return Extraction(stage, SPLITS_OF[data.extract_splits or "both"], parts)
-
-
-def check_documents(extraction: Extraction | None, corpus: datasets.DatasetDict) -> None:
-    """Raise a ValueError if examples have several documents, of which the stage cannot say what to keep."""
-    for split, rows in corpus.items():
-        if extraction is not None and split in extraction.splits and source_column(rows.column_names) != "document":
-            raise ValueError(
-                f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
-                "shortens single ones: leave out --extract_share and --extract_tokens"
-            )
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from transformers import PreTrainedConfig
 
-from hf_summ.common.mappings import parse_json
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.records import parse_json
 
 # numbers that JSON does not write so, but everybody else does
 _SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")

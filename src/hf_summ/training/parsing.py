@@ -16,8 +16,8 @@ from transformers.hf_argparser import string_to_bool
 
 from hf_summ.common.files import shipped_folder
 from hf_summ.common.flags import names, with_default
-from hf_summ.common.mappings import parse_json, parse_yaml
 from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
 from hf_summ.training.overrides import MergeOverrides

@@ -12,8 +12,8 @@ from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
 from hf_summ.evaluation.novelty import NGRAMS
 from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
-from hf_summ.evaluation.sentence_tags import tag_pattern, without_tags
 from hf_summ.evaluation.significance import bootstrap_interval
+from hf_summ.evaluation.text_files import tag_pattern, without_tags
 
 logger = logging.getLogger(__name__)
 

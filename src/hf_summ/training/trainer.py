@@ -1,5 +1,9 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, parts of the loss, and what is saved."""
 
+import functools
+import inspect
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,29 +12,33 @@ import numpy as np
 import torch
 from accelerate.data_loader import DataLoaderShard
 from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
-from transformers import PreTrainedModel, TrainerState
-from transformers.trainer import TRAINER_STATE_NAME, TRAINING_ARGS_NAME
-from transformers.trainer_utils import EvalLoopOutput
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel
+from transformers.trainer import TRAINING_ARGS_NAME
+from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.common.files import write_atomically
-from hf_summ.models.losses import smoothed_cross_entropy
+from hf_summ.data import SummarizationCollator
+from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.adapters import base_model, is_adapted
-from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
+from hf_summ.training.building import Built
 from hf_summ.training.callbacks import (
     BrightnessCallback,
+    ChangesCallback,
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
-    StartCallback,
-    set_epochs_trained,
 )
-from hf_summ.training.cards import Card
+from hf_summ.training.cards import PRIVATE, RESULTS, Card, hide_paths
 from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
-from hf_summ.training.parallelism import name_shared_modules_once
-from hf_summ.training.publishing import PRIVATE, RESULTS, hide_paths
+from hf_summ.training.parallelism import asks_for_fsdp, name_shared_modules_once
+from hf_summ.training.reports import score
+from hf_summ.training.scores import Scorer
+
+logger = logging.getLogger(__name__)
 
 
 class TokenLoss:
@@ -54,7 +62,7 @@ class SummarizationTrainer(RowwiseTrainer):
     - Evaluation is that of `RowwiseTrainer`.
 
     Attributes:
-        progress: what is noted in checkpoints.
+        start: which start in the output folder the run belongs to, see `RunRecord.start`.
         applies_changes: whether a resumed training has the optimizer's settings and rates of its arguments rather than
             those of its checkpoint.
     """
@@ -65,16 +73,16 @@ class SummarizationTrainer(RowwiseTrainer):
         if not takes(model, "num_items_in_batch"):
             kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
         super().__init__(model, args, **kwargs)
+        model.register_load_state_dict_post_hook(_expect_tied_weights_once)
+        self._loss = torch.zeros((), device=args.device)
         self._loss_parts: dict[str, torch.Tensor] = {}
         self._parts_since = 0
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
         self.add_callback(BrightnessCallback())
-        self.add_callback(StartCallback())
-        self.progress = RunProgress()
-        self.add_callback(self.progress)
+        self.add_callback(RunProgress())
+        self.start = 1
         self.applies_changes = False
-        self._loss_before: float | None = 0.0
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
@@ -109,45 +117,23 @@ class SummarizationTrainer(RowwiseTrainer):
     def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None):
         """The schedule named in the arguments."""
         args = self.args
-        if self.lr_scheduler is not None or args.schedule is None:
-            return super().create_scheduler(num_training_steps, optimizer)
         optimizer = self.optimizer if optimizer is None else optimizer
-        self.lr_scheduler = build_schedule(
-            optimizer,
-            args.schedule,
-            warmup_steps=args.get_warmup_steps(num_training_steps),
-            training_steps=num_training_steps,
-            d_model=getattr(self.model.config, "d_model", None) or self.model.config.hidden_size,
-            learning_rate=args.learning_rate,
-            period=args.schedule_period,
-            minimum_learning_rate=args.minimum_learning_rate,
-            noam_scale=args.noam_scale,
-        )
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Load their states, and apply this run's settings to them if it changes them."""
-        assert self.optimizer is not None
-        options = [{name: group[name] for name in group if name != "params"} for group in self.optimizer.param_groups]
-        scheduler: Any = self.lr_scheduler
-        rates = getattr(scheduler, "base_lrs", [group["lr"] for group in options])
-        try:
-            super()._load_optimizer_and_scheduler(checkpoint)
-        except ValueError as error:
-            raise ValueError(
-                f"{checkpoint}: its optimizer has the parameters in other groups ({error}): leave --learning_rates and "
-                "--weight_decay as they were, or start another training with --model_name_or_path"
-            ) from error
-        if checkpoint is None or not self.applies_changes:
-            return
-        if isinstance(scheduler, LambdaLR):
-            factors = [factor(scheduler.last_epoch) for factor in scheduler.lr_lambdas]
-            scheduler.base_lrs = rates
-            rates = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
-            scheduler._last_lr = rates
-        for group, option, rate in zip(self.optimizer.param_groups, options, rates, strict=True):
-            group.update({**option, "lr": rate})
+        if self.lr_scheduler is None and args.schedule is not None:
+            self.lr_scheduler = build_schedule(
+                optimizer,
+                args.schedule,
+                warmup_steps=args.get_warmup_steps(num_training_steps),
+                training_steps=num_training_steps,
+                d_model=getattr(self.model.config, "d_model", None) or self.model.config.hidden_size,
+                learning_rate=args.learning_rate,
+                period=args.schedule_period,
+                minimum_learning_rate=args.minimum_learning_rate,
+                noam_scale=args.noam_scale,
+            )
+        scheduler = super().create_scheduler(num_training_steps, optimizer)
+        if self.applies_changes:
+            self.add_callback(ChangesCallback(optimizer, scheduler))
+        return scheduler
 
     def _load_scaler(self, checkpoint: str | None) -> None:
         """Load the state of the scaler, unless this run goes on without one."""
@@ -166,36 +152,53 @@ class SummarizationTrainer(RowwiseTrainer):
 
     # batches
 
-    def _get_dataloader(self, dataset, description: str, batch_size: int, *args, is_training: bool = False, **kwargs):
-        budget = self.args.train_tokens_per_batch if is_training else self.args.eval_tokens_per_batch
-        if is_training and budget is None:
-            return super()._get_dataloader(dataset, description, batch_size, *args, is_training=True, **kwargs)
-        sources, targets = self._padded_lengths(dataset)
+    def get_train_dataloader(self) -> DataLoader:
+        """The batches to train on: of the arguments' number of tokens, or transformers' of a number of examples."""
+        args, budget = self.args, self.args.train_tokens_per_batch
         if budget is None:
-            batches = pack_examples(sources, batch_size)
-        else:
-            batches = pack_tokens(sources, targets, budget, seed=self.args.seed)
-        seed = self.args.data_seed if self.args.data_seed is not None else self.args.seed
-        order = BatchOrder(
-            batches,
-            seed=seed if is_training else None,
-            num_processes=self.accelerator.num_processes,
-            process_index=self.accelerator.process_index,
-            accumulation_steps=self.args.gradient_accumulation_steps if is_training else 1,
+            return super().get_train_dataloader()
+        batches = pack_tokens(*self._padded_lengths(self.train_dataset), budget, seed=args.seed)
+        seed = args.seed if args.data_seed is None else args.data_seed
+        loader = self._loader(self.train_dataset, batches, seed, args.gradient_accumulation_steps)
+        examples = len(self.train_dataset) * self.accelerator.num_processes * args.gradient_accumulation_steps
+        self._examples_per_update = max(1, round(examples / len(loader.batch_sampler.batches)))
+        return loader
+
+    def get_eval_dataloader(self, eval_dataset: str | datasets.Dataset | None = None) -> DataLoader:
+        """The batches to evaluate on, of rows of similar length."""
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        dataset = self.eval_dataset[dataset] if isinstance(dataset, str) else dataset
+        sources, targets = self._padded_lengths(dataset)
+        budget = self.args.eval_tokens_per_batch
+        if budget is None:
+            return self._loader(dataset, pack_examples(sources, self.args.eval_batch_size))
+        return self._loader(dataset, pack_tokens(sources, targets, budget, seed=self.args.seed))
+
+    def get_test_dataloader(self, test_dataset: datasets.Dataset) -> DataLoader:
+        """The same batches as for an evaluation."""
+        return self.get_eval_dataloader(test_dataset)
+
+    def _loader(
+        self, dataset: datasets.Dataset, batches: list[list[int]], seed: int | None = None, accumulation_steps: int = 1
+    ) -> Any:
+        """Loads the batches of this process, without the columns that the model does not take."""
+        args, accelerator = self.args, self.accelerator
+        known = [*inspect.signature(base_model(self.model).forward).parameters, *self.label_names]
+        collator = (
+            RemoveColumnsCollator(self.data_collator, known) if args.remove_unused_columns else self.data_collator
         )
-        if is_training:
-            self._examples_per_update = len(dataset) * order.num_processes * self.args.gradient_accumulation_steps
-            self._examples_per_update = max(1, round(self._examples_per_update / len(order.batches)))
         # the order is already distributed over processes, so there is no accelerator.prepare to do it again
         return DataLoaderShard(
             dataset,
-            device=self.accelerator.device,
-            batch_sampler=order,
-            collate_fn=self._get_collator_with_removed_columns(self.data_collator, description=description),
-            num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory,
-            persistent_workers=self.args.dataloader_persistent_workers,
-            prefetch_factor=self.args.dataloader_prefetch_factor,
+            device=accelerator.device,
+            batch_sampler=BatchOrder(
+                batches, seed, accelerator.num_processes, accelerator.process_index, accumulation_steps
+            ),
+            collate_fn=collator,
+            num_workers=args.dataloader_num_workers,
+            pin_memory=args.dataloader_pin_memory,
+            persistent_workers=args.dataloader_persistent_workers,
+            prefetch_factor=args.dataloader_prefetch_factor,
         )
 
     def get_total_train_batch_size(self, args) -> int:
@@ -223,6 +226,7 @@ class SummarizationTrainer(RowwiseTrainer):
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
             self._finite.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
+            self._loss += loss.detach()
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             scale = self.accelerator.num_processes if shared else 1
             if not self._loss_parts:
@@ -232,38 +236,52 @@ class SummarizationTrainer(RowwiseTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the parts of the loss, as means over the updates since the last entry, to a training entry."""
+        """Add the parts of the loss, as means over the updates since the last entry, to a training entry.
+
+        `train_loss` is the mean over the whole run, if the losses before a resumption are known.
+        """
         if "loss" in logs and self._loss_parts:
             updates = self.state.global_step - self._parts_since
             for name, total in sorted(self._loss_parts.items()):
                 logs[name] = self.accelerator.reduce(total, reduction="mean").item() / updates
             self._loss_parts = {}
-        whole = self._loss_sum() if "train_loss" in logs else None
-        if whole is not None:
-            logs["train_loss"] = whole / max(self.state.global_step, 1)
+        if "loss" in logs or "train_loss" in logs:
+            self._note_loss()
+        if "train_loss" in logs and self.progress.loss_sum is not None:
+            logs["train_loss"] = self.progress.loss_sum / max(self.state.global_step, 1)
         super().log(logs, start_time)
 
-    def train(self, *args, **kwargs):
-        """Train, collecting the parts of the loss from here on; `train_loss` is the mean over the whole run."""
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
+        """Train, collecting the loss and its parts from here on; `training_loss` is the mean over the whole run."""
         self._loss_parts = {}
-        self.progress.loss_sum = 0.0
-        output = super().train(*args, **kwargs)
+        self._loss.zero_()
+        self.progress.loss_sum = None if resume_from_checkpoint else 0.0
+        if self.args.schedule is not None:
+            # it is made for the length of this training
+            self.lr_scheduler = None
+        self._is_prepared = True
+        try:
+            output = super().train(resume_from_checkpoint, *args, **kwargs)
+        except ValueError as error:
+            if "parameter group" not in str(error):
+                raise
+            raise ValueError(
+                f"{resume_from_checkpoint}: its optimizer has the parameters in other groups ({error}): leave "
+                "--learning_rates and --weight_decay as they were, or start another training with --model_name_or_path"
+            ) from error
         return output._replace(training_loss=output.metrics["train_loss"])
 
-    def _init_training_state(self, max_steps, *args, **kwargs):
-        start = self.progress.start
-        trained = super()._init_training_state(max_steps, *args, **kwargs)
-        # transformers makes callbacks that have a state anew, and takes the intervals from the checkpoint
-        (self.progress,) = (known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
-        self.progress.start = start
-        self.state.compute_steps(self.args, max_steps)
-        noted = self.state.stateful_callbacks.get(RunProgress.__name__, {})
-        self._loss_before = noted.get("attributes", {}).get("loss_sum")
-        return trained
+    @property
+    def progress(self) -> RunProgress:
+        """What is noted in checkpoints; transformers makes it anew from the one that it resumes from."""
+        return next(known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
 
-    def _loss_sum(self, since_log: float = 0.0) -> float | None:
-        """The sum of the losses of all updates, if those before a resumption are known."""
-        return None if self._loss_before is None else self._loss_before + self._total_loss_scalar + since_log
+    def _note_loss(self) -> None:
+        """Add the losses of the updates since the last call to their sum."""
+        since = self.accelerator.reduce(self._loss, reduction="mean").item()
+        if self.progress.loss_sum is not None:
+            self.progress.loss_sum += since
+        self._loss.zero_()
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
         """Evaluate, unless a loss or gradient was not finite and has spoiled the weights."""
@@ -277,45 +295,35 @@ class SummarizationTrainer(RowwiseTrainer):
             return
         super()._run_epoch(*args, **kwargs)
 
-    def _load_best_model(self) -> None:
-        """Load the best checkpoint's weights, with the brightness that they were saved with."""
-        super()._load_best_model()
-        path = Path(str(self.state.best_model_checkpoint), TRAINER_STATE_NAME)
-        set_epochs_trained(self.model, TrainerState.load_from_json(str(path)))
-
     # what is saved
 
-    def _save_checkpoint(self, model, trial) -> None:
-        """Save a checkpoint that says how far the run is."""
-        since_log = self.accelerator.reduce(self._tr_loss.detach().clone(), reduction="mean").item()
-        self.progress.loss_sum = self._loss_sum(since_log)
-        super()._save_checkpoint(model, trial)
-
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model: whole, also where the checkpoints of the run hold shards; never with NaN or infinity."""
+        """Save the model: whole, also where the checkpoints of the run hold shards; never with NaN or infinity.
+
+        In place of transformers' pickle of the arguments, which nothing reads, there is training_args.json. Checkpoints
+        keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
+        """
         self._finite.check_weights(self.model, self.state.global_step)
+        self._note_loss()
+        self.progress.start = self.start
         if self.is_fsdp_enabled and not _internal_call:
             self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
+        folder = Path(self.args.output_dir if output_dir is None else output_dir)
+        upload = getattr(self, "push_in_progress", None)
+        if upload is not None and folder == Path(self.args.output_dir):
+            # it may still be reading the folder
+            upload.wait_until_done()
         super().save_model(output_dir, _internal_call)
-
-    def _save(self, output_dir: str | None = None, state_dict: dict | None = None) -> None:
-        """Save transformers' files, with training_args.json in place of its pickle, which nothing reads.
-
-        Checkpoints keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
-        """
-        if output_dir is None or Path(output_dir) == Path(self.args.output_dir):
-            # an upload in the background may still be reading the folder
-            self._finish_current_push()
-        super()._save(output_dir, state_dict)
-        if self.args.should_save:
-            folder = Path(self.args.output_dir if output_dir is None else output_dir)
-            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
-            if is_adapted(self.model):
-                # PEFT saves the weights alone
-                self.model.generation_config.save_pretrained(folder)
-            write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
-            if self.args.push_to_hub:
-                hide_paths(folder)
+        pickled = folder / TRAINING_ARGS_NAME
+        if not (self.args.should_save and pickled.exists()):
+            return
+        pickled.unlink()
+        if is_adapted(self.model):
+            # PEFT saves the weights alone
+            self.model.generation_config.save_pretrained(folder)
+        write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
+        if self.args.push_to_hub:
+            hide_paths(folder)
 
     def init_hf_repo(self, *args, **kwargs) -> None:
         """Create the repository on the Hub, which ignores what stays at home.
@@ -338,8 +346,53 @@ class SummarizationTrainer(RowwiseTrainer):
         if card is not None and self.is_world_process_zero():
             card.write(self.args.output_dir)
 
-    def _issue_warnings_after_load(self, load_result) -> None:
-        # a checkpoint has tied weights only once
-        tied = getattr(self.model, "all_tied_weights_keys", {})
-        load_result.missing_keys[:] = [name for name in load_result.missing_keys if name not in tied]
-        super()._issue_warnings_after_load(load_result)
+
+class PaddingLearningCollator(SummarizationCollator):
+    """The collator of --no_ignore_pad_token_for_loss: padding is a label like any other."""
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(features)
+        labels = batch["labels"]
+        batch["labels"] = labels.masked_fill(labels == IGNORED_LABEL, self.processor.pad_token_id)
+        return batch
+
+
+def make_trainer(
+    arguments: RunArguments, built: Built, scorer: Scorer | None, prepared: Mapping[str, datasets.Dataset]
+) -> SummarizationTrainer:
+    """The trainer of a run.
+
+    Args:
+        scorer: scores the summaries of an evaluation.
+        prepared: the rows of each split as the model reads them.
+    """
+    (model, processor, lengths), data, training = built, arguments.data, arguments.training
+    kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
+    collator = kind(
+        processor,
+        model=model,
+        # half precision is only fast on multiples of eight
+        pad_to_multiple_of=8 if training.fp16 or training.bf16 else None,
+        pad_to_max_length=data.pad_to_max_length,
+        max_source_length=lengths.source,
+        max_target_length=max(lengths.target, lengths.evaluation_target),
+    )
+    trainer = SummarizationTrainer(
+        model,
+        training,
+        train_dataset=prepared.get("train"),
+        eval_dataset=prepared.get("validation"),
+        data_collator=collator,
+        processing_class=processor,
+        compute_metrics=scorer
+        and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
+    )
+    if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
+        logger.warning("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model")
+    return trainer
+
+
+def _expect_tied_weights_once(model: nn.Module, result) -> None:
+    """Take tied weights from those that loading has missed: a checkpoint has them only once."""
+    tied = getattr(model, "all_tied_weights_keys", {})
+    result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]

@@ -1,11 +1,8 @@
 """Blind human evaluation: sheets to vote on, and what the votes say."""
 
 from hf_summ.votes.collecting import Votes, read_votes
-from hf_summ.votes.key import Key, read_key
-from hf_summ.votes.page import as_page
-from hf_summ.votes.protocols import PROTOCOLS, Protocol
 from hf_summ.votes.report import vote_report
-from hf_summ.votes.sheets import Item, Sheet, as_csv, make_sheets
+from hf_summ.votes.sheets import PROTOCOLS, Item, Key, Protocol, Sheet, as_csv, as_page, make_sheets, read_key
 
 __all__ = [
     "Item",

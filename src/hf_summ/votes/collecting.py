@@ -11,8 +11,7 @@ import numpy as np
 from hf_summ.common.messages import one_line, unknown_choice
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
 from hf_summ.evaluation.words import first_of
-from hf_summ.votes.key import Key
-from hf_summ.votes.protocols import CHOICES
+from hf_summ.votes.sheets import CHOICES, Key
 
 # what a choice says of side A
 _VALUES = dict(zip(CHOICES, (1.0, -1.0, 0.0), strict=True))

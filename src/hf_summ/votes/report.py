@@ -1,4 +1,4 @@
-"""Votes as figures: who won, how sure that is, how far voters agree, and whether a side was preferred."""
+"""Votes as figures: who won, how sure that is, how far voters agree, whether a side was preferred; and as tables."""
 
 import math
 from collections.abc import Iterator
@@ -7,16 +7,22 @@ from typing import Any
 import numpy as np
 
 from hf_summ import __version__
+from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
-from hf_summ.evaluation.power import examples_to_decide
-from hf_summ.evaluation.significance import bootstrap_interval_of_sums, paired_randomization, sign_test
+from hf_summ.evaluation.report import shown_interval, shown_p_value
+from hf_summ.evaluation.significance import (
+    bootstrap_interval_of_sums,
+    examples_to_decide,
+    paired_randomization,
+    sign_test,
+)
 from hf_summ.votes.collecting import Votes, missing_votes
 
 # a larger p-value than this has decided nothing
 _LEVEL = 0.05
 # fewer documents than these decide nothing, even if all agree: chance alone gives that with p = 2 / 2^5
 _FEWEST = 6
-# more documents than these, nobody votes on
+# more documents than people vote on
 _MOST = 10_000
 
 
@@ -105,7 +111,7 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
 def _more(leads: np.ndarray, p_value: float) -> int | None:
     if p_value <= _LEVEL:
         return 0
-    # with few documents, randomization asks for more than the normal distribution does
+    # with few documents, randomization needs more than the normal distribution does
     more = max(1, max(_FEWEST, examples_to_decide(leads)) - len(leads))
     return int(more) if more <= _MOST else None
 
@@ -122,3 +128,65 @@ def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
     }
     numbers = {name: None if math.isnan(value) else value for name, value in found.items()}
     return {**numbers, "kappa_documents": documents}
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """The report in Markdown, aligned so that it is readable in a terminal too."""
+    tables = []
+    for pair in report["pairs"]:
+        tables.append(f"{pair['first']} against {pair['second']}")
+        tables += [_votes_table(report, pair), _preference_table(pair), _sides_table(pair)]
+    return "\n\n".join((*tables, _settings_line(report))) + "\n"
+
+
+def _votes_table(report: dict[str, Any], pair: dict[str, Any]) -> str:
+    """The table that papers print, with two more measures of agreement."""
+    unit = "documents" if report["unit"] == "documents" else "%"
+    columns = [f"Votes, {unit}", "Win", "Lose", "Tie", "Kappa", "Alpha", "Ordinal alpha"]
+    rows = []
+    for aspect, figures in pair["aspects"].items():
+        numbers = [figures[name] for name in ("wins", "losses", "ties")]
+        # as many as a voter has on average, or a share of all votes
+        whole = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
+        shares = [f"{number / whole:.{report['digits']}f}" if whole else "-" for number in numbers]
+        agreement = (figures[name] for name in ("kappa", "alpha", "ordinal_alpha"))
+        rows.append([_title(aspect), *shares, *("-" if value is None else f"{value:.3f}" for value in agreement)])
+    return markdown_table(columns, rows)
+
+
+def _preference_table(pair: dict[str, Any]) -> str:
+    columns = ["Win - lose, points", "Mean", "95% interval", "p", "Documents to decide"]
+    rows = []
+    for aspect, figures in pair["aspects"].items():
+        found, more = figures["preference"], figures["more_documents"]
+        if found is None:
+            rows.append([_title(aspect), *["-"] * 4])
+            continue
+        if found["p_value"] is None:
+            needed = "-"
+        else:
+            needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
+        row = [_title(aspect), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]
+        rows.append([*row, shown_p_value(found["p_value"]), needed])
+    return markdown_table(columns, rows)
+
+
+def _sides_table(pair: dict[str, Any]) -> str:
+    rows = []
+    for aspect, figures in pair["aspects"].items():
+        a, b = figures["sides"]["A"], figures["sides"]["B"]
+        share = f"{100 * a / (a + b):.1f}" if a + b else "-"
+        rows.append([_title(aspect), str(a), str(b), share, shown_p_value(figures["sides"]["p_value"])])
+    return markdown_table(["Wins by side", "A", "B", "A, %", "p"], rows)
+
+
+def _title(aspect: str) -> str:
+    return aspect[:1].upper() + aspect[1:]
+
+
+def _settings_line(report: dict[str, Any]) -> str:
+    settings = report["settings"]
+    return (
+        f"documents: {report['documents']}; voters: {report['voters']}; {settings['resamples']} resamples, seed "
+        f"{settings['seed']}; hf_summ {settings['hf_summ']}"
+    )

@@ -1,21 +1,199 @@
-"""Sheets on which people vote blindly between systems' summaries, and the key that tells which was whose."""
+"""Sheets on which people vote blindly between systems' summaries: protocols, pages and tables, and the key to them."""
 
 import csv
+import dataclasses
 import hashlib
 import io
 import itertools
 import json
+import os
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Literal
 
+from hf_summ.common.files import write_atomically
+from hf_summ.common.messages import unknown_choice
+from hf_summ.common.pages import render_page
+from hf_summ.common.records import parse_json
+from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_cleaning import readable
-from hf_summ.votes.key import Compared, Key, Sides
-from hf_summ.votes.protocols import COLUMNS, Protocol
 
+# a vote: for the summary on one side or the other, or for neither
+CHOICES = ("A", "B", "tie")
+_UNITS = ("documents", "percent")
+_MOST_DIGITS = 9
+# the columns of a sheet besides its aspects
+COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
 # texts that begin with these are formulas to a spreadsheet
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A blind comparison of two summaries: for each aspect, voters choose one of them, or a tie.
+
+    Args:
+        documents: how many are drawn from a corpus.
+        voters: how many people vote on each.
+        aspects: name -> the question that voters answer.
+        unit: what wins, losses and ties are printed as: "percent" of the votes, or the number of "documents" per voter.
+        digits: how many are printed behind the decimal point.
+
+    Raises:
+        TypeError: a number that is none, or a question that is no text.
+        ValueError: no documents, voters or aspects; an aspect without a name or question, or named like a column; an
+            unknown unit, or more than 9 digits.
+    """
+
+    documents: int
+    voters: int
+    aspects: Mapping[str, str]
+    unit: Literal["documents", "percent"] = "percent"
+    digits: int = 1
+
+    def __post_init__(self):
+        for name in ("documents", "voters"):
+            check_integer(name, getattr(self, name), 1)
+        check_integer("digits", self.digits, 0, _MOST_DIGITS)
+        if self.unit not in _UNITS:
+            raise ValueError(unknown_choice("`unit`", self.unit, _UNITS))
+        if not self.aspects:
+            raise ValueError("`aspects` is empty, but must have a name and a question for each")
+        for name, question in self.aspects.items():
+            check_text("aspects", question)
+            if not name.strip() or not question.strip():
+                raise ValueError(f"the aspect {name!r} asks {question!r}: give both a name and a question")
+            if name in COLUMNS:
+                raise ValueError(
+                    f"an aspect is named '{name}', as is another column of the sheets: name it differently"
+                )
+
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    # Kwon et al. 2021, section 5 and Table 3
+    "gdlf": Protocol(
+        # stated: "the same 50 documents", "voted on by three different participants"
+        documents=50,
+        voters=3,
+        # stated: "choose the more relevant summary", which "better represents the source text"
+        aspects={"relevance": "Which summary is more relevant, that is, better represents the document?"},
+        # 25.7, 20.7 and 3.6, which add up to 50
+        unit="documents",
+    ),
+    # Liu et al. 2021, section 4.4 and Table 3
+    "highlight_transformer": Protocol(
+        # stated: "50 samples from the test set", "four annotators"
+        documents=50,
+        voters=4,
+        # stated, with these definitions
+        aspects={
+            "informativeness": "Which summary covers more of the information of the document?",
+            "fluency": "Which summary is better organized and grammatically more correct?",
+            "non-redundancy": "Which summary repeats less information?",
+        },
+    ),
+    # Xu et al. 2020, section 5.3 and Table 4
+    "sagcopy": Protocol(
+        # stated, of Gigaword's test set
+        documents=100,
+        # chosen: the paper does not say, but all of its percentages are those of 300 votes
+        voters=3,
+        # stated; chosen: the questions, as the paper defines neither
+        aspects={
+            "importance": "Which summary has more of what is important in the document?",
+            "readability": "Which summary is easier to read?",
+        },
+        digits=2,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An item: a document, and the two systems whose summaries of it are compared."""
+
+    document: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A sheet: its voter, and for each item the system on side A."""
+
+    voter: str
+    on_a: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What turns votes for sides into votes for systems.
+
+    Args:
+        protocol: what was asked.
+        seed: with which the sheets were made.
+        items: item -> what it compares.
+        sheets: sheet -> its sides.
+    """
+
+    protocol: Protocol
+    seed: int
+    items: Mapping[str, Compared]
+    sheets: Mapping[str, Sides]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The pairs of systems that are compared, in their order."""
+        return list(dict.fromkeys((item.first, item.second) for item in self.items.values()))
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Write the key to the file `path` as JSON."""
+        # names of files may have bytes that are no text
+        write_atomically(path, readable(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)) + "\n")
+
+
+def read_key(path: str | os.PathLike) -> Key:
+    """Read the key that was written to the file `path`.
+
+    Raises:
+        ValueError: there is no such file, or it is not a key.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist: name the key that was written with the sheets")
+    try:
+        content = parse_json(file.read_text(encoding="utf-8"))
+        key = Key(
+            Protocol(**content["protocol"]),
+            content["seed"],
+            {id: Compared(**item) for id, item in content["items"].items()},
+            {id: Sides(**sheet) for id, sheet in content["sheets"].items()},
+        )
+        whole = _is_whole(key)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise ValueError(f"{file} is not a key of sheets: name the one that was written with them")
+    return key
+
+
+def _is_whole(key: Key) -> bool:
+    """Whether all that was read is what it must be, and each sheet has each item."""
+    items, sheets = key.items, key.sheets.values()
+    voters = {sides.voter for sides in sheets}
+    return (
+        isinstance(key.seed, int)
+        and all(isinstance(text, str) for item in items.values() for text in vars(item).values())
+        and all(isinstance(voter, str) for voter in voters)
+        and len(voters) == len(sheets)
+        and all(
+            sides.on_a.keys() == items.keys()
+            and all(on_a in (items[id].first, items[id].second) for id, on_a in sides.on_a.items())
+            for sides in sheets
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -118,7 +296,9 @@ def as_csv(sheet: Sheet) -> str:
     writer.writerow([*columns, *sheet.aspects])
     for item in sheet.items:
         references = [item.reference or ""] if has_references else []
-        texts = [_not_a_formula(text) for text in (item.document, *references, *item.summaries)]
+        texts = (item.document, *references, *item.summaries)
+        # an apostrophe marks a text
+        texts = [f"'{text}" if text.startswith(_FORMULAS) else text for text in texts]
         writer.writerow([sheet.id, item.id, *texts, *[""] * len(sheet.aspects)])
     # the mark by which spreadsheets know UTF-8
     return "\ufeff" + readable(table.getvalue())
@@ -139,5 +319,6 @@ def _name(kind: str, *content: object) -> str:
     return kind + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
-def _not_a_formula(text: str) -> str:
-    return f"'{text}" if text.startswith(_FORMULAS) else text
+def as_page(sheet: Sheet) -> str:
+    """The sheet as a page of HTML, in which all texts are escaped. The browser keeps the votes until they are sent."""
+    return readable(render_page("hf_summ.votes", sheet=sheet))

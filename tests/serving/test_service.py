@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hf_summ.serving.batching import Batcher, Closed, QueueFull
+from hf_summ.serving.service import Batcher, Closed, QueueFull
 from tests.serving.conftest import wait_until
 
 SETTINGS = {"num_beams": 2}

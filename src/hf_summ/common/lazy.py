@@ -1,0 +1,57 @@
+"""Names that are imported when they are first used (PEP 562), and functions that run once a module is imported."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+
+def lazily(package: str, places: Mapping[str, str]) -> tuple[Callable, Callable]:
+    """A package's `__getattr__` and `__dir__`.
+
+    Args:
+        places: name -> the module that defines it, relative to the package.
+    """
+
+    def __getattr__(name: str):
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(places[name], package), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *places})
+
+    return __getattr__, __dir__
+
+
+def after_import(callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
+    """Call each module's function with the module: at once if it is imported already, otherwise right after it is."""
+    sys.meta_path.insert(0, _Finder(callbacks))
+    for name in callbacks.keys() & sys.modules.keys():
+        # waits for another thread that is importing it
+        callbacks[name](import_module(name))
+
+
+class _Finder:
+    """Finds the modules as Python does, and has their loaders call the functions."""
+
+    def __init__(self, callbacks: Mapping[str, Callable[[ModuleType], None]]):
+        self._callbacks = callbacks
+
+    def find_spec(self, name: str, path=None, target=None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name in self._callbacks else None
+        if spec is None or spec.loader is None:
+            return None
+        loader, run = spec.loader, spec.loader.exec_module
+
+        def run_and_call(module: ModuleType) -> None:
+            # the loader belongs to this module, and others may look at it later
+            del loader.exec_module
+            run(module)
+            self._callbacks[name](module)
+
+        loader.exec_module = run_and_call
+        return spec

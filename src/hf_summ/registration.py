@@ -1,0 +1,171 @@
+"""Registers the architectures with transformers' Auto classes and pipelines and with PEFT, and imports none of them.
+
+Registering a class takes its import, and that of torch. So each registry is filled when it is first read.
+"""
+
+from collections.abc import Callable, Iterator, MutableMapping
+from functools import partial
+from importlib import import_module
+from threading import RLock
+from types import ModuleType
+from typing import Any
+
+from hf_summ.common.lazy import after_import
+
+# model type -> what the names of its classes begin with
+ARCHITECTURES = {
+    "gdlf": "Gdlf",
+    "copy_transformer": "CopyTransformer",
+    "drgd": "Drgd",
+    "highlight_transformer": "HighlightTransformer",
+    "sagcopy": "SagCopy",
+}
+
+# name -> module of what `hf_summ` has
+PLACES = {
+    f"{prefix}{suffix}": f".models.{kind}_{model_type}"
+    for model_type, prefix in ARCHITECTURES.items()
+    for suffix, kind in (
+        ("Config", "configuration"),
+        ("Model", "modeling"),
+        ("ForConditionalGeneration", "modeling"),
+        ("Processor", "processing"),
+    )
+} | {
+    "Int8Config": ".models.quantization_int8",
+    "SummarizationCollator": ".data.collator",
+    "SummarizationPipeline": ".models.pipeline_summarization",
+}
+
+# architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
+# for BART, and the projection that predicts a convolution's kernels, which corresponds to queries
+LORA_TARGET_MODULES: dict[str, list[str]] = {
+    "gdlf": ["q_proj", "v_proj", "kernel_projection"],
+    "copy_transformer": ["q_proj", "v_proj"],
+    "drgd": ["key_projection", "projection"],
+    "highlight_transformer": ["q_proj", "v_proj"],
+    "sagcopy": ["q_proj", "v_proj"],
+}
+
+# what PEFT's IA3 scales: keys, values and the input of the second layer of feed-forward networks (Liu et al. 2022)
+_IA3_FEEDFORWARD_MODULES = {name: [] if name == "drgd" else ["feed_forward.outer"] for name in ARCHITECTURES}
+_IA3_TARGET_MODULES = {
+    name: [*(["key_projection"] if name == "drgd" else ["k_proj", "v_proj"]), *modules]
+    for name, modules in _IA3_FEEDFORWARD_MODULES.items()
+}
+
+
+class _FilledWhenRead(MutableMapping):
+    """A registry's dict, to which a function adds our entries when it is first read."""
+
+    def __init__(self, content: dict, fill: Callable[[], Any]):
+        self._content, self._fill, self._lock = content, fill, RLock()
+
+    def _filled(self) -> dict:
+        # other threads wait until all entries are there; the function itself comes here too
+        with self._lock:
+            fill, self._fill = self._fill, lambda: None
+            try:
+                fill()
+            except BaseException:
+                self._fill = fill
+                raise
+        return self._content
+
+    def __getitem__(self, key):
+        return self._filled()[key]
+
+    def __setitem__(self, key, value) -> None:
+        self._filled()[key] = value
+
+    def __delitem__(self, key) -> None:
+        del self._filled()[key]
+
+    def __iter__(self) -> Iterator:
+        return iter(self._filled())
+
+    def __len__(self) -> int:
+        return len(self._filled())
+
+
+def register() -> None:
+    """Register with transformers and PEFT, which need not be imported yet."""
+    after_import(
+        {
+            "transformers.models.auto.configuration_auto": _configurations,
+            "transformers.models.auto.modeling_auto": _models,
+            "transformers.models.auto.processing_auto": _processors,
+            "transformers.pipelines": _pipeline,
+            "peft.utils.constants": _adapters,
+            "hf_summ.models.pipeline_long_documents": _shorteners,
+        }
+    )
+
+
+def _class(name: str) -> Any:
+    return getattr(import_module(PLACES[name], "hf_summ"), name)
+
+
+def _fill_when_read(mapping: Any, fill: Callable[[], None]) -> None:
+    # what `register` of an Auto class writes to
+    mapping._extra_content = _FilledWhenRead(mapping._extra_content, fill)
+
+
+def _configurations(auto: ModuleType) -> None:
+    def fill() -> None:
+        for model_type, prefix in ARCHITECTURES.items():
+            auto.AutoConfig.register(model_type, _class(f"{prefix}Config"), exist_ok=True)
+
+    _fill_when_read(auto.CONFIG_MAPPING, fill)
+
+
+def _models(auto: ModuleType) -> None:
+    _register_when_read(auto.MODEL_MAPPING, auto.AutoModel, "Model")
+    seq2seq = auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING
+    _register_when_read(seq2seq, auto.AutoModelForSeq2SeqLM, "ForConditionalGeneration")
+
+
+def _processors(auto: ModuleType) -> None:
+    _register_when_read(auto.PROCESSOR_MAPPING, auto.AutoProcessor, "Processor")
+
+
+def _register_when_read(mapping: Any, auto_class: Any, suffix: str) -> None:
+    def fill() -> None:
+        for prefix in ARCHITECTURES.values():
+            auto_class.register(_class(f"{prefix}Config"), _class(f"{prefix}{suffix}"), exist_ok=True)
+
+    _fill_when_read(mapping, fill)
+
+
+def _pipeline(pipelines: ModuleType) -> None:
+    task: dict[str, Any] = {}
+
+    def fill() -> None:
+        # of its own: the other one would warn that the task is there already
+        registry = pipelines.PipelineRegistry({}, {})
+        registry.register_pipeline(
+            "summarization",
+            pipeline_class=_class("SummarizationPipeline"),
+            pt_model=import_module("transformers").AutoModelForSeq2SeqLM,
+            # that of transformers 4
+            default={"model": ("sshleifer/distilbart-cnn-12-6", "a4f8f3e")},
+            type="text",
+        )
+        task.update(registry.supported_tasks["summarization"])
+
+    pipelines.PIPELINE_REGISTRY.supported_tasks["summarization"] = _FilledWhenRead(task, fill)
+    # transformers looks for removed tasks before it looks for registered ones
+    pipelines.REMOVED_TASKS.pop("summarization", None)
+
+
+def _adapters(constants: ModuleType) -> None:
+    constants.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.update(LORA_TARGET_MODULES)
+    constants.TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING.update(_IA3_TARGET_MODULES)
+    constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
+
+
+def _shorteners(pipeline: ModuleType) -> None:
+    def shorten(way: str, *arguments) -> Any:
+        return getattr(import_module("hf_summ.shortening"), way)(*arguments)
+
+    pipeline.SHORTENERS.update({way: partial(shorten, way) for way in ("extract", "windows")})

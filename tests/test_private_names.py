@@ -1,0 +1,119 @@
+"""The private names of other libraries that hf_summ uses or overrides: each is listed here, and each is still there."""
+
+import ast
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from evaluate import EvaluationModule
+from torch import nn
+from torch.optim.lr_scheduler import LRScheduler
+from transformers import (
+    GenerationConfig,
+    GenerationMixin,
+    Pipeline,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Seq2SeqTrainer,
+    Trainer,
+    TrainingArguments,
+)
+from transformers.quantizers import HfQuantizer
+
+import hf_summ
+
+SOURCE = Path(hf_summ.__file__).parent
+USED = {
+    Trainer: "_get_grad_norm _internal_call _load_scaler _run_epoch",
+    Seq2SeqTrainer: "_gen_kwargs",
+    TrainingArguments: "_n_gpu",
+    PreTrainedConfig: "_attn_implementation _auto_class",
+    PreTrainedModel: "_can_record_outputs _init_weights _is_hf_initialized _is_stateful _no_split_modules "
+    "_skip_keys_device_placement _supports_sdpa _tied_weights_keys",
+    GenerationConfig: "_from_model_config",
+    GenerationMixin: "_eos_token_tensor _expand_inputs_for_generation _get_logits_processor _prepare_generation_config "
+    "_supports_default_dynamic_cache _update_model_kwargs_for_generation",
+    Pipeline: "_default_generation_config _forward _load_feature_extractor _load_image_processor _load_processor "
+    "_load_tokenizer _load_video_processor _pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
+    HfQuantizer: "_process_model_after_weight_loading _process_model_before_weight_loading",
+    PreTrainedTokenizerBase: "_processor_class",
+    Dataset: "_fingerprint",
+    IterableDataset: "_resolve_features",
+    EvaluationModule: "_compute _feature_names _info",
+    LRScheduler: "_last_lr",
+    nn.Module: "_apply _load_from_state_dict",
+    torch: "_dynamo _int_mm",
+    torch.ops.aten: "_softmax_backward_data",
+}
+# a leading underscore, but a documented name
+DOCUMENTED = {"_asdict", "_exit", "_replace"}
+
+
+def is_private(name: object) -> bool:
+    return isinstance(name, str) and re.match(r"_[a-zA-Z]", name) is not None and name not in DOCUMENTED
+
+
+@pytest.mark.parametrize("owner", USED, ids=lambda owner: owner.__name__)
+def test_private_names_are_there(owner):
+    library = (owner.__module__ if inspect.isclass(owner) else "torch").partition(".")[0]
+    # attributes that an instance gets are in the code of its class alone
+    code = inspect.getsource(owner) if inspect.isclass(owner) else ""
+    missing = [name for name in USED[owner].split() if not hasattr(owner, name) and not re.search(rf"\b{name}\b", code)]
+    version = importlib.metadata.version(library)
+    assert not missing, f"{library} {version} has no {owner.__name__}.{', '.join(missing)}: hf_summ needs another way"
+
+
+def test_private_names_are_listed():
+    listed = {name for names in USED.values() for name in names.split()}
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE.rglob("*.py")}
+    own = {name for tree in trees.values() for name in own_names(tree)}
+    used = {(str(path.relative_to(SOURCE)), name) for path, tree in trees.items() for name in foreign(tree, own)}
+    used |= set(overridden(own))
+    unlisted = sorted((place, name) for place, name in used if name not in listed)
+    assert not unlisted, "use a public way, or add them to USED"
+    assert not listed - {name for _, name in used} - {"_internal_call"}, "remove these from USED"
+
+
+def own_names(tree: ast.AST) -> Iterator[str]:
+    """The names that a file of ours defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
+
+
+def foreign(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """The private names of others that a file uses: attributes that no file of ours defines, and imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
+            yield node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr"):
+            name = getattr(node.args[1], "value", None)
+            if is_private(name) and name not in own:
+                yield str(name)
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("hf_summ") and not node.level:
+            yield from filter(is_private, (alias.name for alias in node.names))
+
+
+def overridden(own: set[str]) -> Iterator[tuple[str, str]]:
+    """Private names that classes of ours override in others' classes."""
+    for found in pkgutil.walk_packages([str(SOURCE)], "hf_summ."):
+        if found.name.endswith("__main__"):
+            continue
+        for kind in vars(importlib.import_module(found.name)).values():
+            if not inspect.isclass(kind) or kind.__module__ != found.name:
+                continue
+            theirs = {name for base in kind.__mro__ if not base.__module__.startswith("hf_summ") for name in vars(base)}
+            for name in filter(is_private, vars(kind).keys() & own & theirs):
+                yield kind.__qualname__, name
