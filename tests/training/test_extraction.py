@@ -144,7 +144,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
         ),
     ],
 )
-def test_wrong_flags_are_told_before_anything_starts(settings, flags, message):
+def test_wrong_flags_are_reported_before_anything_starts(settings, flags, message):
     with pytest.raises(ValueError, match=message):
         set_up(parse_arguments([settings(**flags)]))
 

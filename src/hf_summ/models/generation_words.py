@@ -10,7 +10,7 @@ import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 from .configuration_base import PADDING_ROWS
-from .text_scripts import IDEOGRAPHS, RUNNING
+from .text_cleaning import IDEOGRAPHS, RUNNING
 
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D

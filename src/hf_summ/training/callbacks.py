@@ -58,10 +58,10 @@ class NonFiniteCallback(TrainerCallback):
         self._losses, self._norms = self._losses[len(losses) :], self._norms[len(norms) :]
         for step, loss, parts in losses:
             if not torch.isfinite(loss).all():
-                told = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
-                told = f" ({told})" if told else ""
+                values = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
+                values = f" ({values})" if values else ""
                 advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in parts else self._advice()
-                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{told}: {advice}")
+                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{values}: {advice}")
         for step, norm in norms:
             if not math.isfinite(float(norm)):
                 raise FloatingPointError(f"the norm of the gradient is {float(norm)} at step {step}: {self._advice()}")
@@ -100,7 +100,7 @@ class NonFiniteCallback(TrainerCallback):
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """What each checkpoint says of its run, beside what transformers notes; logs at the start how long it is.
+    """What each checkpoint records of its run, beside transformers' state; logs at the start how long it is.
 
     A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint. A warning is logged
     if documents are seen thousands of times, or if the training ends before its learning rate has warmed up.
@@ -150,7 +150,7 @@ class ChangesCallback(TrainerCallback):
         self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
 
     def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
-        """Apply them to what the checkpoint has brought."""
+        """Apply them to what was loaded from the checkpoint."""
         rates = self._rates
         if isinstance(lr_scheduler, LambdaLR):
             lr_scheduler.base_lrs = rates
@@ -184,7 +184,7 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
 
 
 class BrightnessCallback(TrainerCallback):
-    """Tells a model whose brightness falls with the epochs how many it has been trained for.
+    """Sets the number of trained epochs in a model whose brightness falls with it.
 
     The number follows from the trainer's state alone, so that a resumed run goes on as it would have. It changes as an
     epoch's last update is made, before an evaluation or a checkpoint at that place.

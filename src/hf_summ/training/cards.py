@@ -34,7 +34,7 @@ SERVICE = "https://summarizer.example.org"
 _NO_HUB_DATASET = "unknown"
 # files with paths of the machine, which stay there when a model is pushed
 PRIVATE = (RUN_FILE, LOCK)
-# texts of the corpus, and event files, which are pushed if the user asks for it
+# texts of the corpus, and event files, which are pushed with --push_results
 RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
 _SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
@@ -176,7 +176,7 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
 
 
 def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -> dict[str, object]:
-    """What transformers does not know of the optimizer, the schedule, the batches and the loss."""
+    """What transformers leaves out of the optimizer, the schedule, the batches and the loss."""
     facts: dict[str, object] = {}
     if args.optimizer in ("adam", "adamw"):
         title = "Adam" if args.optimizer == "adam" else "AdamW"
@@ -204,10 +204,10 @@ def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -
 def _devices(trainer: Trainer) -> str:
     device, number = trainer.accelerator.device, trainer.accelerator.num_processes
     if device.type == "cpu":
-        told = f"{number} CPU process{'' if number == 1 else 'es'}"
+        devices = f"{number} CPU process{'' if number == 1 else 'es'}"
     else:
-        told = f"{number} × {torch.cuda.get_device_name(device) if device.type == 'cuda' else device.type}"
-    return f"{told}, weights sharded by FSDP2" if trainer.is_fsdp_enabled else told
+        devices = f"{number} × {torch.cuda.get_device_name(device) if device.type == 'cuda' else device.type}"
+    return f"{devices}, weights sharded by FSDP2" if trainer.is_fsdp_enabled else devices
 
 
 def _precision(trainer: Trainer) -> str:
@@ -269,8 +269,8 @@ def _corpus_details(corpus: Corpus) -> str:
     else:
         details = "The documents were in files, which are not part of this repository."
     rules = {name: getattr(corpus, name) for name in ("data_format", "min_score", "density_bin")}
-    told = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
-    return f"{details} They were read with {told}." if told else details
+    settings = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
+    return f"{details} They were read with {settings}." if settings else details
 
 
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:

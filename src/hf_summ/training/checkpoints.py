@@ -164,7 +164,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
 
 
 def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if a checkpoint says that its optimizer is of another kind."""
+    """Raise a ValueError if a checkpoint was written with an optimizer of another kind."""
     try:
         settings = json.loads((Path(folder) / "training_args.json").read_text(encoding="utf-8"))
         there = settings.get("optimizer") or settings["optim"]
@@ -197,7 +197,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def start_of(checkpoint: Path) -> int | None:
-    """Which start of its run a checkpoint belongs to, or None if it is half-written and does not say."""
+    """Which start of its run a checkpoint belongs to, or None if it is half-written."""
     try:
         state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
         return state["stateful_callbacks"].get("RunProgress", {}).get("attributes", {}).get("start", 1)

@@ -108,7 +108,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
         latent_means = outputs.get("latent_means")
         if latent_means is not None:
-            # what the latent variables are worth: the loss without them
+            # for what the latent variables contribute
             with self.compute_loss_context_manager():
                 _, without = self.compute_loss(model, {**given, "zero_latent": True}, return_outputs=True)
             values["nll_zero_latent"] = without["loss_parts"]["nll"].float().mean().item()

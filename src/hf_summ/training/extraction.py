@@ -47,7 +47,7 @@ class Extraction:
     parts: tuple[Any, ...]
 
     def check(self, corpus: datasets.DatasetDict) -> None:
-        """Raise a ValueError if examples have several documents, of which the stage cannot say what to keep."""
+        """Raise a ValueError if examples have several documents, which the stage cannot shorten."""
         for split in set(self.splits) & corpus.keys():
             if source_column(corpus[split].column_names) != "document":
                 raise ValueError(
@@ -56,7 +56,7 @@ class Extraction:
                 )
 
     def describe(self, data: dict[str, Any]) -> None:
-        """Say of the splits among run.yaml's `data` that are shortened by what, so that runs can be told apart."""
+        """Add to run.yaml's `data` what shortens which splits, so that runs are distinguished by it."""
         for split in set(self.splits) & data.keys():
             data[split]["extraction"] = hashlib.sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
 
@@ -65,7 +65,7 @@ class Extraction:
     ) -> datasets.Dataset:
         """The rows of a split with shortened documents, from the cache if they were shortened before.
 
-        Says how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
+        Logs how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
         """
         if split not in self.splits or not len(rows):
             return rows

@@ -138,7 +138,7 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
-        examples = prefixed(rows[source_column(rows)], prefix)
+        examples = [with_prefix(example, prefix) for example in rows[source_column(rows)]]
         is_read = "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters
         source = {"phrases": [read_phrases(value) for value in rows["phrases"]]} if is_read else {}
         features = processor(
@@ -158,7 +158,7 @@ def describe_cuts(
 
     How much is left is measured on the first `MEASURED` rows that may be cut.
     """
-    told = []
+    lines = []
     for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
         limit = lengths[place]
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
@@ -170,21 +170,16 @@ def describe_cuts(
         if len(cut):
             number = round(len(full) * len(cut) / len(whole))
             about = "" if len(full) == len(whole) else "about "
-            told.append(
+            lines.append(
                 f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are cut to {limit:,} "
                 f"tokens, which leaves {(limit / cut).mean():.0%} of them"
             )
-    return told
+    return lines
 
 
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
     """The number of tokens of each document, or of each summary in the column `labels`, before any cut."""
     return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
-
-
-def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:
-    """Examples with a prefix before each, or before its first document."""
-    return [with_prefix(example, prefix) for example in examples]
 
 
 def _tokenize(

@@ -11,11 +11,10 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, with_prefix
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
 from hf_summ.training.evaluating import RowwiseTrainer
-from hf_summ.training.preparing import prefixed
 from hf_summ.training.resuming import RunRecord
 from hf_summ.training.scores import Scorer
 
@@ -61,7 +60,7 @@ def decode(
     """Decode token ids to texts, with words of the documents that they may point at."""
     source = {}
     if examples is not None and hasattr(processor, "source_features"):
-        source["documents"] = prefixed(examples, prefix)
+        source["documents"] = [with_prefix(example, prefix) for example in examples]
     return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
 
 

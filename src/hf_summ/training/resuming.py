@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -386,18 +387,18 @@ def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel)
         )
 
 
-def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
-    """Create a run's output folder and reserve it until the lock is released; None in processes that do not write.
+def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:
+    """Create a run's output folder and reserve it in a context; an empty one in processes that do not write.
 
     Raises:
         ValueError: another run works in the folder, or it cannot be written to.
     """
+    context = ExitStack()
     if not training.has_output_dir or training.process_index != 0:
-        return None
-    lock = FileLock(Path(training.output_dir) / LOCK)
+        return context
     try:
         Path(training.output_dir).mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        context.enter_context(FileLock(Path(training.output_dir) / LOCK, timeout=0))
     except Timeout:
         raise ValueError(
             f"--output_dir {training.output_dir}: another run is working there: wait for its end, or give another "
@@ -410,4 +411,4 @@ def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
         raise ValueError(
             f"--output_dir {training.output_dir}: cannot be written to ({error.strerror}): name another folder"
         ) from None
-    return lock
+    return context

@@ -7,6 +7,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import datasets
 import torch
 import transformers
-from filelock import FileLock
 from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
@@ -61,7 +61,7 @@ class Parts:
     scorer: Scorer | None
     extraction: Extraction | None
     description: dict[str, Any]
-    lock: FileLock | None
+    lock: ExitStack
     record: RunRecord
     resumption: Resumption
 
@@ -108,8 +108,7 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
     if extraction is not None:
         extraction.check(corpus)
         extraction.describe(description["data"])
-    lock = lock_folder(training)
-    try:
+    with lock_folder(training) as lock:
         record = RunRecord(training.output_dir)
         resumption = find_resumption(training, record, description) if training.do_train else Resumption()
         if resumption.checkpoint is not None:
@@ -117,11 +116,8 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
             check_optimizer(resumption.checkpoint, training)
         if resumption.is_trained:
             built = build(_of_trained_model(arguments))
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        raise
-    return Parts(arguments, argv, corpus, built, scorer, extraction, description, lock, record, resumption)
+        reserved = lock.pop_all()
+    return Parts(arguments, argv, corpus, built, scorer, extraction, description, reserved, record, resumption)
 
 
 def run(parts: Parts) -> dict[str, float]:
@@ -129,11 +125,8 @@ def run(parts: Parts) -> dict[str, float]:
 
     What the same command has already done is left as it is.
     """
-    try:
+    with parts.lock:
         return _run(parts)
-    finally:
-        if parts.lock is not None:
-            parts.lock.release()
 
 
 def _run(parts: Parts) -> dict[str, float]:

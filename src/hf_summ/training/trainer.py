@@ -326,9 +326,9 @@ class SummarizationTrainer(RowwiseTrainer):
             hide_paths(folder)
 
     def init_hf_repo(self, *args, **kwargs) -> None:
-        """Create the repository on the Hub, which ignores what stays at home.
+        """Create the repository on the Hub, with a .gitignore for the files that are not pushed.
 
-        That is what transformers pickles right before uploads, what tells of this machine, and, without
+        That is what transformers pickles right before uploads, files with paths of this machine, and, without
         `push_results`, texts of the corpus and event files.
         """
         super().init_hf_repo(*args, **kwargs)
