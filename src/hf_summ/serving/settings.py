@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hf_summ.common.messages import nearest, unknown_choice
-from hf_summ.models.checks import Range
-from hf_summ.models.generation_settings import SETTINGS, Setting
+from hf_summ.models.checks import SETTINGS, Range, Setting
 from hf_summ.serving.limits import Limits
 
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")

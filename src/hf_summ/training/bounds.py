@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hf_summ.models.checks import FINITE, Range
-from hf_summ.models.generation_settings import SETTINGS
+from hf_summ.models.checks import FINITE, SETTINGS, Range
 
 # more than any machine or corpus has use for
 _MANY, _TOKENS = 10**6, 10**7
