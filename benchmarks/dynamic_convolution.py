@@ -13,7 +13,7 @@ fix_allocator()
 import torch
 from torch import nn
 
-from hf_summ.models.layers_dynamic_convolution import (
+from hf_summ.models.layers_gdlf import (
     compiled_dynamic_convolution,
     dynamic_convolution,
     dynamic_convolution_step,

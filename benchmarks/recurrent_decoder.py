@@ -21,9 +21,9 @@ from transformers import GenerationMixin
 from transformers.cache_utils import EncoderDecoderCache
 
 from hf_summ import DrgdForConditionalGeneration
-from hf_summ.models.generation_cache import SharedSourceCache
 from hf_summ.models.layers_drgd import draw_noise, gaussian_kl
 from hf_summ.models.layers_recurrent import AttentiveGrus, AttentiveStates
+from hf_summ.models.modeling_base import SharedSourceCache
 
 COLUMNS = ["formulation", "ms", "peak, MiB", "times faster", "of the memory"]
 

@@ -200,7 +200,7 @@ def test_ctrl_c_says_how_to_go_on(rows, run):
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate()
     assert (process.returncode, output) == (130, "")
-    assert errors.splitlines()[-1] == "hf-summ: interrupted: the same command goes on with what is missing in out"
+    assert errors.splitlines()[-1] == "hf-summ: interrupted: the same command resumes in out"
     assert "Traceback" not in errors
 
 

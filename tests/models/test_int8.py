@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, TrainingArguments
 
 from hf_summ import Int8Config
-from hf_summ.models.layers_int8 import _WIDE, Int8Linear, has_exact_products, quantize_rows
+from hf_summ.models.quantization_int8 import _WIDE, Int8Linear, has_exact_products, quantize_rows
 from tests.models.architectures import ARCHITECTURES
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
@@ -100,7 +100,7 @@ def test_rows_keep_their_largest_magnitude():
 
 PRODUCTS = """
 import torch
-from hf_summ.models.layers_int8 import Int8Linear, has_exact_products
+from hf_summ.models.quantization_int8 import Int8Linear, has_exact_products
 for out_features in (8, 8192):
     linear = torch.nn.Linear(64, out_features).requires_grad_(False)
     # sums of two products of largest values are beyond 16 bits

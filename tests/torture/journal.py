@@ -1,4 +1,4 @@
-"""A file of the cases that were tried, with which a run goes on where it stopped."""
+"""A file of the cases that were tried, from which a run resumes."""
 
 import json
 from pathlib import Path

@@ -16,6 +16,7 @@ from tests.training import tiny
 ROOT = Path(__file__).parents[2]
 CPU = {"ACCELERATE_USE_CPU": "1"}
 PICKLES = {".bin", ".pt", ".pth", ".pkl"}
+SCORES = {10: 3.0, 20: 5.0, 30: 4.0}
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,25 @@ def settings(tmp_path, processor_folder):
         return tiny.write_settings(tmp_path, **defaults | files | changes)
 
     return write
+
+
+@pytest.fixture
+def run_folder(tmp_path, tiny_tokenizer) -> Path:
+    """Three checkpoints of a tiny GDLF as the Trainer leaves them."""
+    processor = tiny.processor(tiny_tokenizer)
+    model = tiny.gdlf(processor)
+    history = [{"step": step, "eval_loss": 1.0, "eval_rouge2": score} for step, score in SCORES.items()]
+    for step in SCORES:
+        folder = tmp_path / "run" / f"checkpoint-{step}"
+        torch.nn.init.normal_(model.model.shared.weight)
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+        for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+            torch.save({"state": {}}, folder / name)
+        state = {"global_step": step, "best_metric": 5.0, "best_global_step": 20, "log_history": history}
+        (folder / "trainer_state.json").write_text(json.dumps(state))
+    (tmp_path / "run" / "checkpoint-other").mkdir()
+    return tmp_path / "run"
 
 
 def start(command: list[str], **environment: str) -> subprocess.Popen:

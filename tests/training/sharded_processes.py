@@ -44,5 +44,5 @@ if __name__ == "__main__":
     DEFAULT_CALLBACKS.append(ShardedCallback)
     for argv in json.loads(sys.argv[1]):
         arguments = parse_arguments(argv)
-        run(arguments, set_up(arguments))
+        run(set_up(arguments))
     end_processes()

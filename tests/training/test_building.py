@@ -47,16 +47,16 @@ def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing
     model = tiny.bart(tiny_tokenizer)
     model.generation_config.update(max_length=142, num_beams=4, length_penalty=2.0)
     lengths = Lengths(64, 16, 12)
-    kept = generation_config(model, GenerationArguments(num_beams=3), lengths, length_is_told=False)
+    kept = generation_config(model, GenerationArguments(num_beams=3), lengths, length_is_given=False)
     assert (kept.max_length, kept.max_new_tokens, kept.num_beams, kept.length_penalty) == (142, None, 3, 2.0)
-    told = generation_config(model, GenerationArguments(), lengths, length_is_told=True)
-    assert (told.max_length, told.max_new_tokens) == (None, 12)
+    given = generation_config(model, GenerationArguments(), lengths, length_is_given=True)
+    assert (given.max_length, given.max_new_tokens) == (None, 12)
 
 
 def test_without_settings_decoding_is_said_to_be_greedy(tiny_tokenizer):
-    # the pipeline has 4 beams where a checkpoint says nothing
+    # the pipeline has 4 beams where a checkpoint sets none
     config = generation_config(
-        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), length_is_told=True
+        tiny.bart(tiny_tokenizer), GenerationArguments(), Lengths(64, 16, 12), length_is_given=True
     )
     assert config.num_beams == 1
 
@@ -89,5 +89,5 @@ def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokeniz
 def test_settings_of_beams_are_left_out_without_beams(tiny_tokenizer):
     model = tiny.bart(tiny_tokenizer)
     settings = GenerationArguments(num_beams=1, length_penalty=1.3, early_stopping=False)
-    config = generation_config(model, settings, Lengths(64, 16, 12), length_is_told=True)
+    config = generation_config(model, settings, Lengths(64, 16, 12), length_is_given=True)
     assert (config.length_penalty, config.early_stopping) == (None, None)

@@ -10,7 +10,7 @@ import yaml
 from hf_summ.data import split_sentences
 from hf_summ.extractive import DocumentFrequencies, consistent_extract
 from hf_summ.training import extraction
-from hf_summ.training.extraction import check_documents, load_extraction
+from hf_summ.training.extraction import load_extraction
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import whole_lengths
 from hf_summ.training.run import main, set_up
@@ -144,7 +144,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
         ),
     ],
 )
-def test_wrong_flags_are_told_before_anything_starts(settings, flags, message):
+def test_wrong_flags_are_reported_before_anything_starts(settings, flags, message):
     with pytest.raises(ValueError, match=message):
         set_up(parse_arguments([settings(**flags)]))
 
@@ -160,7 +160,6 @@ def test_frequencies_of_another_language(settings, tmp_path):
 def test_examples_of_several_documents(load):
     rows = datasets.Dataset.from_list([{"document": "A.\n\nB.", "documents": ["A.", "B."], "summary": "s"}])
     stage, *_ = load(extract_share=0.5, extract_splits="train")
-    check_documents(stage, datasets.DatasetDict(test=rows))
-    check_documents(None, datasets.DatasetDict(train=rows))
+    stage.check(datasets.DatasetDict(test=rows))
     with pytest.raises(ValueError, match=r"^--extract_splits: the examples of train have several documents each"):
-        check_documents(stage, datasets.DatasetDict(train=rows))
+        stage.check(datasets.DatasetDict(train=rows))

@@ -6,7 +6,7 @@ import torch
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.latent import active_units
+from hf_summ.training.evaluating import active_units
 from hf_summ.training.trainer import SummarizationTrainer
 from tests.training import tiny
 
@@ -87,7 +87,7 @@ def test_losses_are_logged_in_their_parts(make):
         assert entry["kl"] > 0.01
 
 
-def test_kl_that_is_not_finite_stops_the_run_and_says_what_to_try(make):
+def test_kl_that_is_not_finite_stops_the_run_with_what_to_try(make):
     trainer = make()
     trainer.model.model.decoder.latent_chain.log_variance.bias.data.fill_(200.0)
     message = r"^the loss is nan at step 1 \(kl nan, nll nan\): if the KL is not finite, try --learning_rates"

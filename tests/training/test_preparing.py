@@ -66,10 +66,10 @@ def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
     whole = [len(row) for row in processor(corpus["document"][:], max_length=1000)["input_ids"]]
     limit = sorted(whole)[2]
     prepared = prepare(corpus, processor, arguments, (limit, 100), description="preparing")
-    (told,) = describe_cuts(corpus, prepared, processor, (limit, 100), "")
+    (line,) = describe_cuts(corpus, prepared, processor, (limit, 100), "")
     cut = [length for length in whole if length > limit]
     left = sum(limit / length for length in cut) / len(cut)
-    assert told == (
+    assert line == (
         f"{len(cut)} of 5 documents ({len(cut) / 5:.0%}) are cut to {limit} tokens, which leaves {left:.0%} of them"
     )
 
@@ -111,7 +111,7 @@ def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, t
     once = prepared()
     assert prepared() == once
     # not the processor's own file, but one that it imports
-    with open(folder / "text_padding.py", "a", encoding="utf-8") as file:
+    with open(folder / "text_cleaning.py", "a", encoding="utf-8") as file:
         file.write("\n# changed\n")
     assert len(prepared()) == 2
 

@@ -1,4 +1,4 @@
-"""What cannot work is told in one line before anything starts."""
+"""What cannot work is reported in one line before anything starts."""
 
 import math
 import os
@@ -15,7 +15,7 @@ from tests.training import tiny
 
 
 @pytest.mark.parametrize("name", ["file", "file/out", "locked/out"])
-def test_output_folder_that_cannot_be_written_to_is_told_before_anything_starts(settings, tmp_path, name):
+def test_output_folder_that_cannot_be_written_to_is_reported_before_anything_starts(settings, tmp_path, name):
     (tmp_path / "file").write_text("a file")
     (tmp_path / "locked").mkdir(mode=0o500)
     if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
@@ -26,7 +26,7 @@ def test_output_folder_that_cannot_be_written_to_is_told_before_anything_starts(
         set_up(parse_arguments([settings(output_dir=str(tmp_path / name))]))
 
 
-def test_data_set_that_is_a_script_is_told_in_one_line(settings, tmp_path):
+def test_data_set_that_is_a_script_is_reported_in_one_line(settings, tmp_path):
     (tmp_path / "news").mkdir()
     (tmp_path / "news" / "news.py").write_text("raise SystemExit")
     files = dict.fromkeys(("train_file", "validation_file", "test_file"))
@@ -34,12 +34,12 @@ def test_data_set_that_is_a_script_is_told_in_one_line(settings, tmp_path):
         set_up(parse_arguments([settings(**files, dataset_name=str(tmp_path / "news"))]))
 
 
-def test_reports_that_need_a_library_are_told_before_anything_starts(settings):
+def test_reports_that_need_a_library_are_reported_before_anything_starts(settings):
     with pytest.raises(ImportError, match=r"^--report_to clearml: needs clearml: pip install clearml, or give"):
         parse_arguments([settings(), "--report_to", "clearml"])
 
 
-def test_full_disk_is_told_in_one_line(settings, monkeypatch, capsys):
+def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
     # a disk on which nothing is free, whatever its size
     monkeypatch.setattr("hf_summ.training.run._LEAST_ROOM", math.inf)
     assert console_main([settings(learning_rate=1e20)]) == 1
@@ -47,7 +47,7 @@ def test_full_disk_is_told_in_one_line(settings, monkeypatch, capsys):
     assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
 
 
-def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(settings, processor_folder, tmp_path):
+def test_disk_without_room_for_a_checkpoint_is_reported_before_anything_starts(settings, processor_folder, tmp_path):
     # sizes that exist only on paper: 2.4 EB of weights
     training = parse_arguments([settings(save_strategy="steps")]).training
     with torch.device("meta"):
@@ -64,7 +64,7 @@ def test_disk_without_room_for_a_checkpoint_is_told_before_anything_starts(setti
 
 
 @pytest.mark.parametrize("asked", ["flag", "launch"])
-def test_half_precision_on_a_cpu_is_told_before_anything_starts(settings, monkeypatch, asked):
+def test_half_precision_on_a_cpu_is_reported_before_anything_starts(settings, monkeypatch, asked):
     if asked == "launch":
         monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
     with pytest.raises(ValueError, match=r"^--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither$"):

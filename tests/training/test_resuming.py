@@ -11,8 +11,8 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from hf_summ.training.checkpoints import last_complete_checkpoint
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.resuming import last_complete_checkpoint
 from hf_summ.training.run import main, set_up
 from tests.training import tiny
 
@@ -44,7 +44,7 @@ def steps_of(out: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "difference"),
     [
         (["--seed", "7"], "seed 42, now 7"),
         (["--learning_rate", "0.5"], "learning_rate 0.01, now 0.5"),
@@ -57,13 +57,15 @@ def steps_of(out: Path) -> list[int]:
         (["--schedule_period", "null", "--max_steps", "9"], "max_steps not set, now 9|schedule_period 8, now not set"),
     ],
 )
-def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, told):
+def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings, tmp_path, out, flags, difference):
     path = settings(**SAVING)
     main([path])
     interrupt(out, 4)
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
-    with pytest.raises(ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({told})") as caught:
+    with pytest.raises(
+        ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({difference})"
+    ) as caught:
         main([path, *flags])
     assert "--resume_from_checkpoint no; --accept_changes goes on from" in str(caught.value)
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
@@ -149,8 +151,7 @@ def test_second_run_in_a_folder_waits_for_the_first(settings):
     first = set_up(parse_arguments([path]))
     with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
         set_up(parse_arguments([path]))
-    assert first.lock is not None
-    first.lock.release()
+    first.lock.close()
     main([path])
     main([path, "--no_do_train", "--do_eval", "--model_name_or_path", str(Path(path).with_name("out"))])
 
@@ -248,7 +249,7 @@ def test_finished_training_is_only_evaluated_by_a_command_that_asks_for_more(set
     ]
 
 
-def test_folder_says_what_it_is_of(settings, tmp_path, out):
+def test_record_describes_the_run(settings, tmp_path, out):
     path = settings(source_prefix="say: ", text_column="document")
     main([path, "--token", "hf_secret", "--seed", "7"])
     text = (out / "run.yaml").read_text(encoding="utf-8")
@@ -268,7 +269,7 @@ def test_folder_says_what_it_is_of(settings, tmp_path, out):
     assert command["model"]["ffn_dim"] == 32
 
 
-def test_start_tells_what_will_be_done(settings, caplog):
+def test_start_logs_what_will_be_done(settings, caplog):
     flags = ["--max_source_length", "20", "--max_steps", "12000", "--learning_rate", "1e20"]
     with pytest.raises(FloatingPointError), caplog.at_level(logging.INFO):
         main([settings(train_tokens_per_batch=2000), *flags])
@@ -280,8 +281,8 @@ def test_start_tells_what_will_be_done(settings, caplog):
     assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text
 
 
-@pytest.mark.parametrize(("warmup", "is_told"), [("2", False), ("5", True)])
-def test_a_warmup_longer_than_the_training_is_told(settings, caplog, warmup, is_told):
+@pytest.mark.parametrize(("warmup", "is_reported"), [("2", False), ("5", True)])
+def test_a_warmup_longer_than_the_training_is_reported(settings, caplog, warmup, is_reported):
     with caplog.at_level(logging.WARNING):
         main([settings(max_steps=2), "--warmup_steps", warmup])
-    assert (f"warms up for {warmup} updates, but the training has 2: it never reaches" in caplog.text) == is_told
+    assert (f"warms up for {warmup} updates, but the training has 2: it never reaches" in caplog.text) == is_reported

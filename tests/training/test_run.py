@@ -298,7 +298,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"license": "apache2"}, "--license apache2: not a license identifier of the Hub; did you mean apache-2.0?"),
     ],
 )
-def test_wrong_settings_are_told_before_anything_starts(settings, tmp_path, changes, message):
+def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):
     path = settings(**changes)
     with pytest.raises(ValueError, match=message):
         set_up(parse_arguments([path]))
@@ -353,13 +353,13 @@ def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
     assert found == pytest.approx(novelty([lead(document, 1) for document in documents], documents), nan_ok=True)
 
 
-def test_missing_sacrebleu_is_told_before_anything_starts(settings, monkeypatch):
+def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install sacrebleu"):
         set_up(parse_arguments([settings(do_eval=True), "--metrics", "bleu"]))
 
 
-def test_a_language_that_is_no_code_is_told_before_anything_starts(settings):
+def test_a_language_that_is_no_code_is_reported_before_anything_starts(settings):
     with pytest.raises(ValueError, match="`language` is 'German', but must be an ISO 639 code"):
         set_up(parse_arguments([settings(do_eval=True), "--language", "German"]))
 
@@ -440,14 +440,14 @@ def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
         (["--learning_rate", "1e20"], 1, "error: the loss is nan at step "),
     ],
 )
-def test_command_line_says_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
+def test_command_line_reports_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(), *flags])
     assert console_main() == code
     *_, last = capsys.readouterr().err.splitlines(keepends=True)
     assert re.match(message, last)
 
 
-def test_tagger_that_is_not_installed_is_told_in_one_line(settings, tiny_tokenizer, tmp_path, monkeypatch, capsys):
+def test_tagger_that_is_not_installed_is_reported_in_one_line(settings, tiny_tokenizer, tmp_path, monkeypatch, capsys):
     GdlfProcessor(tiny_tokenizer, tags="pos", tagger="no_such_pipeline").save_pretrained(tmp_path / "processor")
     path = settings(tokenizer_name=str(tmp_path / "processor"), config_overrides=tiny.MODEL | {"tags": "pos"})
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", path])

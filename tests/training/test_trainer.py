@@ -72,7 +72,7 @@ def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind):
     torch.testing.assert_close(torch.tensor(small), torch.tensor(big), rtol=1e-5, atol=1e-6)
 
 
-def test_who_counts_items(processor, tiny_tokenizer):
+def test_models_that_count_items(processor, tiny_tokenizer):
     assert takes(tiny.gdlf(processor), "num_items_in_batch")
     assert not takes(tiny.bart(tiny_tokenizer), "num_items_in_batch")
 

@@ -12,6 +12,6 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     for argv in json.loads(sys.argv[1]):
         arguments = parse_arguments(argv)
-        run(arguments, set_up(arguments), argv)
+        run(set_up(arguments, argv))
     sys.stdout.write(f"process {torch.distributed.get_rank()} of {torch.distributed.get_world_size()}\n")
     end_processes()

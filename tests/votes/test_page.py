@@ -23,9 +23,10 @@ def choose(tab, aspect: str, label: str) -> None:
 
 
 def again(tab):
-    """The page in another tab of the same browser."""
+    """The page in another tab of the same browser, once it shows what is kept."""
     other = tab.context.new_page()
     other.goto(tab.url)
+    other.wait_for_selector("section:not([hidden])")
     return other
 
 
@@ -125,6 +126,7 @@ def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
     tab = shown(as_page(sheet))
     tab.add_init_script("Storage.prototype.setItem = () => { throw new Error('full'); };")
     tab.reload()
+    assert where(tab) == "1 of 4"
     assert tab.inner_text("#kept").startswith("This browser keeps no votes: do not close the page before")
     choose(tab, "fluency", "Tie")
     choose(tab, "relevance", "Tie")
@@ -133,6 +135,7 @@ def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
 
 def test_everything_works_from_the_keyboard(shown, sheet):
     tab = shown(as_page(sheet))
+    assert where(tab) == "1 of 4"
     keys = ["Tab", "Tab", "Space", "Tab", "Space", "ArrowRight", "ArrowRight", "Tab", "Enter"]
     for key in keys:
         tab.keyboard.press(key)
@@ -176,6 +179,7 @@ def test_hostile_texts_do_nothing(shown):
     assert "<img" not in page
     tab = shown(page)
     assert tab.title() == "Which summary is better?"
+    assert where(tab) == "1 of 1"
     assert tab.locator(".item .text").all_inner_texts() == [HOSTILE, HOSTILE, HOSTILE, "(blank)"]
     assert tab.inner_text("fieldset p") == HOSTILE
 

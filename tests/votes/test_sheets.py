@@ -25,7 +25,7 @@ def test_every_voter_sees_the_same_documents_and_both_summaries():
             row = DOCUMENTS.index(item.document)
             assert item.reference == f"Reference {row}."
             assert key.items[item.id].document == str(row)
-            # the key tells whose they are
+            # the key has the names
             on_a = key.sheets[sheet.id].on_a[item.id]
             on_b = ({"one", "two"} - {on_a}).pop()
             assert item.summaries == (SYSTEMS[on_a][row], SYSTEMS[on_b][row])

@@ -27,7 +27,7 @@ COMMANDS = {
     "table": "Run a table of one of the papers",
 }
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
-_INTERRUPTED, _NOBODY_READS = 130, 141
+_INTERRUPTED, _BROKEN_PIPE = 130, 141
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         # otherwise Python would flush once more at exit, and complain
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _NOBODY_READS
+        return _BROKEN_PIPE
     except KeyboardInterrupt:
         # on a line below what is on the screen
         print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)

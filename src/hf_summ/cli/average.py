@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: a folder does not exist, or as `average_checkpoints`.
         FileExistsError: the output is not empty.
     """
-    from hf_summ.training.checkpoints import average_checkpoints
+    from hf_summ.training.averaging import average_checkpoints
 
     for folder in arguments.folders:
         if not Path(folder).is_dir():

@@ -117,7 +117,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         folder=Path(arguments.output).resolve(),
         format=arguments.format or "parquet",
     )
-    arguments.interrupted = f"the same command goes on with what is missing in {arguments.output}"
+    arguments.interrupted = f"the same command resumes in {arguments.output}"
     with loading(arguments.model):
         settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
     settings |= {} if phrases is None else {"phrases": phrases}

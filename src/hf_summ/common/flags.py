@@ -13,7 +13,7 @@ KINDS: Mapping[str, str] = {
     "data": "which texts are read, and how",
     "model": "how the model is built",
     "training": "which weights training gives",
-    "updates": "which updates a training makes: an interrupted one goes on only with the same value",
+    "updates": "the updates of a training run: an interrupted run resumes only with the same value",
     "decoding": "which summaries a trained model gives",
     "reporting": "where a run writes, what it reports and how fast it is: neither weights nor summaries",
     "single": "something specific to a single run, which others cannot share",

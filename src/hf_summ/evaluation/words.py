@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.models.checks import check_list, check_text
-from hf_summ.models.text_scripts import IDEOGRAPHS, MARKS, RUNNING
+from hf_summ.models.text_cleaning import IDEOGRAPHS, RUNNING
+from hf_summ.models.text_scripts import MARKS
 from hf_summ.models.text_washing import washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")

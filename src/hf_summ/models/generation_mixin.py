@@ -77,7 +77,7 @@ class SummarizationGenerationMixin(GenerationMixin):
       become the words of the source that were attended to most, see `generation_unknown`.
     """
 
-    # whether the model's outputs say what of the source the summary covers
+    # whether the model's outputs have the coverage of the source
     has_coverage = False
     # whether the decoder takes `compile_step`: a step of it is one graph, whatever it has written before
     compiles_steps = False

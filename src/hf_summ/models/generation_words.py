@@ -10,7 +10,7 @@ import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 from .configuration_base import PADDING_ROWS
-from .text_scripts import IDEOGRAPHS, RUNNING
+from .text_cleaning import IDEOGRAPHS, RUNNING
 
 # odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
 _BASE = 0x2545F4914F6CDD1D
@@ -289,7 +289,7 @@ class WordMarks:
         return _DIGIT if text[0].isnumeric() else _OTHER
 
     def continues(self, text: str) -> bool:
-        """Whether the text goes on with a character whose first bytes are in the token before."""
+        """Whether the text continues with a character whose first bytes are in the token before."""
         return self.is_byte_level and bool(text) and self._bytes(text)[0] in _CONTINUATION_BYTES
 
     def unspaced(self, text: str) -> int:

@@ -1,11 +1,11 @@
 """Copying: attention to the source's subwords, and the mixture of copying one and generating one."""
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from torch.nn.functional import logsigmoid
 from transformers.cache_utils import EncoderDecoderCache
-
-from .generation_cache import keys_once
 
 
 def copy_log_probs(
@@ -115,3 +115,26 @@ class CopyAttention(nn.Module):
             scores = scores.masked_fill(~attention_mask[:, 0], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
         return weights.view(rows, length, -1)
+
+
+def keys_once(
+    project: Callable[[torch.Tensor], torch.Tensor],
+    source: torch.Tensor,
+    past_key_values: EncoderDecoderCache | None,
+    layer_index: int,
+) -> torch.Tensor:
+    """The keys (B, S, A) of an attention to the source (B, S, C) that has one head and no values, computed once.
+
+    Args:
+        project: gives the keys of the source.
+        past_key_values: where they are kept.
+        layer_index: their place in the cross-attention cache.
+    """
+    if past_key_values is not None and past_key_values.is_updated.get(layer_index):
+        return past_key_values.cross_attention_cache.layers[layer_index].keys[:, 0]
+    keys = project(source)
+    if past_key_values is not None:
+        # the cache holds heads of keys and values: here a single head, and values of width 0
+        past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
+        past_key_values.is_updated[layer_index] = True
+    return keys

@@ -1,4 +1,7 @@
-"""The base of all architectures' models: outputs, and the skeleton of encoder, decoder and output layer."""
+"""The base of all architectures' models: outputs, the skeleton of encoder, decoder and output layer, and the cache.
+
+The cache has decoder state other than keys and values, which beam search reorders with everything else.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +11,10 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
 from transformers.modeling_outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
 from transformers.utils import can_return_tuple
 
-from .generation_cache import check_decoder_cache
 from .generation_mixin import SummarizationGenerationMixin
 from .losses import check_labels, shift_right, smoothed_cross_entropy
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method that saved checkpoints name
@@ -45,7 +48,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     _is_stateful = True
     _supports_sdpa = True
 
-    # how `from_pretrained` was told to find the files of the checkpoint, to find more of them later
+    # the arguments by which `from_pretrained` finds the checkpoint's files, for those that are read later
     hub_settings: Mapping[str, Any] = {}
     # what `from_pretrained` did not find in the checkpoint, or had no place for
     _loading_problem: str | None = None
@@ -61,7 +64,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         try:
             model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except RuntimeError as error:
-            # transformers logs which they are, and does not say so in its error
+            # transformers logs their names, and its error lacks them
             _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
             if not loaded["mismatched_keys"]:
                 raise
@@ -260,10 +263,10 @@ def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
     if others:
         name, saved, own = others[0]
         return f"has {name} with the shape {tuple(saved)}, but its config.json with {tuple(own)} ({len(others)} differ)"
-    for told, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
+    for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
         if names:
-            which = "missing" if told == "no" else "unused"
-            return f"has {told} weights for {min(names)} ({len(names)} are {which})"
+            which = "missing" if word == "no" else "unused"
+            return f"has {word} weights for {min(names)} ({len(names)} are {which})"
     return None
 
 
@@ -272,6 +275,92 @@ def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelO
     # torch.compile reads no `dataclasses.fields`
     names = output_class.__dataclass_fields__
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})
+
+
+class DecoderStateLayer(CacheLayerMixin):
+    """A layer's named tensors, one row per decoder row: a convolution's window, a recurrent state, coverage.
+
+    The decoder reads and writes `states`, and calls `advance` with the number of positions it has consumed.
+    """
+
+    is_compileable = False
+    is_croppable = False
+    is_sliding = False
+    supports_early_init = False
+
+    def __init__(self):
+        super().__init__()
+        self.states: dict[str, torch.Tensor] = {}
+        self.seen_positions = 0
+
+    def advance(self, positions: int) -> None:
+        """Count `positions` more decoder positions as consumed."""
+        self.seen_positions += positions
+        self.is_initialized = True
+
+    def accumulate(self, name: str, value: torch.Tensor) -> torch.Tensor:
+        """Add `value` to the state `name`, and return the sum."""
+        if name in self.states:
+            value = self.states[name] + value
+        self.states[name] = value
+        return value
+
+    def lazy_initialization(self, key_states, value_states):
+        raise NotImplementedError("this cache layer holds named states, not keys and values")
+
+    def update(self, key_states, value_states, *args, **kwargs):
+        raise NotImplementedError("this cache layer holds named states, not keys and values")
+
+    def get_seq_length(self) -> int:
+        return self.seen_positions
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.seen_positions + query_length, 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        self.states = {name: state.index_select(0, beam_idx.to(state.device)) for name, state in self.states.items()}
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        self.states = {name: state.repeat_interleave(repeats, dim=0) for name, state in self.states.items()}
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        self.states = {name: state[indices, ...] for name, state in self.states.items()}
+
+    def reset(self) -> None:
+        self.states = {}
+        self.seen_positions = 0
+        self.is_initialized = False
+
+    def crop(self, *args, **kwargs) -> None:
+        raise NotImplementedError("this cache cannot be rolled back, so assisted decoding is not supported")
+
+
+class SharedSourceCache(EncoderDecoderCache):
+    """A cache with decoder state per row, and cross-attention keys and values per document.
+
+    All beams of a document attend to the same source, so its keys and values are neither repeated nor reordered.
+    """
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        self.self_attention_cache.reorder_cache(beam_idx)
+
+
+def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
+    """A cache whose decoder side has these layers, all of them empty."""
+    return SharedSourceCache(Cache(layers=layers), DynamicCache())
+
+
+def check_decoder_cache(past_key_values) -> None:
+    """Raise a ValueError for a cache that is not one of ours, the last layer of which always keeps state."""
+    layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
+    if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
+        raise ValueError(
+            "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one; prefix "
+            "tuning, which brings its own, adapts other models, but LoRA and IA3 adapt this one"
+        )
 
 
 SummarizationModel.register_for_auto_class("AutoModel")

@@ -18,7 +18,6 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .generation_cache import DecoderStateLayer, make_decoder_cache
 from .layers_copying import CopyAttention, copy_log_probs
 from .layers_transformer import (
     CrossAttention,
@@ -31,10 +30,12 @@ from .layers_transformer import (
 )
 from .losses_copying import copy_cross_entropy
 from .modeling_base import (
+    DecoderStateLayer,
     SummarizationForConditionalGeneration,
     SummarizationModel,
     SummarizationOutput,
     SummarizationPreTrainedModel,
+    make_decoder_cache,
 )
 
 

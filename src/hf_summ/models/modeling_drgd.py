@@ -9,12 +9,12 @@ from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
 from .configuration_drgd import DrgdConfig
-from .generation_cache import DecoderStateLayer, keys_once, make_decoder_cache
 from .generation_settings import own_settings
+from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
 from .losses import IGNORED_LABEL
-from .modeling_base import SummarizationPreTrainedModel
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
     CopyDecoderOutput,
     CopyEncoderOutput,
@@ -259,7 +259,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         self.post_init()
 
     def set_update(self, updates: int) -> None:
-        """Say how many updates training has made, which the warm-up of the KL's weight needs to know."""
+        """Set the number of updates so far, on which the warm-up of the KL's weight depends."""
         self._updates = updates
 
     @property

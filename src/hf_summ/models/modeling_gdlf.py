@@ -11,9 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GATINGS, GdlfConfig
-from .generation_cache import DecoderStateLayer, make_decoder_cache
-from .layers_dynamic_convolution import DynamicConvolution
-from .layers_gdlf import DeepLayerFusion, HierarchicalAggregation, MemoryCell, OutputGate
+from .layers_gdlf import DeepLayerFusion, DynamicConvolution, HierarchicalAggregation, MemoryCell, OutputGate
 from .layers_transformer import (
     CrossAttention,
     FeedForward,
@@ -22,7 +20,13 @@ from .layers_transformer import (
     source_padding_mask,
     stack_norm,
 )
-from .modeling_base import SummarizationForConditionalGeneration, SummarizationModel, SummarizationPreTrainedModel
+from .modeling_base import (
+    DecoderStateLayer,
+    SummarizationForConditionalGeneration,
+    SummarizationModel,
+    SummarizationPreTrainedModel,
+    make_decoder_cache,
+)
 
 
 class GdlfConvolution(nn.Module):

@@ -84,7 +84,7 @@ class SagCopyPreTrainedModel(SummarizationPreTrainedModel):
 
 
 class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
-    """Maps the source to one representation per position, and says how central each word is."""
+    """Maps the source to one representation per position, with each word's centrality."""
 
     @staticmethod
     def self_attention(config: SagCopyConfig, layer_index: int) -> SelfAttention:

@@ -21,7 +21,7 @@ class Reading:
         example: as many texts as the example has.
         source_tokens: number of tokens of the whole example.
         ranges: of each of its texts, the [start, end) characters that were read; None if all of them.
-        details: what else there is to tell of how it was shortened.
+        details: further facts of how it was shortened.
     """
 
     example: Example

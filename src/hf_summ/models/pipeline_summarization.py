@@ -29,7 +29,7 @@ from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, 
 
 logger = logging.get_logger(__name__)
 
-# two names of one limit, of which `generate()` lets the second win, whoever set it
+# two names of one limit, of which `generate()` prefers the second, whoever set it
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 
 # what a warning of a cut document adds
@@ -236,7 +236,7 @@ class SummarizationPipeline(Pipeline):
             )
 
     def _task_settings(self) -> dict[str, Any]:
-        """What the config's `task_specific_params`, which transformers 4 read, say about `generate()`."""
+        """The settings of `generate()` in the config's `task_specific_params`, which transformers 4 read."""
         known = {*vars(GenerationConfig()), *getattr(self.model, "generation_keys", ())}
         return {name: value for name, value in task_parameters(self.model.config).items() if name in known}
 

@@ -26,12 +26,12 @@ class JoinedRow:
 
 
 def task_parameters(config) -> dict:
-    """What a model's config says about summarization in its `task_specific_params`, as T5's and BART's do."""
+    """The parameters for summarization in a config's `task_specific_params`, as T5's and BART's have them."""
     return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
 
 
 def source_prefix(config) -> str:
-    """The text that a model's config wants before each document."""
+    """The text that a model's config puts before each document."""
     return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
 
 

@@ -78,7 +78,7 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
     """The adapter that `model_name_or_path` is, or None for a whole model.
 
     Raises:
-        ValueError: it does not say which model it adapts.
+        ValueError: it does not name the model that it adapts.
     """
     name = arguments.model_name_or_path
     # a whole model may come with an adapter of its own

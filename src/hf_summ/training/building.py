@@ -5,6 +5,7 @@ import logging
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import (
@@ -25,6 +26,7 @@ from hf_summ.models.generation_settings import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
+from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training.adapters import Adapter, add_lora, find_adapter
 from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
@@ -50,7 +52,15 @@ class Lengths:
     evaluation_target: int
 
 
-def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]:
+class Built(NamedTuple):
+    """A model with its processor, and the lengths of its texts."""
+
+    model: PreTrainedModel
+    processor: Processor
+    lengths: Lengths
+
+
+def build(arguments: RunArguments) -> Built:
     """Build the run's model and processor, and settle the lengths of its texts.
 
     Raises:
@@ -64,6 +74,9 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     is_fresh = start.model_name_or_path is None
     config = load_config(start)
     processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
+    if getattr(processor, "tags", "none") != "none":
+        # rather than in the first document, or in another process
+        load_tagger(processor.tagger, processor.tags)
     lengths = settle_lengths(arguments.data, processor, config)
     if hasattr(config, "read_pretrained_parts"):
         config.read_pretrained_parts(is_fresh, **_part_settings(start))
@@ -86,9 +99,9 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
     if own is not None:
         model.generation_config = own
     # a checkpoint has its own length, which ours replaces only if it was given
-    length_is_told = is_fresh or arguments.data.val_max_target_length is not None
-    model.generation_config = generation_config(model, arguments.generation, lengths, length_is_told)
-    _state_prefix(model.config, arguments.data.source_prefix)
+    length_is_given = is_fresh or arguments.data.val_max_target_length is not None
+    model.generation_config = generation_config(model, arguments.generation, lengths, length_is_given)
+    _store_prefix(model.config, arguments.data.source_prefix)
     if hasattr(model, "check_generation_keys"):
         # here rather than when the first summary is generated
         model.check_generation_keys(model.generation_config)
@@ -96,7 +109,7 @@ def build(arguments: RunArguments) -> tuple[PreTrainedModel, Processor, Lengths]
         model = adapter.load(model, is_trainable=arguments.training.do_train)
     elif arguments.lora.lora_r is not None:
         model = add_lora(model, arguments.lora)
-    return model, processor, lengths
+    return Built(model, processor, lengths)
 
 
 def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
@@ -121,8 +134,8 @@ def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
         )
 
 
-def _state_prefix(config: PreTrainedConfig, prefix: str) -> None:
-    """Let the config say what comes before each document, as the pipeline and the next training read it."""
+def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
+    """Store in the config what comes before each document, for the pipeline and the next training."""
     before = source_prefix(config)
     if before not in ("", prefix):
         what = f"{prefix!r} replaces" if prefix else "nothing was given, in place of"
@@ -167,7 +180,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
 
 def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
-    """The overrides of what a checkpoint does not fix; a warning says what they change in it."""
+    """The overrides of what a checkpoint does not fix; what they change in it is logged."""
     overrides = {
         name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
     }
@@ -206,11 +219,11 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
 
 
 def generation_config(
-    model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_told: bool
+    model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_given: bool
 ) -> GenerationConfig:
     """The model's generation settings, overridden by those of the run.
 
-    Without `max_new_tokens`, summaries may be as long as references, if `length_is_told` or no other limit is set.
+    Without `max_new_tokens`, summaries may be as long as references, if `length_is_given` or no other limit is set.
 
     Raises:
         ValueError: inconsistent settings, or ones that the model's generate() does not know.
@@ -224,7 +237,7 @@ def generation_config(
                 "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
     length_is_open = base.max_length is None and base.max_new_tokens is None
-    if "max_new_tokens" not in settings and (length_is_told or length_is_open):
+    if "max_new_tokens" not in settings and (length_is_given or length_is_open):
         settings["max_new_tokens"] = lengths.evaluation_target
     config = copy.deepcopy(base)
     # otherwise transformers rebuilds it from the model's config on loading, and drops keys it does not know
@@ -234,7 +247,7 @@ def generation_config(
     if "max_new_tokens" in settings:
         config.max_length = None
     if (config.num_beams or 1) == 1:
-        # said, as the pipeline has beams where a checkpoint says nothing
+        # set, as the pipeline has beams where a checkpoint sets none
         config.num_beams = 1
         for name in _BEAM_KEYS:
             if name in settings:
@@ -287,7 +300,7 @@ def _new_model(config: PreTrainedConfig, arguments: ModelArguments) -> PreTraine
 
 def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
     name_or_path = arguments.model_name_or_path
-    # transformers' own error does not say which weights have another shape
+    # transformers' own error does not name the weights that have another shape
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
         name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
     )
@@ -350,7 +363,7 @@ def _align(processor: Processor, config: PreTrainedConfig) -> None:
 
 
 def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool) -> None:
-    """Enlarge the embeddings to the tokens that the processor knows."""
+    """Enlarge the embeddings to the size of the processor's vocabulary."""
     vocabulary, known = len(getattr(processor, "tokenizer", processor)), model.get_input_embeddings().weight.shape[0]
     if vocabulary <= known:
         return

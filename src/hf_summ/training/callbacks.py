@@ -16,7 +16,8 @@ from transformers.trainer_callback import ExportableState
 
 from hf_summ.training.adapters import base_model
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.checkpoints import is_finite, last_complete_checkpoint
+from hf_summ.training.checkpoints import is_finite
+from hf_summ.training.resuming import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -57,10 +58,10 @@ class NonFiniteCallback(TrainerCallback):
         self._losses, self._norms = self._losses[len(losses) :], self._norms[len(norms) :]
         for step, loss, parts in losses:
             if not torch.isfinite(loss).all():
-                told = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
-                told = f" ({told})" if told else ""
+                values = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
+                values = f" ({values})" if values else ""
                 advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in parts else self._advice()
-                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{told}: {advice}")
+                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{values}: {advice}")
         for step, norm in norms:
             if not math.isfinite(float(norm)):
                 raise FloatingPointError(f"the norm of the gradient is {float(norm)} at step {step}: {self._advice()}")
@@ -99,12 +100,13 @@ class NonFiniteCallback(TrainerCallback):
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """What each checkpoint says of its run, beside what transformers notes, and what a resumed run takes from it.
+    """What each checkpoint records of its run, beside transformers' state; logs at the start how long it is.
 
-    Intervals such as that of `save_steps` are those of the run's arguments, not the checkpoint's.
+    A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint. A warning is logged
+    if documents are seen thousands of times, or if the training ends before its learning rate has warmed up.
 
     Attributes:
-        start: which start in the output folder it belongs to, see `hf_summ.training.records.RunRecord.start`.
+        start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
     """
 
@@ -117,8 +119,22 @@ class RunProgress(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Set the intervals at which is logged, evaluated and saved."""
+        """Set the intervals of logging, evaluating and saving, and log the numbers of updates and epochs."""
         state.compute_steps(args, state.max_steps)
+        epochs = state.num_train_epochs
+        done = f", of which {state.global_step:,} are done" if state.global_step else ""
+        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
+        warmup = args.get_warmup_steps(state.max_steps)
+        if warmup > state.max_steps:
+            logger.warning(
+                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
+                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
+            )
+        if epochs >= _MANY_EPOCHS:
+            logger.warning(
+                f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
+                "or --num_train_epochs, or use --early_stopping_patience"
+            )
 
 
 class ChangesCallback(TrainerCallback):
@@ -134,7 +150,7 @@ class ChangesCallback(TrainerCallback):
         self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
 
     def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
-        """Apply them to what the checkpoint has brought."""
+        """Apply them to what was loaded from the checkpoint."""
         rates = self._rates
         if isinstance(lr_scheduler, LambdaLR):
             lr_scheduler.base_lrs = rates
@@ -167,32 +183,8 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
             super().on_evaluate(args, state, control, metrics, **kwargs)
 
 
-class StartCallback(TrainerCallback):
-    """Says at the start how long a training is, and warns of one that sees its documents thousands of times.
-
-    Also of one that ends before its learning rate has warmed up.
-    """
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Log updates and epochs."""
-        epochs = state.num_train_epochs
-        done = f", of which {state.global_step:,} are done" if state.global_step else ""
-        logger.info(f"training: {state.max_steps:,} updates in {epochs:,} epoch{'' if epochs == 1 else 's'}{done}")
-        warmup = args.get_warmup_steps(state.max_steps)
-        if warmup > state.max_steps:
-            logger.warning(
-                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
-                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
-            )
-        if epochs >= _MANY_EPOCHS:
-            logger.warning(
-                f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
-                "or --num_train_epochs, or use --early_stopping_patience"
-            )
-
-
 class BrightnessCallback(TrainerCallback):
-    """Tells a model whose brightness falls with the epochs how many it has been trained for.
+    """Sets the number of trained epochs in a model whose brightness falls with it.
 
     The number follows from the trainer's state alone, so that a resumed run goes on as it would have. It changes as an
     epoch's last update is made, before an evaluation or a checkpoint at that place.

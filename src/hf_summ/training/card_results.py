@@ -126,8 +126,8 @@ class Results:
     def as_files(self, dataset_name: str, dataset_config: str | None) -> dict[str, str]:
         """ROUGE and BLEU as files of the folder `.eval_results`: name -> YAML.
 
-        Each score has a file of its own, and its notes tell it apart. Perplexities, which depend on the vocabulary, are
-        not for leaderboards. See https://huggingface.co/docs/hub/eval-results.
+        Each score has a file of its own and is identified by its notes. Perplexities, which depend on the vocabulary,
+        are not for leaderboards. See https://huggingface.co/docs/hub/eval-results.
 
         Args:
             dataset_name: repository of the data set on the Hub.

@@ -1,9 +1,11 @@
-"""The model card of a run: what was trained, on what, how, how well it does, and how it is used."""
+"""What a run publishes: the model card, and no paths of the machine."""
 
 import importlib.metadata
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -20,7 +22,7 @@ from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
 from hf_summ.training.extraction import SPLITS_OF
-from hf_summ.training.records import LIBRARIES, command_line
+from hf_summ.training.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
 
 _EXAMPLE = (
     "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
@@ -30,6 +32,11 @@ _EXAMPLE = (
 SERVICE = "https://summarizer.example.org"
 # a type that the Hub accepts for what is not one of its data sets
 _NO_HUB_DATASET = "unknown"
+# files with paths of the machine, which stay there when a model is pushed
+PRIVATE = (RUN_FILE, LOCK)
+# texts of the corpus, and event files, which are pushed with --push_results
+RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
+_SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
 
 
@@ -169,7 +176,7 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
 
 
 def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -> dict[str, object]:
-    """What transformers does not know of the optimizer, the schedule, the batches and the loss."""
+    """What transformers leaves out of the optimizer, the schedule, the batches and the loss."""
     facts: dict[str, object] = {}
     if args.optimizer in ("adam", "adamw"):
         title = "Adam" if args.optimizer == "adam" else "AdamW"
@@ -197,10 +204,10 @@ def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -
 def _devices(trainer: Trainer) -> str:
     device, number = trainer.accelerator.device, trainer.accelerator.num_processes
     if device.type == "cpu":
-        told = f"{number} CPU process{'' if number == 1 else 'es'}"
+        devices = f"{number} CPU process{'' if number == 1 else 'es'}"
     else:
-        told = f"{number} × {torch.cuda.get_device_name(device) if device.type == 'cuda' else device.type}"
-    return f"{told}, weights sharded by FSDP2" if trainer.is_fsdp_enabled else told
+        devices = f"{number} × {torch.cuda.get_device_name(device) if device.type == 'cuda' else device.type}"
+    return f"{devices}, weights sharded by FSDP2" if trainer.is_fsdp_enabled else devices
 
 
 def _precision(trainer: Trainer) -> str:
@@ -262,8 +269,8 @@ def _corpus_details(corpus: Corpus) -> str:
     else:
         details = "The documents were in files, which are not part of this repository."
     rules = {name: getattr(corpus, name) for name in ("data_format", "min_score", "density_bin")}
-    told = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
-    return f"{details} They were read with {told}." if told else details
+    settings = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
+    return f"{details} They were read with {settings}." if settings else details
 
 
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
@@ -318,3 +325,23 @@ def _results(
             several = training.several_references
             found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
     return found
+
+
+def hide_paths(folder: Path) -> None:
+    """Replace the absolute paths in a saved model's settings by the names at their ends."""
+    for name in _SETTINGS:
+        path = folder / name
+        if not path.exists():
+            continue
+        content = json.loads(path.read_text(encoding="utf-8"))
+        hidden = _hidden(content)
+        if hidden != content:
+            write_atomically(path, json.dumps(hidden, indent=2, ensure_ascii=False) + "\n")
+
+
+def _hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _hidden(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_hidden(member) for member in value]
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() and len(value) > 1 else value

@@ -1,6 +1,7 @@
 """The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
 
 import inspect
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, cast
 
@@ -15,11 +16,13 @@ from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
+from hf_summ.models.layers_guidance import guidance_divergence
 from hf_summ.models.losses import IGNORED_LABEL
 from hf_summ.training.adapters import base_model
 from hf_summ.training.batches import BatchOrder
-from hf_summ.training.guidance import summary_divergences
-from hf_summ.training.latent import active_units, document_means
+
+# variance above which a latent variable is active (Burda et al. 2016, section 5)
+_ACTIVE_VARIANCE = 0.01
 
 
 class RowwiseTrainer(Seq2SeqTrainer):
@@ -105,7 +108,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
         latent_means = outputs.get("latent_means")
         if latent_means is not None:
-            # what the latent variables are worth: the loss without them
+            # for what the latent variables contribute
             with self.compute_loss_context_manager():
                 _, without = self.compute_loss(model, {**given, "zero_latent": True}, return_outputs=True)
             values["nll_zero_latent"] = without["loss_parts"]["nll"].float().mean().item()
@@ -193,3 +196,40 @@ def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]
     while end > 2 and tokens[end - 1] in ends and tokens[end - 2] in ends:
         end -= 1
     return tokens[:end]
+
+
+def summary_divergences(
+    model: nn.Module, inputs: Mapping[str, torch.Tensor], summaries: list[list[int]]
+) -> list[float]:
+    """KL(mean_t a_t ‖ p) of each summary (Xu et al. 2020, equation 18), from one teacher-forced forward pass.
+
+    Args:
+        model: a guided model.
+        inputs: of the documents.
+        summaries: generated ids, each behind the token that the decoder starts with.
+    """
+    length = max(len(summary) for summary in summaries)
+    labels = torch.full((len(summaries), max(length - 1, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
+    for row, summary in enumerate(summaries):
+        labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
+    outputs = model(**inputs, labels=labels, skip_logits=True)
+    return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
+
+
+def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
+    """The variables' means of each document: those of its target tokens (B, T, L), averaged over (B, T) labels; (B, L).
+
+    A document without a target token has zeros.
+    """
+    wanted = (labels != IGNORED_LABEL)[..., None]
+    sums = means.float().masked_fill(~wanted, 0.0).sum(1)
+    return (sums / wanted.sum(1).clamp(min=1)).cpu().numpy()
+
+
+def active_units(means: Sequence[np.ndarray]) -> int:
+    """The number of latent variables whose mean differs between documents, by a variance above .01.
+
+    Args:
+        means: (L,) for each document, see `document_means`.
+    """
+    return int((np.stack(means).astype(np.float64).var(axis=0) > _ACTIVE_VARIANCE).sum())

@@ -46,8 +46,17 @@ class Extraction:
     splits: tuple[str, ...]
     parts: tuple[Any, ...]
 
+    def check(self, corpus: datasets.DatasetDict) -> None:
+        """Raise a ValueError if examples have several documents, which the stage cannot shorten."""
+        for split in set(self.splits) & corpus.keys():
+            if source_column(corpus[split].column_names) != "document":
+                raise ValueError(
+                    f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
+                    "shortens single ones: leave out --extract_share and --extract_tokens"
+                )
+
     def describe(self, data: dict[str, Any]) -> None:
-        """Say of the splits among run.yaml's `data` that are shortened by what, so that runs can be told apart."""
+        """Add to run.yaml's `data` what shortens which splits, so that runs are distinguished by it."""
         for split in set(self.splits) & data.keys():
             data[split]["extraction"] = hashlib.sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
 
@@ -56,19 +65,16 @@ class Extraction:
     ) -> datasets.Dataset:
         """The rows of a split with shortened documents, from the cache if they were shortened before.
 
-        Says how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
+        Logs how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
         """
         if split not in self.splits or not len(rows):
             return rows
-        kept = cached_map(
-            rows,
-            functools.partial(_shorten, stage=self.stage),
-            (*self.parts, _code()),
-            arguments,
-            f"extracting {split}",
-            # a model is on one device
-            num_proc=arguments.data.preprocessing_num_workers if self.stage.judge is None else None,
-        )
+        description = f"extracting {split}"
+        # a model is on one device
+        workers = arguments.data.preprocessing_num_workers if self.stage.judge is None else None
+        convert, parts = functools.partial(_shorten, stage=self.stage), (*self.parts, _code())
+        with arguments.training.main_process_first(desc=description):
+            kept = cached_map(rows, convert, parts, arguments, description, num_proc=workers)
         counts, kept = kept[_COUNTS], kept.remove_columns(_COUNTS)
         if arguments.training.should_log:
             left, whole, has_words = (sum(column) for column in zip(*counts, strict=True))
@@ -87,15 +93,13 @@ class Extraction:
         return kept
 
 
-def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction | None:
-    """The stage that the flags describe, with its model, or None without one.
+def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction:
+    """The stage that the flags describe, with its model.
 
     Raises:
         ValueError: the document frequencies or the model cannot be used, or are of another language.
     """
     data, model = arguments.data, arguments.model
-    if data.extract_share is None and data.extract_tokens is None:
-        return None
     # rather than what was given, what it contains
     table, judge, contents = None, None, []
     if data.extract_idf is not None:
@@ -125,16 +129,6 @@ def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction
     settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
     parts = (*settings, *contents, processor_fingerprint(processor) if is_counted else None)
     return Extraction(stage, SPLITS_OF[data.extract_splits or "both"], parts)
-
-
-def check_documents(extraction: Extraction | None, corpus: datasets.DatasetDict) -> None:
-    """Raise a ValueError if examples have several documents, of which the stage cannot say what to keep."""
-    for split, rows in corpus.items():
-        if extraction is not None and split in extraction.splits and source_column(rows.column_names) != "document":
-            raise ValueError(
-                f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
-                "shortens single ones: leave out --extract_share and --extract_tokens"
-            )
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:

@@ -4,6 +4,7 @@ import functools
 import hashlib
 import inspect
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,71 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from hf_summ.data.columns import source_column
+from hf_summ.data.columns import has_references, source_column
+from hf_summ.data.loading import load
 from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.batches import token_lengths
-from hf_summ.training.building import Processor
+from hf_summ.training.building import Built, Processor
+
+logger = logging.getLogger(__name__)
 
 # rows whose whole length is measured, and a length that none reaches
 MEASURED, _ENDLESS = 200, 10**7
+
+
+def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
+    """The splits of the corpus that the run uses, cut to the requested numbers of samples.
+
+    Raises:
+        ValueError: the corpus cannot be read, or has no such split.
+    """
+    data, training = arguments.data, arguments.training
+    with training.main_process_first(desc="loading the corpus"):
+        model = arguments.model
+        corpus = load(arguments.corpus, model.cache_dir, model.token, model.trust_remote_code)
+    wanted = {
+        "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
+        "validation": (training.do_eval, data.max_eval_samples, "--do_eval or --eval_strategy", "--validation_file"),
+        "test": (training.do_predict, data.max_predict_samples, "--do_predict", "--test_file"),
+    }
+    splits = {}
+    for split, (is_wanted, limit, why, flag) in wanted.items():
+        if not is_wanted:
+            continue
+        if split not in corpus:
+            raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
+        rows = corpus[split]
+        splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
+    return datasets.DatasetDict(splits)
+
+
+def prepare_split(
+    rows: datasets.Dataset, split: str, built: Built, arguments: RunArguments, with_documents: bool | None = None
+) -> datasets.Dataset:
+    """The rows as the model reads them, and how many are cut is logged.
+
+    Args:
+        with_documents: whether the documents are kept, beside all references, for those that score the summaries; None
+            if no summary is scored.
+    """
+    target = built.lengths.target if split == "train" else built.lengths.evaluation_target
+    lengths, description = (built.lengths.source, target), f"preparing {split}"
+    with arguments.training.main_process_first(desc=description):
+        prepared = prepare(rows, built.processor, arguments, lengths, description)
+    if arguments.training.should_log:
+        logger.info(f"{split}: {len(rows):,} documents")
+        for cut in describe_cuts(rows, prepared, built.processor, lengths, arguments.data.source_prefix):
+            logger.info(f"{split}: {cut}")
+    if with_documents is None:
+        return prepared
+    kept = [source_column(rows.column_names)] if with_documents else []
+    if has_references(rows.features):
+        logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
+        kept.append("references")
+    # beside the prepared rows, not in them, so that the cache does not depend on the metrics
+    return datasets.concatenate_datasets([prepared, rows.select_columns(kept)], axis=1) if kept else prepared
 
 
 def prepare(
@@ -81,7 +138,7 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
     """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
-        examples = prefixed(rows[source_column(rows)], prefix)
+        examples = [with_prefix(example, prefix) for example in rows[source_column(rows)]]
         is_read = "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters
         source = {"phrases": [read_phrases(value) for value in rows["phrases"]]} if is_read else {}
         features = processor(
@@ -101,7 +158,7 @@ def describe_cuts(
 
     How much is left is measured on the first `MEASURED` rows that may be cut.
     """
-    told = []
+    lines = []
     for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
         limit = lengths[place]
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
@@ -113,21 +170,16 @@ def describe_cuts(
         if len(cut):
             number = round(len(full) * len(cut) / len(whole))
             about = "" if len(full) == len(whole) else "about "
-            told.append(
+            lines.append(
                 f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are cut to {limit:,} "
                 f"tokens, which leaves {(limit / cut).mean():.0%} of them"
             )
-    return told
+    return lines
 
 
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
     """The number of tokens of each document, or of each summary in the column `labels`, before any cut."""
     return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
-
-
-def prefixed(examples: Sequence[str] | Sequence[list[str]], prefix: str) -> list[str | list[str]]:
-    """Examples with a prefix before each, or before its first document."""
-    return [with_prefix(example, prefix) for example in examples]
 
 
 def _tokenize(

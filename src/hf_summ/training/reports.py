@@ -1,26 +1,98 @@
-"""Reports of a run: result files, predictions, and the comparison with LEAD."""
+"""What a run reports: the scores of its summaries, its result files, and the comparison with LEAD."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import datasets
+from transformers import EvalPrediction, Trainer
 
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import lead
-from hf_summ.data.columns import has_references, reference_texts
+from hf_summ.data.columns import has_references, reference_texts, source_column
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, with_prefix
+from hf_summ.training.arguments import RunArguments
+from hf_summ.training.building import Processor
+from hf_summ.training.evaluating import RowwiseTrainer
+from hf_summ.training.resuming import RunRecord
 from hf_summ.training.scores import Scorer
 
 
-def write_results(folder: str, split: str, metrics: dict[str, float]) -> None:
-    """Write `<split>_results.json`."""
-    write_atomically(Path(folder) / f"{split}_results.json", json.dumps(metrics, indent=4, sort_keys=True) + "\n")
+def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
+    """Log a step's metrics and write them to `<step>_results.json`, as the results of a finished step.
+
+    Returns:
+        The metrics, with the number of samples among them.
+    """
+    metrics = metrics | {f"{step}_samples": samples}
+    trainer.log_metrics(step, metrics)
+    if trainer.is_world_process_zero() and trainer.args.has_output_dir:
+        content = json.dumps(metrics, indent=4, sort_keys=True) + "\n"
+        write_atomically(Path(trainer.args.output_dir) / f"{step}_results.json", content)
+        record.finish(step)
+    return metrics
 
 
-def read_results(folder: str, split: str) -> dict[str, float]:
-    """What `write_results` has written."""
-    return json.loads((Path(folder) / f"{split}_results.json").read_text(encoding="utf-8"))
+def read_results(folder: str, step: str) -> dict[str, float]:
+    """The metrics that `finish` has written."""
+    return json.loads((Path(folder) / f"{step}_results.json").read_text(encoding="utf-8"))
+
+
+def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
+    """The run's scores of generated token ids, and their mean length; `prefix` was put before each document."""
+    examples = predictions.inputs
+    texts = decode(processor, predictions.predictions, examples, prefix)
+    documents = None
+    if examples is not None:
+        documents = [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
+    scores = scorer(texts, predictions.label_ids, documents)
+    lengths = [len(tokens) for tokens in predictions.predictions]
+    return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
+
+
+def decode(
+    processor: Processor,
+    predictions: list[list[int]],
+    examples: Sequence[str] | Sequence[list[str]] | None,
+    prefix: str,
+) -> list[str]:
+    """Decode token ids to texts, with words of the documents that they may point at."""
+    source = {}
+    if examples is not None and hasattr(processor, "source_features"):
+        source["documents"] = [with_prefix(example, prefix) for example in examples]
+    return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
+
+
+def predict(
+    trainer: RowwiseTrainer, arguments: RunArguments, scorer: Scorer, rows: datasets.Dataset, prepared: datasets.Dataset
+) -> dict[str, float]:
+    """Summarize the test split, write and print the summaries, and compare them with LEAD.
+
+    Args:
+        rows: the test split, and `prepared` the same as the model reads it.
+
+    Returns:
+        The metrics, of LEAD as well.
+    """
+    training = arguments.training
+    output = trainer.predict(prepared, metric_key_prefix="predict")
+    metrics = output.metrics
+    if training.lead_sentences is not None:
+        baseline = lead_metrics(rows, training.lead_sentences, scorer)
+        metrics |= {f"predict_{name}": value for name, value in baseline.items()}
+    if output.predictions is None:
+        return metrics
+    examples = list(rows[source_column(rows.column_names)])
+    predictions = decode(trainer.processing_class, output.predictions, examples, arguments.data.source_prefix)
+    intervals = scorer.intervals(predictions, reference_texts(rows))
+    metrics |= {f"predict_{name}": value for name, value in intervals.items()}
+    if trainer.is_world_process_zero():
+        write_predictions(training.output_dir, rows, predictions, trainer.row_values)
+        if training.show_summaries:
+            print(samples(rows, predictions, training.show_summaries), end="\n\n")
+        print(comparison(metrics, training.lead_sentences, scorer), flush=True)
+    return metrics
 
 
 def write_predictions(

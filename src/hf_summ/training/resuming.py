@@ -1,25 +1,42 @@
-"""How a run goes on in its output folder: alone, with the settings it began with, from a checkpoint of its own."""
+"""How a run goes on in its output folder: alone, from its own checkpoints, with the settings that run.yaml has."""
 
+import dataclasses
+import importlib.metadata
+import json
 import logging
 import os
+import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import datasets
 from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
-from hf_summ.common.records import shown
+import hf_summ
+from hf_summ.common.files import content_hash
+from hf_summ.common.flags import names
+from hf_summ.common.records import changed, read_record, shown, write_record
+from hf_summ.data.corpora import SPLITS, Corpus, file_flag
+from hf_summ.data.loading import columns_of
 from hf_summ.training.adapters import trained_weights
-from hf_summ.training.arguments import SummarizationTrainingArguments, flags_of
-from hf_summ.training.checkpoints import has_checkpoints, last_complete_checkpoint, resume_problem
-from hf_summ.training.records import RunRecord, differences
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.checkpoints import checkpoint_folders, resume_problem, start_of
+from hf_summ.training.overrides import BOOKKEEPING
 
 logger = logging.getLogger(__name__)
 
-LOCK = ".run.lock"
+RUN_FILE, LOCK = "run.yaml", ".run.lock"
+# libraries whose versions a run depends on
+LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
+# where the libraries, not the settings, decide, or what a training changes
+_NOT_SETTINGS = (*BOOKKEEPING, "dtype", "epochs_trained", "_attn_implementation_internal")
+# schedules of transformers whose rates do not depend on how long the training is
+_ENDLESS = ("constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau")
 
 
 @dataclass(frozen=True)
@@ -38,10 +55,298 @@ class Resumption:
     changes: tuple[str, ...] = ()
     is_trained: bool = False
 
+
+class RunRecord:
+    """The commands whose results are in an output folder, as its run.yaml lists them.
+
+    Each has `steps` (some of train, eval and predict, each `started` or `finished`) and its description, see
+    `describe`; one that trains also has `start` and `changes`, the settings that were changed on the way. A step
+    belongs to the last command that began it.
+
+    Args:
+        folder: the output folder, which need not exist.
+
+    Raises:
+        ValueError: its run.yaml cannot be read.
+    """
+
+    def __init__(self, folder: str | Path):
+        self._path = Path(folder) / RUN_FILE
+        content = read_record(self._path, _problem_of)
+        self._commands: list[dict[str, Any]] = [] if content is None else content["commands"]
+
+    def of(self, step: str) -> dict[str, Any] | None:
+        """The command that began a step, or None."""
+        return next((command for command in self._commands if step in command["steps"]), None)
+
+    def has_finished(self, step: str, description: Mapping[str, Any] | None = None) -> bool:
+        """Whether the command that began a step came to its end; given a description, only if it is of such a run."""
+        command = self.of(step)
+        if command is None or command["steps"][step] != "finished":
+            return False
+        return description is None or all(command[name] == description[name] for name in ("settings", "data"))
+
     @property
-    def noted_changes(self) -> list[str]:
-        """The changes as run.yaml notes them."""
-        return [f"from {Path(str(self.checkpoint)).name} on: {change}" for change in self.changes]
+    def start(self) -> int:
+        """How often a training started in the folder without going on from its last checkpoint; at least 1."""
+        return (self.of("train") or {}).get("start", 1)
+
+    def begin(self, steps: Sequence[str], description: Mapping[str, Any], resumption: Resumption) -> None:
+        """Write that a command has begun these steps."""
+        if "train" in steps:
+            before = self.of("train") or {}
+            earlier = before.get("changes", []) if resumption.start == self.start else []
+            since = f"from {Path(str(resumption.checkpoint)).name} on"
+            changes = [*earlier, *(f"{since}: {change}" for change in resumption.changes)]
+            description = {"start": resumption.start, "changes": changes, **description}
+        for command in self._commands:
+            command["steps"] = {step: state for step, state in command["steps"].items() if step not in steps}
+        self._commands.append({"steps": dict.fromkeys(steps, "started"), **description})
+        self._commands = [command for command in self._commands if command["steps"]]
+        self._write()
+
+    def finish(self, step: str) -> None:
+        """Write that a step's results are complete."""
+        command = self.of(step)
+        assert command is not None, step
+        command["steps"][step] = "finished"
+        self._write()
+
+    def _write(self) -> None:
+        write_record(self._path, {"commands": self._commands})
+
+
+def _problem_of(content: Any) -> str | None:
+    known = all(command["steps"].keys() <= {"train", "eval", "predict"} for command in content["commands"])
+    return None if known else "unknown steps"
+
+
+def describe(
+    arguments: RunArguments,
+    argv: Sequence[str],
+    corpus: datasets.DatasetDict,
+    model_config: Mapping[str, Any],
+    processor: str,
+    lengths: tuple[int, int],
+) -> dict[str, Any]:
+    """What a run is of: its command, versions, data, model and all settings but secrets, ready for YAML.
+
+    Args:
+        argv: the command line of the arguments.
+        corpus: the splits that are used.
+        model_config: all values of the model's configuration.
+        processor: what identifies the processor, see `processor_fingerprint`.
+        lengths: numbers of tokens to which documents and training summaries are cut.
+    """
+    groups = [getattr(arguments, field.name) for field in dataclasses.fields(arguments)]
+    values = {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
+    hidden = flags_of("secret")
+    description = {
+        "command": command_line(argv, arguments.training.world_size),
+        "versions": {"hf_summ": hf_summ.__version__} | {name: importlib.metadata.version(name) for name in LIBRARIES},
+        "processes": arguments.training.world_size,
+        "data": {split: _data_of(arguments.corpus, split, rows) for split, rows in corpus.items()},
+        "processor": processor,
+        "lengths": list(lengths),
+        "model": {name: value for name, value in model_config.items() if name not in _NOT_SETTINGS},
+        "settings": {
+            name: value
+            for name, value in sorted(values.items())
+            if name not in hidden and value not in (None, "", [], {})
+        },
+    }
+    # enumerations and paths become strings
+    return json.loads(json.dumps(description, default=str))
+
+
+def command_line(argv: Sequence[str], processes: int, separator: str = " ") -> str:
+    """The command that gave these arguments, without flags that hold secrets.
+
+    Args:
+        separator: what stands between a flag with its values and the next.
+    """
+    lines = [["hf-summ", "train"] if processes == 1 else ["accelerate", "launch", "-m", "hf_summ.training"]]
+    for token in argv:
+        if token.startswith("--"):
+            lines.append([])
+        lines[-1].append(token)
+    secrets = flags_of("secret")
+    kept = [line for line in lines if line[0].split("=")[0].lstrip("-").replace("-", "_") not in secrets]
+    return separator.join(map(shlex.join, kept))
+
+
+def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, Any]:
+    if split in corpus.files:
+        origin: dict[str, Any] = {"files": {str(path): content_hash(path) for path in corpus.paths(split)}}
+        columns = columns_of(corpus, split)
+        if columns is not None:
+            origin |= {"text_column": columns[0], "summary_column": columns[1]}
+    else:
+        origin = {"name": corpus.dataset_name, "fingerprint": rows._fingerprint}
+    return {**origin, "rows": len(rows)}
+
+
+def differences(
+    before: Mapping[str, Any], now: Mapping[str, Any], training: SummarizationTrainingArguments
+) -> list[str]:
+    """In what the updates of a training differ from those of another, as `name BEFORE, now NOW`; empty if in nothing.
+
+    Args:
+        before, now: descriptions, see `describe`.
+        training: the arguments of `now`.
+    """
+    found = changed(_deciding(before, training), _deciding(now, training))
+    (old_texts, old_name), (texts, name) = _texts_of(before["data"].get("train", {})), _texts_of(now["data"]["train"])
+    if old_texts != texts:
+        found.append(f"train_file {old_name}, now {name} with other content")
+    lengths = dict(zip(("max_source_length", "max_target_length"), now["lengths"], strict=True))
+    found += changed(dict(zip(lengths, before["lengths"], strict=True)), lengths)
+    # a processor contains its lengths
+    if before["processor"] != now["processor"] and before["lengths"] == now["lengths"]:
+        found.append("another processor or vocabulary")
+    return found
+
+
+def _texts_of(data: Mapping[str, Any]) -> tuple[list[Any], str]:
+    """What identifies a split's texts, wherever their files are, and its name."""
+    if "files" in data:
+        texts, name = list(data["files"].values()), ", ".join(Path(file).name for file in data["files"])
+    else:
+        texts, name = [data.get("name"), data.get("fingerprint")], str(data.get("name"))
+    return [*texts, data.get("extraction")], name
+
+
+def _deciding(description: Mapping[str, Any], training: SummarizationTrainingArguments) -> dict[str, Any]:
+    """The settings that decide a training's updates, and the values of its model."""
+    counted = flags_of("updates") | set(names(Corpus)) - {file_flag(split) for split in SPLITS}
+    settings = {name: description["settings"].get(name) for name in sorted(counted)}
+    length = "max_steps" if training.max_steps > 0 else "num_train_epochs"
+    for name in {"max_steps", "num_train_epochs"} - ({length} if _rate_ends(training) else set()):
+        del settings[name]
+    if training.train_tokens_per_batch is not None:
+        del settings["per_device_train_batch_size"]
+    # as many batches an update, on however many devices
+    accumulated = settings.pop("gradient_accumulation_steps") * description["processes"]
+    model = {f"config_overrides {name}": value for name, value in _flat(description["model"]).items()}
+    return {**settings, "gradient_accumulation_steps × processes": accumulated, **model}
+
+
+def _rate_ends(training: SummarizationTrainingArguments) -> bool:
+    """Whether the learning rates depend on how long the training is."""
+    if training.schedule is not None:
+        is_open = training.schedule == "noam" or training.schedule_period is not None
+    else:
+        is_open = str(getattr(training.lr_scheduler_type, "value", training.lr_scheduler_type)) in _ENDLESS
+    return not is_open or 0 < training.warmup_steps < 1
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _are_equal(before: Mapping[str, Any], now: Mapping[str, Any], settings: Iterable[str]) -> bool:
+    return all(before["settings"].get(name) == now["settings"].get(name) for name in settings)
+
+
+def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether every setting that the trained model depends on is the same, such as those of its evaluations."""
+    splits = before["data"].keys() & now["data"].keys()
+    is_same_data = all(before["data"][split] == now["data"][split] for split in splits)
+    return is_same_data and _are_equal(before, now, flags_of("data", "model", "training") - flags_of("reporting"))
+
+
+def find_resumption(
+    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
+) -> Resumption:
+    """Where this training goes on in its output folder.
+
+    It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
+    this is done once: when the same command is given again, the training goes on from its own checkpoints.
+
+    Args:
+        description: what the run is of, see `describe`.
+
+    Raises:
+        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
+    """
+    named = named_checkpoint(training)
+    before = record.of("train") or {}
+    changes = differences(before, description, training) if before else []
+    is_same = bool(before) and not changes and _are_equal(before, description, ["resume_from_checkpoint"])
+    if named is not None and not is_same:
+        # checkpoints that are there are not this training's
+        start = record.start + bool(checkpoint_folders(training.output_dir))
+        if named == "no":
+            return Resumption(start=start)
+        theirs = RunRecord(Path(named).parent).of("train")
+        changes = [] if theirs is None else differences(theirs, description, training)
+        return Resumption(named, start, _accepted(training, changes, named))
+    if is_same and record.has_finished("train") and _is_same_training(before, description):
+        return Resumption(start=record.start, is_trained=True)
+    checkpoint = last_complete_checkpoint(training.output_dir)
+    if checkpoint is None and named != "no":
+        checkpoint = named
+    if checkpoint is None and not record.has_finished("train"):
+        # nothing is lost by starting over
+        changes = []
+    if changes and record.has_finished("train") and _are_equal(before, description, ["max_steps", "num_train_epochs"]):
+        # no update is left to which they could apply
+        checkpoint = None
+    return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
+
+
+def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
+    """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one.
+
+    Raises:
+        ValueError: it cannot be resumed from.
+    """
+    named = training.resume_from_checkpoint
+    if named is None or named.lower() in ("true", "yes"):
+        return None
+    if named.lower() in ("false", "no"):
+        return "no"
+    problem = resume_problem(named)
+    if problem is not None:
+        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
+    return named
+
+
+def _accepted(training: SummarizationTrainingArguments, changes: list[str], checkpoint: str | None) -> tuple[str, ...]:
+    """The changes, if the user wants them.
+
+    Raises:
+        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply.
+    """
+    if changes and not (training.accept_changes and checkpoint):
+        apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
+        raise ValueError(
+            f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
+            f"folder, or start over there with --resume_from_checkpoint no{apply}"
+        )
+    return tuple(changes)
+
+
+def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
+    """Path of the newest `checkpoint-<step>` that training can resume from, or None; others are named in a warning.
+
+    Checkpoints from before the run started over, see `RunRecord.start`, are not among them.
+    """
+    for _, folder in reversed(run_checkpoints(run_folder)):
+        problem = resume_problem(folder)
+        if problem is None:
+            return str(folder)
+        logger.warning(f"{folder} is skipped: {problem}")
+    return None
+
+
+def run_checkpoints(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
+    """The run's checkpoint folders by step, without those from before it started over."""
+    start = RunRecord(Path(run_folder)).start
+    return [(step, folder) for step, folder in checkpoint_folders(run_folder) if start_of(folder) in (start, None)]
 
 
 def check_folder(training: SummarizationTrainingArguments) -> None:
@@ -82,18 +387,18 @@ def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel)
         )
 
 
-def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
-    """Create a run's output folder and reserve it until the lock is released; None in processes that do not write.
+def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:
+    """Create a run's output folder and reserve it in a context; an empty one in processes that do not write.
 
     Raises:
         ValueError: another run works in the folder, or it cannot be written to.
     """
+    context = ExitStack()
     if not training.has_output_dir or training.process_index != 0:
-        return None
-    lock = FileLock(Path(training.output_dir) / LOCK)
+        return context
     try:
         Path(training.output_dir).mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
+        context.enter_context(FileLock(Path(training.output_dir) / LOCK, timeout=0))
     except Timeout:
         raise ValueError(
             f"--output_dir {training.output_dir}: another run is working there: wait for its end, or give another "
@@ -106,101 +411,4 @@ def lock_folder(training: SummarizationTrainingArguments) -> FileLock | None:
         raise ValueError(
             f"--output_dir {training.output_dir}: cannot be written to ({error.strerror}): name another folder"
         ) from None
-    return lock
-
-
-def find_resumption(
-    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
-) -> Resumption:
-    """Where this training goes on in its output folder.
-
-    It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
-    this is done once: when the same command is given again, the training goes on from its own checkpoints.
-
-    Args:
-        description: what the run is of, see `describe`.
-
-    Raises:
-        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
-    """
-    named = named_checkpoint(training)
-    before = record.of("train") or {}
-    changes = differences(before, description, training) if before else []
-    is_same = bool(before) and not changes and _named_by(before) == _named_by(description)
-    if named is not None and not is_same:
-        checkpoint = None if named == "no" else named
-        folder = Path(training.output_dir)
-        # checkpoints that are there are not this training's
-        start = record.start + has_checkpoints(folder)
-        changes = [] if checkpoint is None else _changes_since(checkpoint, description, training)
-        return Resumption(checkpoint, start, _accepted(training, changes, str(checkpoint)))
-    if is_same and record.has_finished("train") and _is_same_training(before, description):
-        return Resumption(start=record.start, is_trained=True)
-    checkpoint = last_complete_checkpoint(training.output_dir)
-    if checkpoint is None and named not in (None, "no"):
-        checkpoint = named
-    if checkpoint is None and not record.has_finished("train"):
-        # nothing is lost by starting over
-        changes = []
-    if changes and record.has_finished("train") and _length(before) == _length(description):
-        # no update is left to which they could apply
-        checkpoint = None
-    return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
-
-
-def _named_by(description: Mapping[str, Any]) -> str | None:
-    return description["settings"].get("resume_from_checkpoint")
-
-
-def _length(description: Mapping[str, Any]) -> list[Any]:
-    return [description["settings"].get(name) for name in ("max_steps", "num_train_epochs")]
-
-
-def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
-    """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one.
-
-    Raises:
-        ValueError: it cannot be resumed from.
-    """
-    named = training.resume_from_checkpoint
-    if named is None or named.lower() in ("true", "yes"):
-        return None
-    if named.lower() in ("false", "no"):
-        return "no"
-    problem = resume_problem(named)
-    if problem is not None:
-        raise ValueError(f"--resume_from_checkpoint {named}: {problem}")
-    return named
-
-
-def _changes_since(
-    checkpoint: str, description: Mapping[str, Any], training: SummarizationTrainingArguments
-) -> list[str]:
-    """In what a run differs from the one that wrote a checkpoint, if that is known."""
-    before = RunRecord(Path(checkpoint).parent).of("train")
-    return [] if before is None else differences(before, description, training)
-
-
-def _accepted(training: SummarizationTrainingArguments, changes: list[str], checkpoint: str | None) -> tuple[str, ...]:
-    """The changes, if the user wants them.
-
-    Raises:
-        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply.
-    """
-    if changes and not (training.accept_changes and checkpoint):
-        apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
-        raise ValueError(
-            f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
-            f"folder, or start over there with --resume_from_checkpoint no{apply}"
-        )
-    return tuple(changes)
-
-
-def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether every setting that the trained model depends on is the same, such as those of its evaluations."""
-    counted = flags_of("data", "model", "training") - flags_of("reporting")
-    old, new = ({name: side["settings"].get(name) for name in counted} for side in (before, now))
-    data = [
-        {split: side["data"].get(split) for split in before["data"] if split in now["data"]} for side in (before, now)
-    ]
-    return old == new and data[0] == data[1]
+    return context

@@ -1,6 +1,9 @@
 """A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, parts of the loss, and what is saved."""
 
+import functools
 import inspect
+import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +18,27 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.common.files import write_atomically
-from hf_summ.models.losses import smoothed_cross_entropy
+from hf_summ.data import SummarizationCollator
+from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.adapters import base_model, is_adapted
-from hf_summ.training.arguments import SummarizationTrainingArguments
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
+from hf_summ.training.building import Built
 from hf_summ.training.callbacks import (
     BrightnessCallback,
     ChangesCallback,
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
-    StartCallback,
 )
-from hf_summ.training.cards import Card
+from hf_summ.training.cards import PRIVATE, RESULTS, Card, hide_paths
 from hf_summ.training.evaluating import RowwiseTrainer, takes
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
-from hf_summ.training.parallelism import name_shared_modules_once
-from hf_summ.training.publishing import PRIVATE, RESULTS, hide_paths
+from hf_summ.training.parallelism import asks_for_fsdp, name_shared_modules_once
+from hf_summ.training.reports import score
+from hf_summ.training.scores import Scorer
+
+logger = logging.getLogger(__name__)
 
 
 class TokenLoss:
@@ -73,7 +80,6 @@ class SummarizationTrainer(RowwiseTrainer):
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
         self.add_callback(BrightnessCallback())
-        self.add_callback(StartCallback())
         self.add_callback(RunProgress())
         self.start = 1
         self.applies_changes = False
@@ -320,9 +326,9 @@ class SummarizationTrainer(RowwiseTrainer):
             hide_paths(folder)
 
     def init_hf_repo(self, *args, **kwargs) -> None:
-        """Create the repository on the Hub, which ignores what stays at home.
+        """Create the repository on the Hub, with a .gitignore for the files that are not pushed.
 
-        That is what transformers pickles right before uploads, what tells of this machine, and, without
+        That is what transformers pickles right before uploads, files with paths of this machine, and, without
         `push_results`, texts of the corpus and event files.
         """
         super().init_hf_repo(*args, **kwargs)
@@ -339,6 +345,51 @@ class SummarizationTrainer(RowwiseTrainer):
         """Write the run's card, which `push_to_hub(card=card)` passes on; the pushes before its end have none yet."""
         if card is not None and self.is_world_process_zero():
             card.write(self.args.output_dir)
+
+
+class PaddingLearningCollator(SummarizationCollator):
+    """The collator of --no_ignore_pad_token_for_loss: padding is a label like any other."""
+
+    def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        batch = super().__call__(features)
+        labels = batch["labels"]
+        batch["labels"] = labels.masked_fill(labels == IGNORED_LABEL, self.processor.pad_token_id)
+        return batch
+
+
+def make_trainer(
+    arguments: RunArguments, built: Built, scorer: Scorer | None, prepared: Mapping[str, datasets.Dataset]
+) -> SummarizationTrainer:
+    """The trainer of a run.
+
+    Args:
+        scorer: scores the summaries of an evaluation.
+        prepared: the rows of each split as the model reads them.
+    """
+    (model, processor, lengths), data, training = built, arguments.data, arguments.training
+    kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
+    collator = kind(
+        processor,
+        model=model,
+        # half precision is only fast on multiples of eight
+        pad_to_multiple_of=8 if training.fp16 or training.bf16 else None,
+        pad_to_max_length=data.pad_to_max_length,
+        max_source_length=lengths.source,
+        max_target_length=max(lengths.target, lengths.evaluation_target),
+    )
+    trainer = SummarizationTrainer(
+        model,
+        training,
+        train_dataset=prepared.get("train"),
+        eval_dataset=prepared.get("validation"),
+        data_collator=collator,
+        processing_class=processor,
+        compute_metrics=scorer
+        and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
+    )
+    if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
+        logger.warning("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model")
+    return trainer
 
 
 def _expect_tied_weights_once(model: nn.Module, result) -> None:

@@ -90,5 +90,9 @@ window.addEventListener("storage", (event) => {
   restore();
   tell();
 });
-show(restore());
-keep();
+// Chromium gives a page that is opened as a file, and reads what is kept before its first frame, a store that nothing shares
+// and that ends with the tab
+requestAnimationFrame(() => {
+  show(restore());
+  keep();
+});

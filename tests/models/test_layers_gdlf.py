@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from hf_summ.models.layers_dynamic_convolution import (
+from hf_summ.models.layers_gdlf import (
     DynamicConvolution,
     compiled_dynamic_convolution,
     dynamic_convolution,
@@ -53,7 +53,7 @@ def test_compiled_convolution_and_its_gradients_equal_the_naive_ones():
 # a new process, with nothing compiled before, tells the form of the convolution in training and in evaluation
 TRAINED = """
 import torch
-from hf_summ.models import layers_dynamic_convolution as room
+from hf_summ.models import layers_gdlf as room
 
 torch.manual_seed(0)
 convolution = room.DynamicConvolution(6, 3, num_heads=2, causal=True, implementation="auto")

@@ -1,0 +1,141 @@
+"""The average of several checkpoints."""
+
+import logging
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import TrainerState
+
+from hf_summ.common.files import moved_into_place
+from hf_summ.training.checkpoints import INDEX, STATE, WEIGHTS, checkpoint_problem, weight_files, weights_problem
+from hf_summ.training.resuming import run_checkpoints
+
+logger = logging.getLogger(__name__)
+
+# files of a training checkpoint other than model and processor
+_TRAINING_FILES = re.compile(
+    r"^(optimizer|scheduler|scaler|rng_state.*|training_args|trainer_state|pytorch_model_fsdp)\.(pt|pth|bin|json)$"
+)
+
+
+def average_checkpoints(
+    folders: str | os.PathLike | Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    last: int | None = None,
+    best: int | None = None,
+) -> list[str]:
+    """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
+
+    `folders` are several model folders, or one run's output folder; in the latter case `last=n` or `best=n` chooses
+    among its checkpoints, best according to the run's `metric_for_best_model`. Config, processor and generation
+    settings are those of the newest; the weights keep their dtype.
+
+    Returns:
+        The folders that were averaged.
+
+    Raises:
+        ValueError: fewer checkpoints than requested, an unreadable one, or weights that do not match.
+        FileExistsError: `output` is not empty.
+    """
+    chosen = [Path(folders)] if isinstance(folders, str | os.PathLike) else [Path(folder) for folder in folders]
+    if len(chosen) == 1:
+        chosen = _choose(chosen[0], last, best)
+    elif not chosen:
+        raise ValueError("no checkpoint to average")
+    elif last is not None or best is not None:
+        raise ValueError(
+            f"`last` and `best` choose among the checkpoints of one run, but there are {len(chosen)} folders"
+        )
+    for folder in chosen:
+        problem = weights_problem(folder)
+        if problem is not None:
+            raise ValueError(f"{folder} cannot be averaged: {problem}")
+    output = Path(output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise FileExistsError(f"{output} is not empty: name a new folder for the average")
+    weights = _mean_weights(chosen)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with moved_into_place(output) as part:
+        _copy_model_files(chosen[-1], part)
+        name = next((name for name in WEIGHTS if (chosen[-1] / name).exists()), WEIGHTS[0])
+        save_file(weights, part / name, {"format": "pt"})
+    return [str(folder) for folder in chosen]
+
+
+def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
+    if last is not None and best is None:
+        wanted = last
+    elif best is not None and last is None:
+        wanted = best
+    else:
+        raise ValueError("the checkpoints of a run need either `last` or `best`: set one of them")
+    if wanted < 1:
+        raise ValueError(f"`{'last' if best is None else 'best'}` is {wanted}, but must be at least 1")
+    whole = []
+    for step, folder in run_checkpoints(run_folder):
+        problem = checkpoint_problem(folder)
+        if problem is None:
+            whole.append((step, folder))
+        else:
+            logger.warning(f"{folder} is skipped: {problem}")
+    if len(whole) < wanted:
+        raise ValueError(f"{run_folder} has {len(whole)} complete checkpoints, but {wanted} were requested")
+    if best is not None:
+        scores = _scores(whole[-1][1])
+        missing = [str(folder) for step, folder in whole if step not in scores]
+        if len(whole) - len(missing) < wanted:
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {', '.join(missing)}; use `last` instead")
+        ranked = sorted((item for item in whole if item[0] in scores), key=lambda item: scores[item[0]])
+        whole = sorted(ranked[-wanted:])
+    return [folder for _, folder in whole[-wanted:]]
+
+
+def _scores(checkpoint: Path) -> dict[int, float]:
+    """Step -> validation score (more is better), from the history in the newest checkpoint."""
+    state = TrainerState.load_from_json(str(checkpoint / STATE))
+    evaluations = [entry for entry in state.log_history if "eval_loss" in entry]
+    best = next((entry for entry in evaluations if entry["step"] == state.best_global_step), {})
+    metric = next((name for name, value in best.items() if value == state.best_metric and name != "step"), "eval_loss")
+    sign = -1.0 if metric.endswith(("loss", "perplexity")) else 1.0
+    return {entry["step"]: sign * entry[metric] for entry in evaluations if metric in entry}
+
+
+def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
+    total: dict[str, torch.Tensor] = {}
+    dtypes: dict[str, torch.dtype] = {}
+    for folder in folders:
+        names = set()
+        for file in weight_files(folder):
+            with safe_open(file, framework="pt") as tensors:
+                for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
+                    tensor = tensors.get_tensor(name)
+                    names.add(name)
+                    dtypes[name] = tensor.dtype
+                    if folder is folders[0]:
+                        total[name] = tensor.to(torch.float32, copy=True)
+                    elif name in total and total[name].shape == tensor.shape:
+                        total[name] += tensor.float()
+                    else:
+                        raise ValueError(f"{folder} does not match {folders[0]}: {name} has shape {list(tensor.shape)}")
+        if names != total.keys():
+            missing = ", ".join(sorted(total.keys() - names))
+            raise ValueError(f"{folder} does not match {folders[0]}: it has no weights for {missing}")
+    return {name: (tensor / len(folders)).to(dtypes[name]).contiguous() for name, tensor in total.items()}
+
+
+def _copy_model_files(source: Path, target: Path) -> None:
+    """Copy all files of a checkpoint but its weights and those that only training needs."""
+    target.mkdir()
+    for path in source.iterdir():
+        if path.suffix == ".safetensors" or path.name == INDEX or _TRAINING_FILES.fullmatch(path.name):
+            continue
+        if path.is_dir():
+            shutil.copytree(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
