@@ -25,7 +25,7 @@ from hf_summ import SummarizationCollator
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import source_padding_mask
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, VOCAB_SIZE, Architecture, build_with_processor
+from tests.models.architectures import EACH, VOCAB_SIZE, Architecture, build_with_processor
 
 DECODINGS = {
     "greedy": {"num_beams": 1},
@@ -40,7 +40,7 @@ DECODINGS = {
 }
 
 
-@pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
+@pytest.fixture(params=EACH)
 def architecture(request) -> Architecture:
     return request.param
 

@@ -14,12 +14,12 @@ from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, Training
 
 from hf_summ import Int8Config
 from hf_summ.models.quantization_int8 import _WIDE, Int8Linear, quantize_rows
-from tests.models.architectures import ARCHITECTURES
+from tests.models.architectures import EACH
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
 
 
-@pytest.fixture(params=ARCHITECTURES, ids=lambda architecture: architecture.name)
+@pytest.fixture(params=EACH)
 def architecture(request):
     return request.param
 
@@ -232,6 +232,7 @@ def test_training_is_refused(architecture, folder, tmp_path):
         model(**architecture.inputs(), labels=architecture.labels())
 
 
+@pytest.mark.thorough
 def test_compiled_steps_in_8_bits_write_the_same(architecture, folder):
     model = load(folder)
     settings = {**architecture.inputs(), "max_new_tokens": 6, "num_beams": 2}
