@@ -108,11 +108,13 @@ class RunProgress(TrainerCallback, ExportableState):
     Attributes:
         start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
+        since: the sum of those that are not in it yet, in this process.
     """
 
     def __init__(self):
         self.start = 1
         self.loss_sum: float | None = 0.0
+        self.since = torch.zeros(())
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
@@ -122,7 +124,8 @@ class RunProgress(TrainerCallback, ExportableState):
         """Take the sum from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
         # a checkpoint may be of another trainer, but transformers expects the state there
         noted = state.stateful_callbacks.setdefault(type(self).__name__, {})
-        self.loss_sum = noted.get("attributes", {}).get("loss_sum")
+        self.loss_sum = noted.get("attributes", {}).get("loss_sum") if state.global_step else 0.0
+        self.since = torch.zeros((), device=args.device)
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
         done = f", of which {state.global_step:,} are done" if state.global_step else ""
