@@ -1,6 +1,8 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
 #   make quickstart   train a small GDLF on a toy corpus and compare its ROUGE with LEAD-3 (about 5 minutes on 2 cores)
-#   make test         check format, lint and types, and run the test suite
+#   make test         check format, lint and types, and run the tests but for the thorough ones
+#   make test-all     run those too: every architecture, two processes, compilers, browsers, each hostile area, each page
+#   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"
 #   make docs         build the documentation in build/docs
 #   make torture      try 20,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
 #   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
@@ -19,7 +21,7 @@ LOWEST_TRANSFORMERS = $(shell sed -n 's/.*"transformers>=\([0-9.]*\)".*/transfor
 
 QUICKSTART = build/quickstart
 
-.PHONY: install quickstart test lint docs torture test-lowest test-newest clean
+.PHONY: install quickstart test test-all test-rooms lint docs torture test-lowest test-newest clean
 
 install: $(VENV)/.installed
 
@@ -37,7 +39,14 @@ quickstart: install
 	$(VENV)/bin/python run_summarization.py configs/quickstart.yaml
 
 test: lint
+	$(call SUITE,$(VENV)) -m "not thorough"
+
+test-all: lint
 	$(call SUITE,$(VENV))
+
+# pytest's status 5 says that the rooms have none
+test-rooms: install
+	$(call SUITE,$(VENV)) -m thorough $(ROOMS) || test $$? = 5
 
 lint: install
 	$(VENV)/bin/ruff format --check .

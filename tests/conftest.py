@@ -1,5 +1,6 @@
 """The environment of every test: one thread, no network, its own cache, fixed seeds."""
 
+import gc
 import logging
 import os
 import random
@@ -51,6 +52,13 @@ def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> PreTr
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(CACHE, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def frozen_libraries() -> None:
+    """Takes the million objects of loaded libraries out of the garbage collections, of which a training makes many."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

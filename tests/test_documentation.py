@@ -53,12 +53,14 @@ FOREIGN_FLAGS = {
 }
 
 
-def test_blocks_run(tmp_path, local_hub, tiny_tokenizer):
+@pytest.mark.parametrize(
+    "pages", [[ROOT / "README.md"], pytest.param(sorted(DOCS.glob("*.md")), marks=pytest.mark.thorough)], ids=len
+)
+def test_blocks_run(pages, tmp_path, local_hub, tiny_tokenizer):
     publish(local_hub, tmp_path / "models", tiny_tokenizer)
     furnish(tmp_path / "repository", tmp_path / "models" / "gdlf")
-    pages = [str(page) for page in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))]
     run(
-        [sys.executable, str(ROOT / "tests" / "run_pages.py"), *pages],
+        [sys.executable, str(ROOT / "tests" / "run_pages.py"), *map(str, pages)],
         tmp_path / "repository",
         local_hub.environment(tmp_path / "home"),
     )

@@ -58,6 +58,7 @@ def ask_until_it_ends(address: str, answers: list[str], has_begun: threading.Bar
             time.sleep(float(response.headers.get("retry-after", 0)))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workplace):
     process = start("serve", "--model", "model", "--port", "0", "--workers", "2", cwd=workplace)
     try:

@@ -120,7 +120,9 @@ def test_unknown_scale_is_told(capsys):
     assert "invalid choice: 'huge'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sent", "status"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough), (signal.SIGINT, 130)]
+)
 def test_a_stopped_command_stops_the_training(workplace, sent, status):
     write_table(workplace, name="long", rows=[{"row": "endless", "config_overrides": TRANSFORMER}])
     flags = ("--max_steps", "100000", "--use_cpu", "--report_to", "none")

@@ -85,6 +85,7 @@ def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
     assert errors.splitlines()[-1] == f"hf-summ: interrupted: the same command resumes from {checkpoint}"
 
 
+@pytest.mark.thorough
 def test_training_interrupted_before_its_first_checkpoint_says_so(settings, tmp_path):
     process = start("train", settings(max_steps=2000), cwd=tmp_path, PYTHONUNBUFFERED="1")
     # the first loss is logged when training is on its way

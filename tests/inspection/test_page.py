@@ -118,12 +118,14 @@ def test_a_word_points_at_where_it_was_copied_from(shown):
     assert tab.inner_text("#told").endswith(" The source has no such word.")
 
 
+@pytest.mark.thorough
 def test_a_touch_is_enough(shown):
     tab = shown(as_page(made_up()), has_touch=True, viewport={"width": 400, "height": 800})
     tab.tap("#summary button >> nth=1")
     assert tab.get_attribute("#summary button >> nth=1", "aria-pressed") == "true"
 
 
+@pytest.mark.thorough
 def test_everything_works_from_the_keyboard(shown):
     tab = shown(as_page(made_up(summary="two four six")))
     tab.keyboard.press("Tab")
@@ -146,6 +148,7 @@ def test_everything_works_from_the_keyboard(shown):
     assert "how central" in tab.inner_text(".told-shade:not([hidden])")
 
 
+@pytest.mark.thorough
 def test_shades_are_of_what_was_chosen(shown):
     tab = shown(as_page(made_up()))
     shades = "[...document.querySelectorAll('#source b')].map((word) => Number(word.style.getPropertyValue('--value')))"
@@ -154,6 +157,7 @@ def test_shades_are_of_what_was_chosen(shown):
     assert tab.evaluate(shades) == [1, 1, 1, 1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_it_fits_and_can_be_read(shown, tiny_tokenizer, scheme, width):
@@ -182,6 +186,7 @@ def test_it_fits_and_can_be_read(shown, tiny_tokenizer, scheme, width):
     assert tab.evaluate(contrast) >= 4.5
 
 
+@pytest.mark.thorough
 def test_hostile_texts_do_nothing(shown):
     tab = shown(as_page(made_up(HOSTILE, HOSTILE)))
     for number in range(tab.locator("#summary button").count()):
@@ -190,6 +195,7 @@ def test_hostile_texts_do_nothing(shown):
     assert tab.inner_text(".text") == HOSTILE
 
 
+@pytest.mark.thorough
 def test_right_to_left_texts_are_walked_the_other_way(shown):
     tab = shown(as_page(made_up("שלום עולם שלום עולם", "שלום עולם")))
     tab.focus("#summary button >> nth=0")
@@ -197,6 +203,7 @@ def test_right_to_left_texts_are_walked_the_other_way(shown):
     assert tab.evaluate("document.activeElement.textContent") == "עולם"
 
 
+@pytest.mark.thorough
 def test_a_summary_without_words(shown):
     tab = shown(as_page(made_up(summary="")))
     assert tab.inner_text("#told") == "No word of the summary is chosen."

@@ -4,6 +4,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 import torch
 
 from hf_summ import (
@@ -299,6 +300,15 @@ ARCHITECTURES = [
     HIGHLIGHT_TRANSFORMER,
     SAGCOPY,
     SAGCOPY_OUTDEGREE,
+]
+
+
+# of a convolution, of recurrence and of attention with copying and a BERT, which stand for all in `make test`
+_REPRESENTATIVE = {GDLF.name, DRGD.name, COPY_TRANSFORMER_BERT.name}
+# what tests are parametrized by
+EACH = [
+    pytest.param(made, id=made.name, marks=() if made.name in _REPRESENTATIVE else pytest.mark.thorough)
+    for made in ARCHITECTURES
 ]
 
 

@@ -158,6 +158,7 @@ def test_model_without_tags_ignores_them():
     torch.testing.assert_close(model(**inputs, labels=labels).loss, with_tags, rtol=0, atol=0)
 
 
+@pytest.mark.thorough
 def test_compiled_convolution_gives_the_same_loss():
     inputs, labels = GDLF.inputs(), GDLF.labels()
     expected = GDLF.model()(**inputs, labels=labels).loss
@@ -165,6 +166,7 @@ def test_compiled_convolution_gives_the_same_loss():
     torch.testing.assert_close(compiled, expected)
 
 
+@pytest.mark.thorough
 def test_compiled_steps_write_the_same():
     model = GDLF.model()
     counters.clear()

@@ -67,6 +67,7 @@ for is_training in (True, False):
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("compiler", "compiled"), [(None, 1), ("/nowhere/g++", 0)])
 def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, compiled):
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)} | ({"CXX": compiler} if compiler else {})

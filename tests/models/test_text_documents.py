@@ -8,9 +8,9 @@ from hf_summ.data.vocabulary import fit_processor
 from hf_summ.models.generation_unknown import FIRST_POINTER
 from hf_summ.models.text_documents import join, shares
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, build_with_processor
+from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
 
-OF_EACH = pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
+OF_EACH = pytest.mark.parametrize("architecture", EACH)
 
 
 @pytest.mark.parametrize(

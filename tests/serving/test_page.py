@@ -61,6 +61,7 @@ def test_by_keyboard(opened, address, summarizer):
     assert answer.value.status == 200
 
 
+@pytest.mark.thorough
 def test_errors_are_told(opened):
     tab = opened()
     tab.fill("#document", " ".join(SENTENCES * 10))
@@ -76,6 +77,7 @@ def test_errors_are_told(opened):
     assert not tab.evaluate("document.getElementById('form').checkValidity()")
 
 
+@pytest.mark.thorough
 def test_sentences_that_were_read_are_marked(opened, summarizer):
     text = " ".join(SENTENCES)
     tab = opened()
@@ -90,6 +92,7 @@ def test_sentences_that_were_read_are_marked(opened, summarizer):
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     tab = opened(viewport={"width": 400, "height": 800}, color_scheme=scheme)

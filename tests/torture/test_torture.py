@@ -16,6 +16,8 @@ from tests.torture.workshop import Workshop
 PAGE = Path(__file__).parents[2] / "docs" / "robustness.md"
 # of each area; the seed is not that of the long form, so that both together try more
 CASES, SEED = 24, 1000
+# areas of texts, of checkpoints and of requests, which stand for all in `make test`
+_REPRESENTATIVE = ("texts", "checkpoints", "requests")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,9 @@ def no_bars():
         enable_progress_bars()
 
 
-@pytest.mark.parametrize("area", AREAS)
+@pytest.mark.parametrize(
+    "area", [pytest.param(area, marks=() if area in _REPRESENTATIVE else pytest.mark.thorough) for area in AREAS]
+)
 def test_hostile_inputs(area, shop, no_bars):
     found = [run(Name(area, SEED, index), shop) for index in range(CASES)]
     bad = [

@@ -111,6 +111,7 @@ def test_fitted_phrases_are_those_that_occur_twice(highlights, tmp_path):
     assert processor.document_frequencies["new school"] > 1
 
 
+@pytest.mark.thorough
 def test_two_processes_have_the_losses_and_the_brightness_of_one(highlights, tmp_path):
     corpus = tmp_path / "several.jsonl"
     rows = tiny.rows(24)

@@ -23,6 +23,7 @@ KEYS = ("loss", "nll", "grad_norm", "learning_rate")
 SCORES = ("eval_loss", "eval_nll", "eval_rouge1", "eval_gen_len")
 
 
+@pytest.mark.thorough
 def test_shards_give_the_losses_of_one_process(settings, tmp_path):
     saving = {"eval_strategy": "steps", "eval_steps": 3, "save_strategy": "steps", "save_steps": 3}
     path = settings(do_eval=True, do_predict=True, max_steps=6, **saving)
@@ -68,6 +69,7 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
     assert not [file.name for file in (tmp_path / "mean").iterdir() if file.suffix in (".bin", ".pt", ".pth")]
 
 
+@pytest.mark.thorough
 def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": bert_folder}
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
@@ -98,6 +100,7 @@ def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
     assert all(torch.equal(alone[name], full[name]) for name in frozen)
 
 
+@pytest.mark.thorough
 def test_recurrent_model_over_two_processes(settings, tmp_path):
     fit_processor(["a vocabulary of other words"], units="words", tags="none").save_pretrained(tmp_path / "words")
     # without latent variables, whose noise differs between processes
@@ -129,6 +132,7 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
     assert kl > 0
 
 
+@pytest.mark.thorough
 def test_guided_model_over_two_processes(settings, tmp_path):
     sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
     no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}

@@ -62,6 +62,7 @@ def test_votes_are_downloaded_and_collected(shown, tmp_path):
     assert (figures["relevance"]["wins"], figures["fluency"]["ties"]) == (4, 4)
 
 
+@pytest.mark.thorough
 def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
     tab = shown(as_page(sheet))
     choose(tab, "fluency", "Summary B")
@@ -86,6 +87,7 @@ def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
     assert where(tab) == "Your votes"
 
 
+@pytest.mark.thorough
 def test_two_tabs_do_not_forget_each_other(shown, sheet):
     tab = shown(as_page(sheet))
     other = again(tab)
@@ -96,6 +98,7 @@ def test_two_tabs_do_not_forget_each_other(shown, sheet):
     assert tab.inner_text("#progress") == "1 of 4 done"
 
 
+@pytest.mark.thorough
 def test_another_sheet_has_votes_of_its_own(shown, tmp_path):
     sheets, _ = made_sheets()
     tab = shown(as_page(sheets[0]))
@@ -106,6 +109,7 @@ def test_another_sheet_has_votes_of_its_own(shown, tmp_path):
     assert again(tab).locator("input:checked").count() == 1
 
 
+@pytest.mark.thorough
 def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
     tab = shown(as_page(sheet))
     beginning, end = "1 of 4", "Your votes"
@@ -122,6 +126,7 @@ def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
         assert tab.inner_text("#progress") == "0 of 4 done"
 
 
+@pytest.mark.thorough
 def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
     tab = shown(as_page(sheet))
     tab.add_init_script("Storage.prototype.setItem = () => { throw new Error('full'); };")
@@ -133,6 +138,7 @@ def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
     assert tab.inner_text("#progress") == "1 of 4 done"
 
 
+@pytest.mark.thorough
 def test_everything_works_from_the_keyboard(shown, sheet):
     tab = shown(as_page(sheet))
     assert where(tab) == "1 of 4"
@@ -152,6 +158,7 @@ def test_everything_works_from_the_keyboard(shown, sheet):
     assert (row["relevance"], row["fluency"]) == ("B", "A")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_it_fits_and_can_be_read(shown, scheme, width):
@@ -172,6 +179,7 @@ def test_it_fits_and_can_be_read(shown, scheme, width):
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.thorough
 def test_hostile_texts_do_nothing(shown):
     item = Item("i1", HOSTILE, HOSTILE, (HOSTILE, " "))
     page = as_page(Sheet("voter-1", {"fluency": HOSTILE}, [item]))
@@ -190,12 +198,14 @@ def test_a_page_stands_alone(sheet):
     assert "content=\"default-src 'none'; style-src 'sha256-" in page
 
 
+@pytest.mark.thorough
 def test_half_a_character_is_shown_as_such(shown):
     tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [Item("i1", "a\ud800b", None, ("c", "d"))])))
     assert tab.locator(".item .text").all_inner_texts() == ["a\ufffdb", "c", "d"]
     assert tab.locator(".item h3").all_inner_texts() == ["Document", "Summary A", "Summary B"]
 
 
+@pytest.mark.thorough
 def test_right_to_left_texts_begin_at_the_right(shown):
     tab = shown(as_page(Sheet("voter-1", {"fluency": "?"}, [Item("i1", "שלום", None, ("שלום", "word"))])))
     directions = "[...document.querySelectorAll('.item .text')].map((text) => getComputedStyle(text).direction)"

@@ -255,7 +255,7 @@ class SummarizationTrainer(RowwiseTrainer):
         """Train, collecting the loss and its parts from here on; `training_loss` is the mean over the whole run."""
         self._loss_parts = {}
         self._loss.zero_()
-        self.progress.loss_sum = None if resume_from_checkpoint else 0.0
+        self.progress.loss_sum = 0.0
         if self.args.schedule is not None:
             # it is made for the length of this training
             self.lr_scheduler = None
