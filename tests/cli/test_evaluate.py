@@ -222,4 +222,6 @@ def test_what_cannot_work_is_told(refusal, workplace, argv, message):
 def test_new_process_prints_the_same(run, workplace):
     argv = ["evaluate", *PAIR, "--rouge_mode", "rouge_score"]
     process = subprocess.run([sys.executable, "-m", "hf_summ", *argv], capture_output=True, text=True, check=True)
-    assert (process.stdout, process.stderr) == run(*argv)
+    assert (process.stdout, "") == run(*argv)
+    # where libraries load slowly, a progress bar is shown meanwhile
+    assert re.fullmatch(r"(\s*ROUGE: [^\n]*\s*)?", process.stderr)

@@ -45,9 +45,12 @@ def test_chunked_convolution_and_its_gradients_equal_the_naive_ones(length, kern
     assert_equals_naive(dynamic_convolution, length, kernel, kernel - 1 if causal else (kernel - 1) // 2)
 
 
-def test_compiled_convolution_and_its_gradients_equal_the_naive_ones():
-    for length, kernel, left in ((9, 3, 1), (40, 5, 4), (3, 5, 2)):
-        assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
+@pytest.mark.parametrize(
+    ("length", "kernel", "left"),
+    [(40, 5, 4), *(pytest.param(*shape, marks=pytest.mark.thorough) for shape in ((9, 3, 1), (3, 5, 2)))],
+)
+def test_compiled_convolution_and_its_gradients_equal_the_naive_ones(length, kernel, left):
+    assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
 
 
 # a new process, with nothing compiled before, tells the form of the convolution in training and in evaluation

@@ -195,6 +195,7 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
     assert f"has no {WEIGHTS}" in refused(start=broken)
 
 
+@pytest.mark.thorough
 def test_without_peft_it_is_said_what_to_install(command, tmp_path):
     code = "import sys; sys.modules['peft'] = None; from hf_summ.training.run import console_main; "
     arguments = command("gdlf", "--lora_r", "2")
