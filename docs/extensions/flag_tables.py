@@ -15,7 +15,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from hf_summ.models.generation_settings import SETTINGS, Setting
+from hf_summ.models.checks import SETTINGS, Setting
 from hf_summ.serving.settings import Limits, request_range
 
 Row = Sequence[str]

@@ -253,7 +253,10 @@ def change(path: Path, **settings) -> None:
             lambda folder: change(folder / "tokenizer_config.json", pad_token=True),
             "cannot be loaded: Special token pad",
         ),
-        (lambda folder: change(folder / "config.json", num_heads=-4), r"cannot be loaded: [^\n]*`num_heads` is -4, but"),
+        (
+            lambda folder: change(folder / "config.json", num_heads=-4),
+            r"cannot be loaded: [^\n]*`num_heads` is -4, but must be at least 1",
+        ),
     ],
 )
 def test_damaged_model_is_named_with_what_is_wrong(refusal, files, workplace, damage, message):

@@ -15,7 +15,7 @@ from hf_summ.evaluation import (
     rouge_scores,
 )
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
-from hf_summ.evaluation.rouge155_words import wordnet_exceptions
+from hf_summ.evaluation.rouge155 import wordnet_exceptions
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common", ""]

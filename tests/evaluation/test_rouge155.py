@@ -11,8 +11,8 @@ import pytest
 
 from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
 from hf_summ.evaluation import rouge155 as module
-from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
-from hf_summ.evaluation.rouge155_words import porter_stem, read_words, wordnet_exceptions
+from hf_summ.evaluation.rouge155 import ROUGE155_TYPES, porter_stem, wordnet_exceptions
+from hf_summ.evaluation.rouge_counts import read_words
 from tests.evaluation.naive import naive_lcs
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
 

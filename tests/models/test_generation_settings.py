@@ -9,8 +9,8 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from hf_summ.models import generation_settings
-from hf_summ.models.generation_settings import check_generation_settings, in_floats
+from hf_summ.models import checks
+from hf_summ.models.checks import check_generation_settings, in_floats
 from tests.conftest import SENTENCES
 from tests.models.architectures import GDLF, build_with_processor
 
@@ -100,12 +100,12 @@ def test_without_an_end_words_are_still_counted(tiny_tokenizer):
 
 def test_table_is_read_without_torch_and_transformers():
     # as the command line reads it; the package is left out, whose other modules may need both
-    folder = Path(generation_settings.__file__).parent
+    folder = Path(checks.__file__).parent
     code = f"""
 import importlib, sys, types
 sys.modules["models"] = package = types.ModuleType("models")
 package.__path__ = [{str(folder)!r}]
-assert importlib.import_module("models.generation_settings").SETTINGS["top_p"].range.most == 1
+assert importlib.import_module("models.checks").SETTINGS["top_p"].range.most == 1
 assert not {{"torch", "transformers"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -165,6 +165,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
         (["--max_target_length", "1"], "--max_target_length 1: must be at least 2"),
         (["--val_max_target_length", "1"], "--val_max_target_length 1: must be at least 2"),
+        (["--val_max_target_length", "2000000"], "^--val_max_target_length 2000000: must be at most 1000000$"),
     ],
 )
 def test_wrong_flag_is_named_with_what_would_do(argv, message):

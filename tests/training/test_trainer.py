@@ -183,8 +183,7 @@ def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tm
             save_strategy="steps",
             eval_steps=2,
             save_steps=2,
-            max_steps=20,
-            **settings,
+            **({"max_steps": 20} | settings),
         )
         trainer.model.generation_config.max_new_tokens = 2
         trainer.train(resume_from_checkpoint=checkpoint and str(tmp_path / checkpoint))
@@ -193,6 +192,9 @@ def test_early_stopping_goes_on_after_a_resume_with_the_patience_of_now(make, tm
     assert run(patience=2) == 6
     assert run(patience=3, checkpoint="checkpoint-4") == 8
     assert run(patience=2, checkpoint="checkpoint-6") == 6
+    # a run without early stopping may go on with it
+    assert run(patience=None, max_steps=4) == 4
+    assert run(patience=2, checkpoint="checkpoint-4") == 10
     # the evaluations at 2 and 4 are within the warm-up
     assert run(patience=2, warmup_steps=5) == 8
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from hf_summ.common.flags import with_default
 from hf_summ.common.messages import one_line
-from hf_summ.models.checks import Range
-from hf_summ.models.generation_settings import SETTINGS
+from hf_summ.models.checks import SETTINGS, Range
 
 STANDARD_INPUT = "-"
 _DECODING = {name: setting for name, setting in SETTINGS.items() if setting.is_common}

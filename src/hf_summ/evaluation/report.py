@@ -12,7 +12,7 @@ from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.novelty import Average, Count, Fractions, novelty_fractions
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
-from hf_summ.evaluation.rouge155_words import wordnet_exceptions
+from hf_summ.evaluation.rouge155 import wordnet_exceptions
 from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
 from hf_summ.evaluation.words import first_of, is_english, split_words

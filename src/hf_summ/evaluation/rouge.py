@@ -1,6 +1,6 @@
 """ROUGE (Lin 2004) as Google's rouge-score computes it, and both ways of computing it by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -135,19 +135,15 @@ def rouge_scores(
 
 def _reader(use_stemmer: bool, split: Splitter) -> Reader:
     """The function that reads English like rouge-score's own tokenizer."""
-    ids = Ids(_stem if use_stemmer else None)
+    ids = Ids(_stemmer() if use_stemmer else None)
     # lowercased before encoding, since a few letters outside ASCII become ASCII letters; surrogates are not letters
     return line_reader(lambda line: ids.read(readable(line.lower()).encode()), split)
 
 
-@lru_cache(maxsize=1 << 18)
-def _stem(word: str) -> str:
-    return "".join(_tokenizer().tokenize(word))
-
-
 @cache
-def _tokenizer():
-    # NLTK, which has the stemmer, imports SciPy and scikit-learn
+def _stemmer() -> Callable[[str], str]:
+    # NLTK, which has it, imports SciPy and scikit-learn
     from rouge_score.tokenizers import DefaultTokenizer
 
-    return DefaultTokenizer(use_stemmer=True)
+    tokenizer = DefaultTokenizer(use_stemmer=True)
+    return lru_cache(maxsize=1 << 18)(lambda word: "".join(tokenizer.tokenize(word)))

@@ -13,7 +13,6 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import SPLITTERS, split_sentences
-from hf_summ.evaluation.rouge155_words import read_words
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
 from hf_summ.models.checks import is_list
 
@@ -37,6 +36,8 @@ class Text(NamedTuple):
 SEVERAL = ("best", "mean", "pooled")
 # of two words, counted at once
 _PAIRS = 1 << 21
+# one pass lowercases A to Z and blanks all bytes but letters and digits, including those of letters outside ASCII
+_READ = bytes(code if chr(code).isascii() and chr(code).isalnum() else 32 for code in range(256)).lower()
 Reader = Callable[[str], Text]
 Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its references
@@ -151,6 +152,11 @@ def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Sc
     recall = 100 * hits / np.maximum(in_models, 1)
     total = precision + recall
     return Scores(precision, recall, 2 * precision * recall / np.where(total > 0, total, 1))
+
+
+def read_words(text: bytes) -> list[bytes]:
+    """The words of `text`, lowercased, without hyphens and punctuation."""
+    return text.translate(_READ).split()
 
 
 class Ids(dict[bytes, int]):

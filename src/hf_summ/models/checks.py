@@ -1,4 +1,7 @@
-"""Checks of what users give, which say what it is and what it must be."""
+"""Checks of what users give, which say what it is and what it must be, and the table of the settings of `generate()`.
+
+Neither torch nor transformers is imported, for which the command line would have to wait.
+"""
 
 import math
 import sys
@@ -124,3 +127,214 @@ def is_number(value: Any) -> bool:
         return False
     # torch takes no larger integers
     return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)
+
+
+# more than any text has tokens
+_TOKENS = 10**6
+_LENGTH, _COUNT = Range(1, _TOKENS), Range(0, _TOKENS)
+# beyond these, scores of a model in half precision are no longer finite
+_FACTOR = Range(1e-4, 1e4)
+_SHARE, _NOT_NEGATIVE = Range(0, 1), Range(0, FINITE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of `generate()`.
+
+    Args:
+        kind: int, float or bool.
+        range: of a number.
+        help: what it does; a setting that has one is a flag of the training recipe.
+        asked: the most that a request to the service may ask for, and below zero the least: a number, or the name of
+            one of the service's `Limits`. If it is 0, no request may set it.
+        is_common: whether it is a flag of the commands that summarize as well.
+        needs_beams: whether greedy search ignores it.
+        own_to: the architecture that has it in addition to transformers' settings, or "all" of ours.
+    """
+
+    kind: type
+    range: Range = _SHARE
+    help: str = ""
+    asked: float | str = 0
+    is_common: bool = False
+    needs_beams: bool = False
+    own_to: str = ""
+
+    def problem(self, value: Any) -> str | None:
+        """What a value must be, or None if it is that."""
+        if self.kind is bool:
+            return None if isinstance(value, bool) else "True or False"
+        if self.kind is int:
+            if not is_integer(value) or value < self.range.least:
+                return f"an integer of at least {self.range.least}"
+            return self.range.problem(value)
+        if is_number(value) and value in self.range:
+            return None
+        if self.range.least == -FINITE:
+            return "a finite number"
+        return str(self.range) if self.range.most == FINITE else f"a number {self.range}"
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "num_beams": Setting(
+        int, Range(1, 1000), "Number of beams; 1 is greedy search", asked="limit_num_beams", is_common=True
+    ),
+    "length_penalty": Setting(
+        float,
+        Range(-FINITE, FINITE),
+        "Exponent of the length by which scores are divided; above 0 favors longer summaries",
+        # a summary's length to the power of 100 is still a number
+        asked=100,
+        is_common=True,
+        needs_beams=True,
+    ),
+    "early_stopping": Setting(
+        bool, help="Stop as soon as there are num_beams finished candidates", asked=True, needs_beams=True
+    ),
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that may not occur twice", asked=100),
+    "no_repeat_word_ngram_size": Setting(
+        int, _COUNT, "Size in words of n-grams that may not occur twice", asked=100, own_to="all"
+    ),
+    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", asked="limit_new_tokens"),
+    "min_new_words": Setting(
+        int, _COUNT, "Minimum number of words of a summary", asked="limit_new_tokens", is_common=True, own_to="all"
+    ),
+    "max_new_tokens": Setting(
+        int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens", is_common=True
+    ),
+    "gnmt_length_penalty": Setting(
+        float,
+        _NOT_NEGATIVE,
+        "Exponent of (5 + n) / 6, for n tokens, by which scores are divided instead of the length",
+        asked=100,
+        needs_beams=True,
+        own_to="all",
+    ),
+    "gnmt_length_offset": Setting(
+        float,
+        _NOT_NEGATIVE,
+        "The number k of that penalty's (k + n) / (k + 1), instead of 5",
+        asked=1000,
+        needs_beams=True,
+        own_to="all",
+    ),
+    "coverage_penalty": Setting(
+        float,
+        Range(0, 1e4),
+        "Factor of the penalty on a beam's score for copying from the same source positions again",
+        asked=1000,
+        needs_beams=True,
+        own_to="all",
+    ),
+    "replace_unk": Setting(
+        bool,
+        help="Replace unknown words of a summary by the source's words that were attended to most",
+        asked=True,
+        is_common=True,
+        own_to="drgd",
+    ),
+    "lm_rejected_factor": Setting(
+        float,
+        Range(0, 1, above=True),
+        "Factor of the probability of tokens that the masked language model rejects, above 0 and at most 1",
+        own_to="copy_transformer",
+    ),
+    "lm_accepted_factor": Setting(
+        float,
+        Range(1, FINITE),
+        "Factor of the probability of tokens that the masked language model accepts, at least 1",
+        own_to="copy_transformer",
+    ),
+    "lm_percentile": Setting(
+        float,
+        Range(0, 100, below=True),
+        "Percentile above which the masked language model accepts a token",
+        own_to="copy_transformer",
+    ),
+    "lm_top_tokens": Setting(
+        int, Range(1), "Number of most likely tokens that the masked language model judges", own_to="copy_transformer"
+    ),
+    "sample_latent": Setting(bool, help="Sample DRGD's latent variables instead of taking their means", own_to="drgd"),
+    "latent_seed": Setting(int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", own_to="drgd"),
+    "repetition_penalty": Setting(
+        float, _FACTOR, "Penalty on tokens that have already occurred; above 1 makes them less likely", asked=100
+    ),
+    "do_sample": Setting(bool, help="Sample instead of searching", asked=True),
+    "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100),
+    "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000),
+    "top_p": Setting(float, _SHARE, "Sample from the most likely tokens with this total probability", asked=1),
+    "max_length": Setting(int, _LENGTH, asked="limit_new_tokens"),
+    "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),
+    "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
+    "encoder_repetition_penalty": Setting(float, _FACTOR),
+    "num_return_sequences": Setting(int, Range(1, 10_000)),
+    **dict.fromkeys(("min_p", "typical_p"), Setting(float, _SHARE)),
+    **dict.fromkeys(("use_cache", "renormalize_logits", "remove_invalid_values"), Setting(bool)),
+    **dict.fromkeys(("return_dict_in_generate", "output_scores", "output_logits"), Setting(bool)),
+    **dict.fromkeys(("output_attentions", "output_hidden_states"), Setting(bool)),
+}
+_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+_IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
+# of these, only a list
+_LISTS = ("suppress_tokens", "begin_suppress_tokens")
+
+
+def own_settings(architecture: str) -> tuple[str, ...]:
+    """The names of the settings that an architecture has in addition to transformers'."""
+    return tuple(name for name, setting in SETTINGS.items() if setting.own_to in ("all", architecture))
+
+
+def check_generation_config(config: Any) -> None:
+    """Check that a `generation_config` is one, or None.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    from transformers import GenerationConfig
+
+    if config is not None and not isinstance(config, GenerationConfig):
+        raise TypeError(
+            f"`generation_config` must be a GenerationConfig, but is {type(config).__name__}: {config!r:.80}"
+        )
+
+
+def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | None = None) -> None:
+    """Check settings of `generate()` by name; None is not given, and others than those known here are left alone.
+
+    Args:
+        vocab_size: number of the model's tokens, which their ids are below.
+
+    Raises:
+        ValueError: a value of another type, or out of range.
+    """
+    for name, value in settings.items():
+        # many files have a temperature of 0 for greedy search, which does not read it
+        is_read = name != "temperature" or settings.get("do_sample")
+        problem = _problem(name, value, vocab_size) if is_read and value is not None else None
+        if problem is not None:
+            raise ValueError(f"`{name}` is {value!r:.80}, but must be {problem}")
+
+
+def in_floats(settings: Mapping[str, Any]) -> dict[str, float]:
+    """The settings among these that are numbers written as integers, which transformers refuses for some of them."""
+    floats = {name for name, setting in SETTINGS.items() if setting.kind is float}
+    return {name: float(value) for name, value in settings.items() if name in floats and is_integer(value)}
+
+
+def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
+    """What the setting must be, or None if it is that."""
+    if name == "early_stopping":
+        return None if isinstance(value, bool) or value == "never" else "True, False or 'never'"
+    if name in SETTINGS:
+        return SETTINGS[name].problem(value)
+    return _problem_of_ids(name, value, vocab_size) if name in _IDS else None
+
+
+def _problem_of_ids(name: str, value: Any, vocab_size: int | None) -> str | None:
+    many = hasattr(value, "__iter__") and not isinstance(value, (str, bytes))
+    ids = [int(token) if hasattr(token, "item") else token for token in value] if many else [value]
+    if (name in _LISTS and not many) or not ids or not all(is_integer(token) and token >= 0 for token in ids):
+        return f"{'a list of ids' if name in _LISTS else 'an id, or a list of ids'} of tokens"
+    if vocab_size is not None and any(token >= vocab_size for token in ids):
+        return f"an id below {vocab_size}, the number of the model's tokens"
+    return None

@@ -6,9 +6,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 from transformers.utils import logging
 
-from .checks import Range
+from .checks import SETTINGS, Range
 from .configuration_base import PADDING_ROWS, SummarizationConfig
-from .generation_settings import SETTINGS
 from .pretrained_parts import HIDDEN_STATES, check_encoder, read_config
 
 logger = logging.get_logger(__name__)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers import LogitsProcessor
 
-from .generation_settings import check_generation_settings
+from .checks import check_generation_settings
 from .layers_language_model import accepted_tokens, multiply_probabilities, scale_from_mean
 
 

@@ -8,13 +8,10 @@ import torch
 from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 
-from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_settings import check_generation_config, check_generation_settings, in_floats, own_settings
-from .generation_unknown import replace_unknown
+from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
 from .generation_words import (
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
-    check_vocabulary,
     own_tokenizer,
     word_table,
 )
@@ -26,19 +23,22 @@ _CAPTURED = ("output_attentions", "output_hidden_states")
 
 
 @dataclass
-class _Running:
+class Running:
     """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
-    the processors, further inputs of each step, for the method that prepares them, and the coverage processor, for the
-    method that sees the decoder's output."""
+    the processors, further inputs of each step, for the method that prepares them, and what an architecture keeps from
+    one of its methods to another."""
 
     tokenizer: Any
     step_inputs: dict[str, Any] = field(default_factory=dict)
-    coverage_processor: CoveragePenaltyLogitsProcessor | None = None
-    unknown_token_id: int | None = None
-    source: dict[str, Any] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
 
 
-_running: ContextVar[_Running | None] = ContextVar("running_generation", default=None)
+_running: ContextVar[Running | None] = ContextVar("running_generation", default=None)
+
+
+def running_generation() -> Running | None:
+    """The state of the running `generate()`; None in a caller's own decoding loop, which is outside of any."""
+    return _running.get()
 
 
 class GnmtLengthPenalty(float):
@@ -73,8 +73,6 @@ class SummarizationGenerationMixin(GenerationMixin):
       number in place of 5.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
       coverage is computed from; needs several beams.
-    - `replace_unk`, for models with a `copy_attentions` output that list the key: unknown words of the finished text
-      become the words of the source that were attended to most, see `generation_unknown`.
     """
 
     # whether the model's outputs have the coverage of the source
@@ -105,15 +103,16 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        running = _Running(tokenizer)
+        running = Running(tokenizer)
         outer = _running.set(running)
         try:
-            output = super().generate(*args, **kwargs)
-            if running.unknown_token_id is None:
-                return output
-            return self._without_unknown(output, running.unknown_token_id, running.source)
+            return self._finished(super().generate(*args, **kwargs), running)
         finally:
             _running.reset(outer)
+
+    def _finished(self, output, running: Running):
+        """generate()'s output, when all its steps are done."""
+        return output
 
     def generate_batch(self, *args, **kwargs):
         """Refuse transformers' continuous batching.
@@ -134,11 +133,6 @@ class SummarizationGenerationMixin(GenerationMixin):
             raise ValueError(
                 f"`coverage_penalty` is {penalty}, but a {self.config.model_type} has no attention that copies "
                 "or covers the source: set it to 0"
-            )
-        if penalty and getattr(generation_config, "renormalize_logits", False):
-            raise ValueError(
-                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the penalty lowers all scores of "
-                "a beam, which renormalizing undoes; set only one"
             )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
@@ -165,8 +159,6 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
-        if getattr(config, "replace_unk", None) and (running := _running.get()) is not None:
-            running.unknown_token_id = self._unknown_token_id()
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
                 raise ValueError(
@@ -202,64 +194,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         )
 
     def _own_processors(self, generation_config, prompt_length, device) -> list:
-        processors = self._word_processors(generation_config, prompt_length, device)
-        if generation_config.coverage_penalty:
-            coverage_processor = CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty)
-            processors.append(coverage_processor)
-            if (running := _running.get()) is not None:
-                running.coverage_processor = coverage_processor
-        return processors
-
-    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
-        # transformers calls this between a step's forward pass and its logits processors
-        running = _running.get()
-        # a caller's own decoding loop runs outside `generate()`
-        if running is not None and running.coverage_processor is not None:
-            running.coverage_processor.observe(outputs.coverage, outputs.copy_attentions[:, -1])
-        updated = super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
-        if running is not None and running.unknown_token_id is not None:
-            running.source = {name: updated.get(name) for name in ("encoder_outputs", "attention_mask")}
-        return updated
-
-    def _unknown_token_id(self) -> int:
-        tokenizer = self._word_tokenizer()
-        check_vocabulary(tokenizer, self.config.vocab_size)
-        if tokenizer.unk_token_id is None:
-            raise ValueError("`replace_unk` needs unknown words, but the tokenizer has no `unk_token`: set it to False")
-        return tokenizer.unk_token_id
-
-    @torch.no_grad()
-    def _without_unknown(self, output, unknown: int, source: dict[str, Any]):
-        """generate()'s output with the unknown words of its sequences replaced.
-
-        Args:
-            unknown: their id.
-            source: the encoder's output and the mask of the documents.
-        """
-        sequences = output if isinstance(output, torch.Tensor) else output.sequences
-        if not (sequences[:, 1:] == unknown).any():
-            return output
-        # once more and all at once: beams have changed places since their steps had this attention
-        written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **source)
-        if written.source_ids is None:
-            raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
-        special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
-        replaced = replace_unknown(sequences, written.copy_attentions, written.source_ids, unknown, special)
-        if isinstance(output, torch.Tensor):
-            return replaced
-        output.sequences = replaced
-        return output
-
-    def _word_tokenizer(self):
-        """The tokenizer that the caller gave, or the model's own."""
-        running = _running.get()
-        if running is not None and running.tokenizer is not None:
-            return running.tokenizer
-        if self._own_tokenizer is None:
-            self._own_tokenizer = own_tokenizer(self)
-        return self._own_tokenizer
-
-    def _word_processors(self, generation_config, prompt_length, device) -> list:
+        """The processors of the settings that transformers does not have."""
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         if not min_new_words and not ngram_size:
             return []
@@ -272,3 +207,12 @@ class SummarizationGenerationMixin(GenerationMixin):
         if ngram_size:
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
         return processors
+
+    def _word_tokenizer(self):
+        """The tokenizer that the caller gave, or the model's own."""
+        running = _running.get()
+        if running is not None and running.tokenizer is not None:
+            return running.tokenizer
+        if self._own_tokenizer is None:
+            self._own_tokenizer = own_tokenizer(self)
+        return self._own_tokenizer

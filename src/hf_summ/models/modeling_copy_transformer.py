@@ -8,9 +8,9 @@ from transformers import AutoModel, AutoModelForMaskedLM, LogitsProcessorList
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .checks import own_settings
 from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
-from .generation_settings import own_settings
 from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
 from .layers_transformer import (

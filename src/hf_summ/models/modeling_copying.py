@@ -18,6 +18,8 @@ from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .generation_coverage import CoveragePenaltyLogitsProcessor
+from .generation_mixin import running_generation
 from .layers_copying import CopyAttention, copy_log_probs
 from .layers_transformer import (
     CrossAttention,
@@ -313,6 +315,30 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
     scoring_inputs = ("skip_logits",)
     output_class = CopySummarizationOutput
     has_coverage = True
+
+    def check_generation_keys(self, generation_config) -> None:
+        super().check_generation_keys(generation_config)
+        penalty = getattr(generation_config, "coverage_penalty", None)
+        if penalty and getattr(generation_config, "renormalize_logits", False):
+            raise ValueError(
+                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the penalty lowers all scores of "
+                "a beam, which renormalizing undoes; set only one"
+            )
+
+    def _own_processors(self, generation_config, prompt_length, device) -> list:
+        processors = super()._own_processors(generation_config, prompt_length, device)
+        if generation_config.coverage_penalty:
+            processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
+            if (running := running_generation()) is not None:
+                running.kept["coverage"] = processors[-1]
+        return processors
+
+    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
+        # transformers calls this between a step's forward pass and its logits processors
+        running = running_generation()
+        if running is not None and "coverage" in running.kept:
+            running.kept["coverage"].observe(outputs.coverage, outputs.copy_attentions[:, -1])
+        return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
     @can_return_tuple
     def forward(

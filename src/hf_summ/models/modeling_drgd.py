@@ -8,8 +8,11 @@ from torch import nn
 from transformers import initialization as init
 from transformers.utils.generic import merge_with_config_defaults
 
+from .checks import own_settings
 from .configuration_drgd import DrgdConfig
-from .generation_settings import own_settings
+from .generation_mixin import running_generation
+from .generation_unknown import replace_unknown
+from .generation_words import check_vocabulary
 from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
@@ -241,8 +244,9 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     `forward` has two more inputs, see `DrgdDecoder`: `latent_seed`, and `zero_latent`. Its loss is the NLL and the
     weighted KL, both in `loss_parts`.
 
-    `generate()` has two more keys: `sample_latent` samples the latent variables, of which it otherwise takes the means,
-    and `latent_seed` makes their noise repeatable.
+    `generate()` has three more keys: `sample_latent` samples the latent variables, of which it otherwise takes the
+    means, `latent_seed` makes their noise repeatable, and `replace_unk` replaces unknown words of the finished text by
+    the words of the source that were attended to most, see `generation_unknown`.
     """
 
     output_class = DrgdOutput
@@ -281,11 +285,45 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
 
     def _prepare_generation_config(self, *args, **kwargs: Any):
         config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)
+        if config.replace_unk and (running := running_generation()) is not None:
+            running.kept["unknown"] = self._unknown_token_id()
         if config.sample_latent:
             seed = config.latent_seed
             # without one it is drawn, so that `set_seed` decides
             self._add_step_input("latent_seed", int(torch.randint(2**31, (1,))) if seed is None else seed)
         return config, model_kwargs
+
+    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
+        updated = super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
+        running = running_generation()
+        if running is not None and "unknown" in running.kept:
+            running.kept["source"] = {name: updated.get(name) for name in ("encoder_outputs", "attention_mask")}
+        return updated
+
+    def _unknown_token_id(self) -> int:
+        tokenizer = self._word_tokenizer()
+        check_vocabulary(tokenizer, self.config.vocab_size)
+        if tokenizer.unk_token_id is None:
+            raise ValueError("`replace_unk` needs unknown words, but the tokenizer has no `unk_token`: set it to False")
+        return tokenizer.unk_token_id
+
+    @torch.no_grad()
+    def _finished(self, output, running):
+        """generate()'s output with the unknown words of its sequences replaced, if the settings say so."""
+        unknown = running.kept.get("unknown")
+        sequences = output if isinstance(output, torch.Tensor) else output.sequences
+        if unknown is None or not (sequences[:, 1:] == unknown).any():
+            return output
+        # once more and all at once: beams have changed places since their steps had this attention
+        written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **running.kept["source"])
+        if written.source_ids is None:
+            raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
+        special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]
+        replaced = replace_unknown(sequences, written.copy_attentions, written.source_ids, unknown, special)
+        if isinstance(output, torch.Tensor):
+            return replaced
+        output.sequences = replaced
+        return output
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)

@@ -12,8 +12,15 @@ from transformers import AutoTokenizer, BatchEncoding, GenerationConfig, Pipelin
 from transformers.tokenization_utils_base import TruncationStrategy
 from transformers.utils import logging
 
-from .checks import check_integer, check_list, check_texts, check_tokenizer
-from .generation_settings import check_generation_config, check_generation_settings, in_floats
+from .checks import (
+    check_generation_config,
+    check_generation_settings,
+    check_integer,
+    check_list,
+    check_texts,
+    check_tokenizer,
+    in_floats,
+)
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,

@@ -7,7 +7,6 @@ import torch
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
-from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .losses import IGNORED_LABEL
 from .text_cleaning import readable
 from .text_documents import JoinedRow, join
@@ -218,25 +217,18 @@ class SummarizationProcessor(ProcessorMixin):
         Args:
             sequences: rows of ids.
             skip_special_tokens: whether to leave out special tokens.
-            documents: the texts that were summarized, each in as many rows as every other, or lists of several. With
-                `replace_unk`, rows may point at words of them, which are left out otherwise.
+            documents: the texts that were summarized, each in as many rows as every other, or lists of several, for
+                architectures whose rows may point at words of them.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
             ValueError: the rows are not a multiple of the documents.
         """
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
-        if documents is None:
-            return texts
-        if not documents or len(texts) % len(documents):
+        if documents is not None and (not documents or len(texts) % len(documents)):
             raise ValueError(
                 f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number"
             )
-        for row, sequence in enumerate(sequences):
-            ids = [int(token) for token in sequence]
-            if has_pointers(ids):
-                words = self._pointed_words(documents[row * len(documents) // len(texts)], ids)
-                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts
 
     def decode(self, *args, **kwargs) -> str:
@@ -255,16 +247,6 @@ class SummarizationProcessor(ProcessorMixin):
         (example,) = self._examples([document])
         (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
         return example, row, encoded
-
-    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
-        """The words of an example that ids point at."""
-        # several documents shared the length, and of one the end alone was cut
-        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
-        example, row, encoded = self.read_source(document, length)
-        words = {}
-        for text, offsets, (start, kept) in zip(example, encoded["offset_mapping"], row.places, strict=True):
-            words |= pointed_words(text, offsets[:kept], ids, start)
-        return words
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
         """The documents of each example, cleaned; blank ones are empty, of which nothing is read."""

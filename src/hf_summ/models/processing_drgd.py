@@ -1,5 +1,8 @@
 """Processor of DRGD: words, subwords or characters, whichever its tokenizer has."""
 
+from collections.abc import Sequence
+
+from .generation_unknown import decode_pointed, has_pointers, pointed_words
 from .processing_base import SummarizationProcessor
 from .text_washing import WASHINGS, washed
 
@@ -40,6 +43,37 @@ class DrgdProcessor(SummarizationProcessor):
     def clean(self, text: str) -> str:
         """`text` as `washing` leaves it."""
         return washed(super().clean(text), self.washing)
+
+    def batch_decode(
+        self,
+        sequences,
+        skip_special_tokens: bool = False,
+        documents: Sequence[str] | Sequence[Sequence[str]] | None = None,
+        **kwargs,
+    ) -> list[str]:
+        """As `SummarizationProcessor.batch_decode`.
+
+        With `replace_unk`, rows may point at words of the `documents`, and without these leave them out.
+        """
+        texts = super().batch_decode(sequences, skip_special_tokens, documents, **kwargs)
+        if documents is None:
+            return texts
+        for row, sequence in enumerate(sequences):
+            ids = [int(token) for token in sequence]
+            if has_pointers(ids):
+                words = self._pointed_words(documents[row * len(documents) // len(texts)], ids)
+                texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
+        return texts
+
+    def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
+        """The words of an example that ids point at."""
+        # several documents shared the length, and of one the end alone was cut
+        length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
+        example, row, encoded = self.read_source(document, length)
+        words = {}
+        for text, offsets, (start, kept) in zip(example, encoded["offset_mapping"], row.places, strict=True):
+            words |= pointed_words(text, offsets[:kept], ids, start)
+        return words
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config; summaries start with padding, a zero vector."""

@@ -36,13 +36,24 @@ def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 @cache
 def has_exact_products() -> bool:
-    """Whether sums of 8-bit products are exact here.
+    """Whether sums of 8-bit products are exact here, and fast.
 
-    Processors without VNNI instructions add pairs of products in 16 bits, which saturate.
+    Processors without VNNI instructions add pairs of products in 16 bits, which saturate. Their `_int_mm` may be exact
+    all the same, but it is then a plain loop, many times slower than products in float32.
     """
     # a model may be built where there are only shapes
-    largest = torch.full((64, 64), _LEVELS, dtype=torch.int8, device="cpu")
-    return bool((torch._int_mm(largest, largest) == 64 * _LEVELS**2).all())
+    with torch.device("cpu"):
+        weight, rows = torch.full((64, 64), _LEVELS, dtype=torch.int8), torch.full((4, 64), 255, dtype=torch.uint8)
+        products = _quantized_linear(rows, torch.ops.onednn.qlinear_prepack(weight, None), torch.ones(64))
+    return bool((products == 64 * _LEVELS**2).all())
+
+
+def _quantized_linear(shifted: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Rows plus 128 (R, in_features), uint8, times packed weights -> (R, out_features), float32, times the scale."""
+    zeros = torch.zeros_like(scale, dtype=torch.int64)
+    return torch.ops.onednn.qlinear_pointwise(
+        shifted, 1.0, 128, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
 
 
 class Int8Linear(nn.Module):
@@ -102,11 +113,7 @@ class Int8Linear(nn.Module):
         if self._packed is None:
             self._packed = torch.ops.onednn.qlinear_prepack(self.weight.contiguous(), None)
         # this operator is slow for signed rows: flipping the highest bit adds 128, which it subtracts again
-        shifted = rows.view(torch.uint8) ^ 128
-        zeros = torch.zeros_like(self.scale, dtype=torch.int64)
-        return torch.ops.onednn.qlinear_pointwise(
-            shifted, 1.0, 128, self._packed, self.scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
-        )
+        return _quantized_linear(rows.view(torch.uint8) ^ 128, self._packed, self.scale)
 
     def train(self, mode: bool = True):
         """Set the mode.

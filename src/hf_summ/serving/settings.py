@@ -10,8 +10,7 @@ from typing import Any
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
-from hf_summ.models.checks import Range
-from hf_summ.models.generation_settings import SETTINGS, Setting
+from hf_summ.models.checks import SETTINGS, Range, Setting
 
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 # as in transformers' `TruncationStrategy`

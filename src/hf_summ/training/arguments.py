@@ -19,7 +19,7 @@ from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
-from hf_summ.models.generation_settings import SETTINGS
+from hf_summ.models.checks import SETTINGS
 from hf_summ.training.bounds import check_bounds
 from hf_summ.training.licenses import check_license
 from hf_summ.training.overrides import MergeOverrides

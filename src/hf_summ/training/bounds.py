@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hf_summ.models.checks import FINITE, Range
-from hf_summ.models.generation_settings import SETTINGS
+from hf_summ.models.checks import FINITE, SETTINGS, Range
 
 # more than any machine or corpus has use for
 _MANY, _TOKENS = 10**6, 10**7
@@ -16,8 +15,9 @@ BOUNDS: Mapping[str, Range] = {
     **dict.fromkeys(("per_device_train_batch_size", "per_device_eval_batch_size"), _COUNT),
     **dict.fromkeys(("gradient_accumulation_steps", "save_total_limit"), _COUNT),
     **dict.fromkeys(("max_train_samples", "max_eval_samples", "max_predict_samples"), Range(1)),
-    # one of the tokens is the end token
-    **dict.fromkeys(("max_source_length", "max_target_length", "val_max_target_length"), Range(2, _TOKENS)),
+    # one of the tokens is the end token; summaries are generated as long as targets
+    "max_source_length": Range(2, _TOKENS),
+    **dict.fromkeys(("max_target_length", "val_max_target_length"), Range(2, SETTINGS["max_new_tokens"].range.most)),
     **dict.fromkeys(("train_tokens_per_batch", "eval_tokens_per_batch"), Range(1)),
     "max_steps": Range(1, 10**12),
     "num_train_epochs": Range(0, _MANY, above=True),

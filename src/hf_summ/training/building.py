@@ -22,7 +22,7 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.models.generation_settings import SETTINGS
+from hf_summ.models.checks import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix

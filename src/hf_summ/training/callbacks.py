@@ -108,18 +108,24 @@ class RunProgress(TrainerCallback, ExportableState):
     Attributes:
         start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
+        since: the sum of those that are not in it yet, in this process.
     """
 
     def __init__(self):
         self.start = 1
-        self.loss_sum: float | None = None
+        self.loss_sum: float | None = 0.0
+        self.since = torch.zeros(())
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
         return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Set the intervals of logging, evaluating and saving, and log the numbers of updates and epochs."""
+        """Take the sum from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
+        # a checkpoint may be of another trainer, but transformers expects the state there
+        noted = state.stateful_callbacks.setdefault(type(self).__name__, {})
+        self.loss_sum = noted.get("attributes", {}).get("loss_sum") if state.global_step else 0.0
+        self.since = torch.zeros((), device=args.device)
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
         done = f", of which {state.global_step:,} are done" if state.global_step else ""
@@ -173,6 +179,8 @@ class ResumableEarlyStopping(EarlyStoppingCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         """Apply this run's settings; the count comes from the checkpoint."""
         super().on_train_begin(args, state, control, **kwargs)
+        # a checkpoint may be of a run without early stopping, but transformers expects its state there
+        state.stateful_callbacks.setdefault(type(self).__name__, {})
         self.early_stopping_patience = args.early_stopping_patience
         self.early_stopping_threshold = args.early_stopping_threshold
         control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience

@@ -1,7 +1,7 @@
 """The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, cast
 
@@ -126,11 +126,23 @@ class RowwiseTrainer(Seq2SeqTrainer):
     def _divergences(
         self, model: nn.Module, inputs: dict[str, torch.Tensor], summaries: list[list[int]]
     ) -> list[float]:
-        """How far each summary's copying is from the centrality that guides it; none if nothing does."""
+        """KL(mean_t a_t ‖ p) of each summary (Xu et al. 2020, equation 18), from one teacher-forced forward pass.
+
+        Args:
+            summaries: generated ids, each behind the token that the decoder starts with.
+
+        Returns:
+            How far each one's copying is from the centrality that guides it; an empty list if nothing does.
+        """
         if not getattr(base_model(self.model).config, "is_guided", False):
             return []
+        length = max(len(summary) for summary in summaries)
+        labels = torch.full((len(summaries), max(length - 1, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
+        for row, summary in enumerate(summaries):
+            labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
         with self.compute_loss_context_manager():
-            return summary_divergences(model, _of_source(inputs), summaries)
+            outputs = model(**_of_source(inputs), labels=labels, skip_logits=True)
+            return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
 
     @torch.no_grad()
     def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
@@ -196,24 +208,6 @@ def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]
     while end > 2 and tokens[end - 1] in ends and tokens[end - 2] in ends:
         end -= 1
     return tokens[:end]
-
-
-def summary_divergences(
-    model: nn.Module, inputs: Mapping[str, torch.Tensor], summaries: list[list[int]]
-) -> list[float]:
-    """KL(mean_t a_t ‖ p) of each summary (Xu et al. 2020, equation 18), from one teacher-forced forward pass.
-
-    Args:
-        model: a guided model.
-        inputs: of the documents.
-        summaries: generated ids, each behind the token that the decoder starts with.
-    """
-    length = max(len(summary) for summary in summaries)
-    labels = torch.full((len(summaries), max(length - 1, 1)), IGNORED_LABEL, device=inputs["input_ids"].device)
-    for row, summary in enumerate(summaries):
-        labels[row, : len(summary) - 1] = torch.tensor(summary[1:])
-    outputs = model(**inputs, labels=labels, skip_logits=True)
-    return guidance_divergence(outputs["copy_attentions"], labels, outputs["centrality"]).tolist()
 
 
 def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:

@@ -89,11 +89,14 @@ def prepare(
     The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so that every run
     uses the same file, unlike with a hash of the processor object itself.
     """
-    prefix = arguments.data.source_prefix
+    prefix, files = arguments.data.source_prefix, {__file__}
+    if not isinstance(processor, PreTrainedTokenizerBase):
+        own = inspect.getfile(type(processor))
+        files |= {own, *get_relative_import_files(own)}
     return cached_map(
         dataset,
         functools.partial(encode, processor=processor, lengths=lengths, prefix=prefix),
-        (processor_fingerprint(processor), *lengths, prefix, _code(processor)),
+        (processor_fingerprint(processor), *lengths, prefix, hash_of_code(files)),
         arguments,
         description,
         num_proc=arguments.data.preprocessing_num_workers,
@@ -208,14 +211,6 @@ def processor_fingerprint(processor: Processor) -> str:
         settings |= {name: value for name, value in processor.to_dict().items() if name != "tokenizer"}
     text = json.dumps([vocabulary, settings], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _code(processor: Processor) -> str:
-    files = {__file__}
-    if not isinstance(processor, PreTrainedTokenizerBase):
-        own = inspect.getfile(type(processor))
-        files |= {own, *get_relative_import_files(own)}
-    return hash_of_code(files)
 
 
 def hash_of_code(files: Iterable[str]) -> str:

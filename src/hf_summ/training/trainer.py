@@ -74,7 +74,6 @@ class SummarizationTrainer(RowwiseTrainer):
             kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
         super().__init__(model, args, **kwargs)
         model.register_load_state_dict_post_hook(_expect_tied_weights_once)
-        self._loss = torch.zeros((), device=args.device)
         self._loss_parts: dict[str, torch.Tensor] = {}
         self._parts_since = 0
         self._finite = NonFiniteCallback(args)
@@ -226,7 +225,7 @@ class SummarizationTrainer(RowwiseTrainer):
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
             self._finite.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
-            self._loss += loss.detach()
+            self.progress.since += loss.detach()
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             scale = self.accelerator.num_processes if shared else 1
             if not self._loss_parts:
@@ -254,8 +253,6 @@ class SummarizationTrainer(RowwiseTrainer):
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
         """Train, collecting the loss and its parts from here on; `training_loss` is the mean over the whole run."""
         self._loss_parts = {}
-        self._loss.zero_()
-        self.progress.loss_sum = None if resume_from_checkpoint else 0.0
         if self.args.schedule is not None:
             # it is made for the length of this training
             self.lr_scheduler = None
@@ -277,11 +274,12 @@ class SummarizationTrainer(RowwiseTrainer):
         return next(known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
 
     def _note_loss(self) -> None:
-        """Add the losses of the updates since the last call to their sum."""
-        since = self.accelerator.reduce(self._loss, reduction="mean").item()
-        if self.progress.loss_sum is not None:
-            self.progress.loss_sum += since
-        self._loss.zero_()
+        """Add the losses of the updates since the last call to their sum, as means over processes."""
+        progress = self.progress
+        since = self.accelerator.reduce(progress.since, reduction="mean").item()
+        if progress.loss_sum is not None:
+            progress.loss_sum += since
+        progress.since.zero_()
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
         """Evaluate, unless a loss or gradient was not finite and has spoiled the weights."""
@@ -304,8 +302,9 @@ class SummarizationTrainer(RowwiseTrainer):
         keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
         """
         self._finite.check_weights(self.model, self.state.global_step)
-        self._note_loss()
-        self.progress.start = self.start
+        if self.is_in_train:
+            self._note_loss()
+            self.progress.start = self.start
         if self.is_fsdp_enabled and not _internal_call:
             self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         folder = Path(self.args.output_dir if output_dir is None else output_dir)
