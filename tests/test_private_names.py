@@ -26,6 +26,8 @@ from transformers import (
     Trainer,
     TrainingArguments,
 )
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.quantizers import HfQuantizer
 
 import hf_summ
@@ -43,6 +45,8 @@ USED = {
     "_supports_default_dynamic_cache _update_model_kwargs_for_generation",
     Pipeline: "_default_generation_config _forward _load_feature_extractor _load_image_processor _load_processor "
     "_load_tokenizer _load_video_processor _pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
+    type(CONFIG_MAPPING): "_extra_content",
+    type(MODEL_MAPPING): "_extra_content",
     HfQuantizer: "_process_model_after_weight_loading _process_model_before_weight_loading",
     PreTrainedTokenizerBase: "_processor_class",
     Dataset: "_fingerprint",

@@ -44,7 +44,13 @@ def run(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize(
+    "first",
+    [
+        name if name in ("hf_summ", "a file of ours") else pytest.param(name, marks=pytest.mark.thorough)
+        for name in FIRST
+    ],
+)
 def test_architectures_are_registered_whatever_is_imported_first(first):
     run(FIRST[first] + IMPORTS + CHECKS)
 
@@ -65,7 +71,7 @@ with ThreadPoolExecutor(8) as pool:
 """)
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
 def test_architectures_are_registered_in_other_processes(tmp_path, method):
     file = tmp_path / "look.py"
     file.write_text(f"""

@@ -38,8 +38,7 @@ _SIZES = (2, 3)
 # what may stand between the words of a phrase
 _GAP = re.compile(r"\s+|-")
 # edges of letters that are not ideographs, which have no spaces around them
-_LETTER = r"[^\W\u2e80-\u9fff\uf900-\ufaff]"
-_BEFORE, _AFTER = rf"(?<!{_LETTER}|[{MARKS}])", rf"(?!{_LETTER}|[{MARKS}])"
+_IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{MARKS}]")
 _ENDS_WORD = re.compile(rf"[^\W_]|[{MARKS}]")
 
 
@@ -154,22 +153,27 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
             raise ValueError("a phrase is blank: give at least one word")
         if not math.isfinite(value):
             raise ValueError(f"the value of the phrase {text!r} is {value}, but must be finite")
-        pattern = _pattern(text)
-        spans = [
-            (place, match.start(), match.end())
-            for place, document in enumerate(documents)
-            for match in pattern.finditer(document)
-        ]
+        spans = [(place, *span) for place, document in enumerate(documents) for span in _occurrences(text, document)]
         if value:
             found.append(Phrase(text, float(value), tuple(spans)))
     return found
 
 
-def _pattern(phrase: str) -> re.Pattern[str]:
+def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
+    """The [start, end) of a phrase in a text, which begin and end no word in its middle."""
     words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word] or [re.escape(phrase.strip())]
-    before = _BEFORE if phrase.strip()[0].isalnum() else ""
-    after = _AFTER if _ENDS_WORD.match(phrase.strip()[-1]) else ""
-    return re.compile(before + r"(?:\s+|-)".join(words) + after, re.IGNORECASE)
+    # the class of all marks takes milliseconds to compile, so edges are not in a pattern of each phrase
+    pattern = re.compile(r"(?:\s+|-)".join(words), re.IGNORECASE)
+    begins_word, ends_word = phrase.strip()[0].isalnum(), _ENDS_WORD.match(phrase.strip()[-1])
+    position = 0
+    while match := pattern.search(document, position):
+        start, end = match.span()
+        is_cut = (begins_word and start and _IN_WORD.match(document, start - 1)) or (
+            ends_word and _IN_WORD.match(document, end)
+        )
+        if not is_cut:
+            yield start, end
+        position = start + 1 if is_cut else end
 
 
 def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
