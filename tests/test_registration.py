@@ -65,7 +65,7 @@ from threading import Barrier
 barrier = Barrier(8)
 def look(_):
     barrier.wait()
-    exec({CHECKS!r}, globals())
+    exec({CHECKS!r}, dict(globals()))
 with ThreadPoolExecutor(8) as pool:
     list(pool.map(look, range(8)))
 """)
