@@ -10,6 +10,8 @@ from tests.offline.conftest import ROWS, plan, rows_of, work
 
 ray = pytest.importorskip("ray")
 on_ray = pytest.importorskip("hf_summ.offline.on_ray").on_ray
+# starting Ray takes twenty seconds
+pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data import Corpus
+from hf_summ.data import Corpus, load
 from hf_summ.data.columns import has_text
 from hf_summ.data.raw_formats import DATA_FORMATS
 from hf_summ.models.text_cleaning import readable
@@ -47,7 +47,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     corpus = Corpus(**{f"{split}_file": str(named), "data_format": read_as, **options})
     cache = str(folder / "cache")
 
-    def load() -> Any:
+    def read() -> Any:
         corpus.check()
         return load(corpus, cache_dir=cache)[split]
 
@@ -58,7 +58,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         return None if len(loaded) else "no rows and no error"
 
     told = f"{read_as} {named} {split} {options} of { {file.name: content[:150] for file, content in files.items()} }"
-    return Case(told, load, problem, untouched(data))
+    return Case(told, read, problem, untouched(data))
 
 
 def _split_of(names: list[str]) -> str:
