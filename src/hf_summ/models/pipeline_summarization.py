@@ -145,7 +145,7 @@ class SummarizationPipeline(Pipeline):
         shorten = self._shortener(long_documents or self.long_documents, language or self.language, phrases, kwargs)
         if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, (Iterable, Dataset)):
             (example,) = shorten(iter([_Example(documents, phrases)]))
-            return next(_told(iter([super().__call__(example, *args, **kwargs)])))
+            return next(_with_warnings(iter([super().__call__(example, *args, **kwargs)])))
         is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
         documents = list(documents) if is_list else documents
         if phrases is not None and not isinstance(documents, Sized):
@@ -164,7 +164,7 @@ class SummarizationPipeline(Pipeline):
             documents = _generated(documents)
         results = super().__call__(documents, *args, **kwargs)
         bar = tqdm(results, total=length, desc="summarizing", disable=not show_progress)
-        summaries = _told(iter(bar))
+        summaries = _with_warnings(iter(bar))
         if not is_list:
             return summaries if length is None else _SizedIterator(summaries, length)
         summaries = list(summaries)
@@ -412,8 +412,8 @@ class _SizedIterator:
         return self._length
 
 
-def _told(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; at the end, one warning says how many documents were cut, and one how many blank.
+def _with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
+    """The summaries of each document; at the end, warnings with the numbers of cut and of blank ones.
 
     Args:
         results: what `postprocess` returns, of each document.

@@ -359,7 +359,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     def _check_best_metric(self):
         """Raise a ValueError for a score that the run does not compute, and for a misspelled name."""
         name = self.metric_for_best_model.removeprefix("eval_")
-        told = f"--metric_for_best_model {self.metric_for_best_model}"
+        named = f"--metric_for_best_model {self.metric_for_best_model}"
         ways = [(metric, mode) for metric in METRICS for mode in ROUGE_MODES]
         known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
         computing = [way for way in ways if name in score_names(*way)]
@@ -367,15 +367,16 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             # any other name may be a part of the model's loss
             hint = "" if name in known else nearest(name, known, cutoff=0.8)
             if hint:
-                raise ValueError(f"{told}: unknown metric{hint}")
+                raise ValueError(f"{named}: unknown metric{hint}")
             return
-        told = f"{told}: not computed"
         if not self.predict_with_generate:
-            raise ValueError(f"{told} without --predict_with_generate")
+            raise ValueError(f"{named}: not computed without --predict_with_generate")
         if not any(metric in self.metrics and mode == self.rouge_mode for metric, mode in computing):
             metric, mode = computing[0]
             needed = f"--metrics {' '.join(dict.fromkeys([*self.metrics, metric]))}"
-            raise ValueError(f"{told}; add {needed}{f' --rouge_mode {mode}' if metric == 'rouge' else ''}")
+            raise ValueError(
+                f"{named}: not computed; add {needed}{f' --rouge_mode {mode}' if metric == 'rouge' else ''}"
+            )
 
 
 @dataclass
