@@ -256,8 +256,21 @@ def test_license_is_not_invented(trained):
 
 def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path):
     path = settings(config_overrides=None, model_type=None, model_name_or_path=str(trained))
-    main([path, "--output_dir", str(tmp_path / "tuned"), "--language", "de", "--max_train_samples", "9"])
+    main(
+        [
+            path,
+            "--output_dir",
+            str(tmp_path / "tuned"),
+            "--language",
+            "de",
+            "--max_train_samples",
+            "9",
+            "--min_coverage",
+            "0.01",
+        ]
+    )
     card = card_of(tmp_path / "tuned")
+    assert "Training rows have at least 1% of the summary's words in the document." in card
     assert "This model is a fine-tuned version of `out`, trained on `train.jsonl`." in card
     assert "| train | `train.jsonl` | the first 9 |" in card
     assert "\n## Results\n\nThe run that trained this model did not evaluate it.\n\n## Training\n" in card

@@ -3,6 +3,7 @@
 import copy
 import importlib
 import inspect
+import json
 import shutil
 import sys
 
@@ -13,7 +14,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import describe_cuts, encode, prepare, processor_fingerprint
+from hf_summ.training.preparing import describe_cuts, encode, load_splits, prepare, processor_fingerprint
 from tests.training import tiny
 
 
@@ -47,6 +48,26 @@ def test_each_text_is_tokenized_once(tiny_tokenizer, corpus, read_texts, tags):
     features = encode(corpus[:], GdlfProcessor(tiny_tokenizer, tags=tags), (8, 6), "")
     assert read_texts == [*corpus["document"], *corpus["summary"]]
     assert ("tag_ids" in features) == (tags == "pos")
+
+
+def test_training_rows_have_the_least_coverage(settings, tmp_path):
+    summaries = ["One two, THREE!", "one two four five", "four five one", "four"]
+    rows = [{"document": "One two three.", "summary": summary} for summary in summaries]
+    file = tmp_path / "rows.jsonl"
+
+    def splits(**changes):
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(file))
+        return load_splits(parse_arguments([settings(do_eval=True, **files | changes)]))
+
+    for least, number in ((1.0, 1), (0.5, 2), (0.3, 3), (None, 4)):
+        assert splits(min_coverage=least)["train"]["summary"][:] == summaries[:number]
+    # scores are of all rows, and a number of rows is one of those that are left
+    found = splits(min_coverage=0.4, max_train_samples=1)
+    assert (found["train"]["summary"][:], len(found["validation"])) == (summaries[:1], 4)
+    del rows[0]
+    with pytest.raises(ValueError, match=r"^--min_coverage 0.9: none of the 3 training rows has it: lower it$"):
+        splits(min_coverage=0.9)
 
 
 def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):

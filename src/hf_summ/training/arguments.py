@@ -113,6 +113,12 @@ class DataArguments:
         "The same for validation and test, and the maximum length of generated summaries",
         unset="max_target_length",
     )
+    min_coverage: float | None = flag(
+        "training updates",
+        "Train only on rows with at least this share of the summary's words in the document: the others ask for words "
+        "that a model can only guess",
+        unset="all rows",
+    )
     max_train_samples: int | None = flag("training updates", "Train only on the first n documents", unset="all")
     max_eval_samples: int | None = flag("training", "Validate only on the first n documents", unset="all")
     max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")

@@ -34,7 +34,7 @@ BOUNDS: Mapping[str, Range] = {
     "lora_r": _COUNT,
     "lora_alpha": _POSITIVE,
     "lora_dropout": _FRACTION,
-    "extract_share": Range(0, 1, above=True),
+    **dict.fromkeys(("min_coverage", "extract_share"), Range(0, 1, above=True)),
     "extract_tokens": Range(1, _TOKENS),
 }
 # what sets no bound

@@ -105,7 +105,7 @@ def make_card(
         example=_EXAMPLE,
         model_id=model_id,
         service=SERVICE,
-        corpus_details=_corpus_details(corpus),
+        corpus_details=_corpus_details(arguments),
         extraction=_extraction(arguments, documents),
         splits=_splits(arguments, documents),
         results=[result.as_markdown() for result in results],
@@ -261,7 +261,8 @@ def _corpus_name(corpus: Corpus) -> str:
     return f"the data set [{name}](https://huggingface.co/datasets/{name}){config}"
 
 
-def _corpus_details(corpus: Corpus) -> str:
+def _corpus_details(arguments: RunArguments) -> str:
+    corpus = arguments.corpus
     if _hub_dataset(corpus) is not None:
         details = "The data set is on the Hub."
     elif corpus.dataset_name is not None:
@@ -270,7 +271,13 @@ def _corpus_details(corpus: Corpus) -> str:
         details = "The documents were in files, which are not part of this repository."
     rules = {name: getattr(corpus, name) for name in ("data_format", "min_score", "density_bin")}
     settings = ", ".join(f"`{name}` {value}" for name, value in rules.items() if value is not None)
-    return f"{details} They were read with {settings}." if settings else details
+    if settings:
+        details += f" They were read with {settings}."
+    if arguments.data.min_coverage is not None:
+        details += (
+            f" Training rows have at least {arguments.data.min_coverage:.0%} of the summary's words in the document."
+        )
+    return details
 
 
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:

@@ -16,6 +16,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ.data.columns import has_references, source_column
 from hf_summ.data.loading import load
+from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
@@ -29,10 +30,10 @@ MEASURED, _ENDLESS = 200, 10**7
 
 
 def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
-    """The splits of the corpus that the run uses, cut to the requested numbers of samples.
+    """The splits of the corpus that the run uses, cut to the requested coverage and numbers of samples.
 
     Raises:
-        ValueError: the corpus cannot be read, or has no such split.
+        ValueError: the corpus cannot be read, has no such split, or no row has the coverage.
     """
     data, training = arguments.data, arguments.training
     with training.main_process_first(desc="loading the corpus"):
@@ -50,8 +51,27 @@ def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
         if split not in corpus:
             raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
         rows = corpus[split]
+        if split == "train" and data.min_coverage is not None:
+            rows = _covered(rows, arguments)
         splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
     return datasets.DatasetDict(splits)
+
+
+def _covered(rows: datasets.Dataset, arguments: RunArguments) -> datasets.Dataset:
+    """The rows whose summary has the requested coverage (Grusky et al. 2018): the share of words in the document."""
+    least, language = arguments.data.min_coverage, arguments.data.language
+
+    def is_covered(document: str, summary: str) -> bool:
+        known, words = set(split_words(document, language)), split_words(summary, language)
+        return sum(word in known for word in words) >= least * len(words)
+
+    description = "leaving out rows of low coverage"
+    with arguments.training.main_process_first(desc=description):
+        covered = rows.filter(is_covered, input_columns=["document", "summary"], desc=description)
+    if not len(covered):
+        raise ValueError(f"--min_coverage {least}: none of the {len(rows):,} training rows has it: lower it")
+    logger.info(f"train: {len(covered):,} of {len(rows):,} rows have a coverage of at least {least}")
+    return covered
 
 
 def prepare_split(
