@@ -52,14 +52,14 @@ def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
             raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
         rows = corpus[split]
         if split == "train" and data.min_coverage is not None:
-            rows = _covered(rows, arguments)
+            rows = _covered(rows, data.min_coverage, arguments)
         splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
     return datasets.DatasetDict(splits)
 
 
-def _covered(rows: datasets.Dataset, arguments: RunArguments) -> datasets.Dataset:
+def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> datasets.Dataset:
     """The rows whose summary has the requested coverage (Grusky et al. 2018): the share of words in the document."""
-    least, language = arguments.data.min_coverage, arguments.data.language
+    language = arguments.data.language
 
     def is_covered(document: str, summary: str) -> bool:
         known, words = set(split_words(document, language)), split_words(summary, language)
