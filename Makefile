@@ -12,7 +12,8 @@
 PYTHON ?= python3
 # one thread per worker, as two workers already use two cores
 WORKERS ?= 2
-SUITE = OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS) --dist worksteal
+# bytecode is kept, wherever the machine's settings say otherwise: two workers and fifty processes read the same files
+SUITE = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 VENV = .venv
 LOWEST = .venv-lowest

@@ -86,6 +86,7 @@ def test_files_that_are_linked_to_exist(page):
     assert not [link for link in links if not (page.parent / link).exists()]
 
 
+@pytest.mark.thorough
 def test_pages_build(tmp_path):
     run([sys.executable, "-m", "sphinx", "--fail-on-warning", "--quiet", str(DOCS), str(tmp_path / "pages")], ROOT)
     assert "--train_tokens_per_batch" in (tmp_path / "pages" / "training.html").read_text(encoding="utf-8")

@@ -46,15 +46,13 @@ def run(code: str) -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [
-        name if name in ("hf_summ", "a file of ours") else pytest.param(name, marks=pytest.mark.thorough)
-        for name in FIRST
-    ],
+    [name if name == "hf_summ" else pytest.param(name, marks=pytest.mark.thorough) for name in FIRST],
 )
 def test_architectures_are_registered_whatever_is_imported_first(first):
     run(FIRST[first] + IMPORTS + CHECKS)
 
 
+@pytest.mark.thorough
 def test_architectures_are_registered_in_threads():
     """Eight threads read the registries at once; transformers' own first import is not made for that."""
     run(f"""

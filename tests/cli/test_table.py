@@ -120,9 +120,8 @@ def test_unknown_scale_is_told(capsys):
     assert "invalid choice: 'huge'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.thorough), (signal.SIGINT, 130)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_command_stops_the_training(workplace, sent, status):
     write_table(workplace, name="long", rows=[{"row": "endless", "config_overrides": TRANSFORMER}])
     flags = ("--max_steps", "100000", "--use_cpu", "--report_to", "none")
@@ -140,6 +139,7 @@ def test_a_stopped_command_stops_the_training(workplace, sent, status):
     assert "- endless: not run yet" in (workplace / "out" / "tables" / "long_tiny.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_failed_run_ends_in_an_error_beside_the_whole_table(capsys, workplace):
     rows = [*UNTRAINED["rows"], {"row": "broken", "config_overrides": TRANSFORMER}]
     write_table(workplace, name="failing", rows=rows)

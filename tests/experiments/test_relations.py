@@ -31,6 +31,7 @@ def test_spans_have_as_many_documents_and_their_means():
     assert relation(values[:3], {"rouge1": values[:3]})["spans"][-1]["high"] == 5.0
 
 
+@pytest.mark.thorough
 def test_figure_of_the_paper_is_run(tmp_path):
     report = run_table("sagcopy_figure_2", "tiny", {}, [], str(tmp_path), announce=lambda message: None)
     (block,) = report["datasets"]

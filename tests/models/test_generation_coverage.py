@@ -12,11 +12,11 @@ VOCABULARY, LONGEST = 5, 4
 
 
 # what coverage is the sum of
-ATTENTIONS = {
-    "copying, attention of its own": {"copy_attention": "separate"},
-    "copying, first head": {"copy_attention": "first_head"},
-    "not copying": {"copy": False},
-}
+ATTENTIONS = [
+    pytest.param({"copy_attention": "separate"}, id="copying, attention of its own"),
+    pytest.param({"copy_attention": "first_head"}, id="copying, first head", marks=pytest.mark.thorough),
+    pytest.param({"copy": False}, id="not copying", marks=pytest.mark.thorough),
+]
 
 
 def toy(**overrides):
@@ -52,7 +52,7 @@ def best_text(model, inputs, beta, alpha):
     return max(scored)
 
 
-@pytest.mark.parametrize("overrides", ATTENTIONS.values(), ids=ATTENTIONS)
+@pytest.mark.parametrize("overrides", ATTENTIONS)
 @pytest.mark.parametrize("use_cache", [True, False])
 @pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
 def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):

@@ -208,6 +208,7 @@ def test_whole_card(settings, tmp_path):
     assert not (tmp_path / "out" / ".eval_results").exists()
 
 
+@pytest.mark.thorough
 def test_code_of_the_card_runs(trained):
     installed, alone, client = python_blocks(card_of(trained))
     output = io.StringIO()
@@ -334,6 +335,7 @@ def dataset_folder(tmp_path) -> Path:
 NO_FILES = dict.fromkeys(("train_file", "validation_file", "test_file"))
 
 
+@pytest.mark.thorough
 def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tmp_path, local_hub):
     started = {"model_name_or_path": "org/base", "model_type": None, "config_overrides": None}
     path = settings(**NO_FILES, **started, dataset_name="org/news", do_predict=True, lead_sentences=1)

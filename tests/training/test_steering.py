@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from transformers import pipeline
 
 from hf_summ.data.steered_news import make_corpus
@@ -12,6 +13,7 @@ SIZES = {"d_model": 64, "encoder_layers": 2, "decoder_layers": 1, "num_heads": 4
 NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
 
 
+@pytest.mark.thorough
 def test_summary_is_about_the_person_that_the_phrase_names(settings, tmp_path):
     make_corpus(tmp_path, train=4000, validation=1, test=40)
     train, test = (
