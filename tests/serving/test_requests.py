@@ -42,7 +42,7 @@ def test_every_known_setting_is_read():
         **dict.fromkeys(("num_beams", "max_new_tokens", "max_length", "top_k", "no_repeat_ngram_size"), 2),
         **dict.fromkeys(("min_new_tokens", "min_length", "min_new_words", "no_repeat_word_ngram_size"), 1),
         **dict.fromkeys(("repetition_penalty", "temperature", "top_p", "length_penalty"), 0.5),
-        **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty"), 0.5),
+        **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty", "support_weight"), 0.5),
     }
     flags = dict.fromkeys(("do_sample", "early_stopping", "clean_up_tokenization_spaces"), True)
     assert read(numbers | flags).settings == numbers | flags

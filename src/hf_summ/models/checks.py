@@ -226,6 +226,15 @@ SETTINGS: Mapping[str, Setting] = {
         needs_beams=True,
         own_to="all",
     ),
+    "support_weight": Setting(
+        float,
+        Range(0, 1e4),
+        "Weight of a summary's support in its document, by which the finished beams are ranked again",
+        asked=1000,
+        is_common=True,
+        needs_beams=True,
+        own_to="all",
+    ),
     "replace_unk": Setting(
         bool,
         help="Replace unknown words of a summary by the source's words that were attended to most",

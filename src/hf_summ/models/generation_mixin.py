@@ -1,5 +1,6 @@
 """The architectures' additions to transformers' `generate()`."""
 
+import copy
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from .checks import check_generation_config, check_generation_settings, in_float
 from .generation_words import (
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
+    SupportInSource,
     own_tokenizer,
     word_table,
 )
@@ -25,10 +27,13 @@ _CAPTURED = ("output_attentions", "output_hidden_states")
 @dataclass
 class Running:
     """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
-    the processors, further inputs of each step, for the method that prepares them, and what an architecture keeps from
-    one of its methods to another."""
+    the processors, the ids of the documents, the settings that were asked for, where it returns all beams to be ranked,
+    further inputs of each step, for the method that prepares them, and what an architecture keeps from one of its
+    methods to another."""
 
     tokenizer: Any
+    source_ids: torch.Tensor | None = None
+    asked: Any = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
     kept: dict[str, Any] = field(default_factory=dict)
 
@@ -73,6 +78,8 @@ class SummarizationGenerationMixin(GenerationMixin):
       number in place of 5.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
       coverage is computed from; needs several beams.
+    - `support_weight`: weight of a summary's support in its document (`SupportInSource`), which is added to the scores
+      of all finished beams, of which the best are then returned.
     """
 
     # whether the model's outputs have the coverage of the source
@@ -103,12 +110,50 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        running = Running(tokenizer)
+        running = Running(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
         outer = _running.set(running)
         try:
-            return self._finished(super().generate(*args, **kwargs), running)
+            output = super().generate(*args, **kwargs)
+            if running.asked is not None:
+                output = self._ranked(output, running)
+            return self._finished(output, running)
         finally:
             _running.reset(outer)
+
+    def _return_all_beams(self, config) -> None:
+        """Let the running `generate()` return all beams with their scores.
+
+        Raises:
+            ValueError: their documents or the tokenizer are missing.
+        """
+        running = _running.get()
+        if running is None or running.source_ids is None:
+            raise ValueError("`support_weight` needs the documents: give `input_ids` to `generate`, or set it to 0")
+        self._word_tokenizer()
+        running.asked = copy.copy(config)
+        config.num_return_sequences, config.return_dict_in_generate, config.output_scores = config.num_beams, True, True
+
+    def _ranked(self, output, running: Running):
+        """Of the output of all beams, each document's best ones by score and support, as many as were asked for."""
+        tokenizer, settings, beams = self._word_tokenizer(), running.asked, running.asked.num_beams
+        documents = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
+        summaries = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
+        supports = [SupportInSource(document) for document in documents]
+        support = [supports[row // beams](summary) for row, summary in enumerate(summaries)]
+        scores = output.sequences_scores + settings.support_weight * output.sequences_scores.new_tensor(support)
+        best = scores.view(-1, beams).topk(settings.num_return_sequences or 1).indices
+        best = (best + torch.arange(0, len(scores), beams, device=best.device)[:, None]).view(-1)
+        indices = output.beam_indices[best]
+        # the longest may be among those that are left out
+        unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
+        sequences = output.sequences[best][:, : output.sequences.shape[1] - unused]
+        if not settings.return_dict_in_generate:
+            return sequences
+        output.sequences, output.sequences_scores = sequences, scores[best]
+        output.beam_indices = indices[:, : indices.shape[1] - unused]
+        if not settings.output_scores:
+            output.scores = output.sequences_scores = None
+        return output
 
     def _finished(self, output, running: Running):
         """generate()'s output, when all its steps are done."""
@@ -159,6 +204,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+        if config.support_weight and config.num_beams > 1:
+            self._return_all_beams(config)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
                 raise ValueError(

@@ -1,5 +1,6 @@
-"""Decoding limits that count words, as the papers do, whereas transformers' own count subwords."""
+"""Decoding by words, where transformers counts subwords: limits as in the papers, and the support that ranks beams."""
 
+import itertools
 import json
 import re
 import zlib
@@ -16,6 +17,11 @@ from .text_cleaning import IDEOGRAPHS, RUNNING
 _BASE = 0x2545F4914F6CDD1D
 _BASE_INVERSE = pow(_BASE, -1, 2**64)
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
+_WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
+# words of fewer letters say little in any language with an alphabet; lists of them would have to be made for each
+_CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTER}*|{_WORD_CHARACTER}{{4,}}")
+# number of content words within which neighbors of a summary are neighbors in its document too
+_NEAR = 5
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # with which ideographs begin in UTF-8, whose other bytes may be tokens of their own
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
@@ -131,8 +137,8 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
             reason = str(error).strip().partition("\n")[0]
             problem = f"none can be read from {model.name_or_path} ({reason})"
     raise ValueError(
-        f"`no_repeat_word_ngram_size`, `min_new_words` and `replace_unk` need the tokenizer, and {problem}: give it as "
-        "`model.generate(..., tokenizer=processor)`, or set them to 0"
+        f"`no_repeat_word_ngram_size`, `min_new_words`, `support_weight` and `replace_unk` need the tokenizer, and "
+        f"{problem}: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
     )
 
 
@@ -230,6 +236,41 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         places = torch.searchsorted(known, hashes).clamp(max=len(known) - 1)
         found = known[places] == hashes
         banned[rows[found], places[found]] = True
+
+
+class SupportInSource:
+    """How far the content words of a summary are supported by its document.
+
+    Args:
+        document: its text.
+    """
+
+    def __init__(self, document: str):
+        self.places: dict[str, list[int]] = {}
+        for place, word in enumerate(_content_words(document)):
+            self.places.setdefault(word, []).append(place)
+
+    def __call__(self, summary: str) -> float:
+        """The mean of two shares, from 0 to 1.
+
+        One is of the words that are in the document, where the second of equal words does not count. The other is of
+        the pairs of neighbors that are at most `_NEAR` words apart there. A text without content words has 0.
+        """
+        words = _content_words(summary)
+        if not words:
+            return 0.0
+        found = len(self.places.keys() & set(words)) / len(words)
+        pairs = list(itertools.pairwise(words))
+        return (found + sum(map(self._are_near, pairs)) / len(pairs)) / 2 if pairs else found
+
+    def _are_near(self, pair: tuple[str, str]) -> bool:
+        first, second = pair
+        places = itertools.product(self.places.get(first, ()), self.places.get(second, ()))
+        return first != second and any(abs(here - there) <= _NEAR for here, there in places)
+
+
+def _content_words(text: str) -> list[str]:
+    return _CONTENT_WORD.findall(text.lower())
 
 
 def _powers(base: int, count: int, device: torch.device) -> torch.Tensor:
