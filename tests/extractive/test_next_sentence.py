@@ -13,7 +13,8 @@ from transformers import (
     DistilBertModel,
 )
 
-from hf_summ.extractive import consistent_extract, next_sentence
+from hf_summ.evaluation import pair_models
+from hf_summ.extractive import consistent_extract
 from hf_summ.extractive.next_sentence import NextSentenceModel
 from tests.conftest import SENTENCES, word_piece_tokenizer
 
@@ -72,8 +73,8 @@ def test_batches_give_what_the_model_gives_alone(tmp_path, monkeypatch):
     assert min(expected) < 0.45 < 0.55 < max(expected)
     judge = NextSentenceModel(name)
     assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(next_sentence, "_TOKENS_AT_ONCE", 90)
-    monkeypatch.setattr(next_sentence, "_PAIRS_AT_ONCE", 5)
+    monkeypatch.setattr(pair_models, "_TOKENS_AT_ONCE", 90)
+    monkeypatch.setattr(pair_models, "_PAIRS_AT_ONCE", 5)
     assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
     assert judge([]) == []
     # a lone surrogate, which no tokenizer reads
