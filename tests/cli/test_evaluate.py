@@ -70,7 +70,7 @@ def test_scores_of_each_document(run, workplace, references):
 def test_a_blank_source_costs_its_row(run, workplace):
     (workplace / "s.txt").write_text(f"{SOURCES[0]}\n\n{SOURCES[2]}\n", encoding="utf-8")
     output, said = run("evaluate", *PAIR, "--sources", "s.txt")
-    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty: s.txt, line 2\n" in said
+    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty and support: s.txt, line 2\n" in said
     assert "| Novel 1-grams, %" in output
 
 

@@ -1,4 +1,4 @@
-"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', and their novelty."""
+"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', novelty and support."""
 
 import argparse
 import json
@@ -28,14 +28,14 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "evaluate",
-        description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty and "
-        "lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with predictions in the column "
-        "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
-        ".gz.",
+        description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
+        "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with "
+        "predictions in the column `prediction`, references in `references`, `reference` or `summary`, and sources in "
+        "`document`; each also as .gz.",
     )
     _add_texts(parser.add_argument_group("texts"))
     _add_rouge(parser.add_argument_group("ROUGE"))
-    _add_novelty(parser.add_argument_group("novelty"))
+    _add_novelty(parser.add_argument_group("novelty and support"))
     _add_results(parser.add_argument_group("results"))
     parser.set_defaults(run=run)
 
@@ -86,7 +86,7 @@ def _add_texts(group) -> None:
         "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
     )
     group.add_argument(
-        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
+        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and support (default: none)"
     )
     group.add_argument(
         "--against",

@@ -15,6 +15,7 @@ from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import wordnet_exceptions
 from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
+from hf_summ.evaluation.support import mean_of, support_scores
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
 # what counts of several references, for readers
@@ -23,8 +24,8 @@ OF_SEVERAL = {
     "mean": "scores are means over them",
     "pooled": "scores are of matches with all",
 }
-# how extractive summaries are, in the first table: with people's judgments of faithfulness, density agrees best
-COPYING = ("copy_density", "copy_rate")
+# what a source has of its summaries, in the first table, if it was measured
+OF_SOURCES = ("support", "copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
 # fewer pairs than this, and the bootstrap is too sure of differences
@@ -38,6 +39,7 @@ _UNITS = {
     "spaced": ", by what stands between spaces",
 }
 _TITLES = {
+    "support": "Support, %",
     "copy_rate": "Copied words, %",
     "copy_position": "Position of copied words, %",
     "copy_density": "Copy density, words",
@@ -122,6 +124,7 @@ class Evaluation:
             str(found.message) for found in caught if issubclass(found.category, UserWarning)
         )
         self.novelty: dict[str, Fractions] = {}
+        self.support: dict[str, dict[str, np.ndarray]] = {}
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
         if sources is not None:
             with warnings.catch_warnings():
@@ -133,11 +136,13 @@ class Evaluation:
                     )
                     for name, texts in self._firsts.items()
                 }
+                for name, texts in self._firsts.items():
+                    self.support[name] = {"support": support_scores(texts, sources, self.settings.language)}
             wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]
             if wordless:
                 named = first_of([self.places[row] for row in wordless])
-                found = f"{len(wordless)} of {len(sources)} sources have no words and are left out of novelty: {named}"
-                self._warnings[found] = None
+                found = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
+                self._warnings[f"{found} of novelty and support: {named}"] = None
 
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
@@ -146,10 +151,10 @@ class Evaluation:
           null for a single pair; `against`: name -> the other system's figures, and the `differences` of each
           (predictions - other): `mean`, `interval`, `p_value` and `significant` from the paired bootstrap, and
           `p_randomization`.
-        - `copying`: with sources, the `mean` of `copy_density` and `copy_rate` over the predictions, and its 95%
-          `interval`; null where no row has a value.
-        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources,
-          `novelty`'s measures. Of several references the first is used; a measure that no row has is null.
+        - `of_sources`: with sources, the `mean` of `support`, `copy_density` and `copy_rate`
+          over the predictions, and its 95% `interval`; null where no row has a value.
+        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
+          these and `novelty`'s. Of several references the first is used; a measure that no row has is null.
         - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
         """
         settings = self.settings
@@ -157,20 +162,20 @@ class Evaluation:
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "pairs": len(self.references),
             "rouge": {metric: self._figures(metric) for metric in self.rouge["predictions"]},
-            "copying": self._copying(),
+            "of_sources": self._of_sources(),
             "texts": {name: self._measures(name) for name in self._firsts},
             "notes": [*self._warnings, *self._notes()],
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The scores of each row of each system: place, ROUGE and, with sources, novelty; null where it has none."""
+        """Each row's scores of each system: place, ROUGE and, with sources, novelty and support; null for none."""
         for name in self.systems:
             columns: dict[str, Sequence[float]] = {
                 f"{metric}_{part}": column.tolist()
                 for metric, scores in self.rouge[name].items()
                 for part, column in scores._asdict().items()
             }
-            columns |= self.novelty[name].scores() if self.novelty else {}
+            columns |= self._rows_of_sources(name) if self.novelty else {}
             for row, place in enumerate(self.places):
                 values = {column: values[row] for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
@@ -188,24 +193,28 @@ class Evaluation:
             }
         return figures
 
-    def _copying(self) -> dict[str, dict[str, Any]]:
+    def _rows_of_sources(self, name: str) -> dict[str, list[float]]:
+        return self.novelty[name].scores() | {measure: row.tolist() for measure, row in self.support[name].items()}
+
+    def _of_sources(self) -> dict[str, dict[str, Any]]:
         if not self.novelty:
             return {}
-        rows, means = self.novelty["predictions"].scores(), self._measures("predictions")
-        copying = {}
-        for measure in COPYING:
+        rows, means = self._rows_of_sources("predictions"), self._measures("predictions")
+        found = {}
+        for measure in (measure for measure in OF_SOURCES if measure in rows):
             values = np.array(rows[measure])
             values = values[~np.isnan(values)]
             # the interval is one of a mean over rows
             with_interval = self.settings.average == "macro" and len(values)
             interval = _interval(values, self.settings) if with_interval else None
-            copying[measure] = {"mean": means[measure], "interval": interval}
-        return copying
+            found[measure] = {"mean": means[measure], "interval": interval}
+        return found
 
     def _measures(self, name: str) -> dict[str, float | None]:
         if not self.novelty:
             return {"length": float(np.mean([len(split_words(t, self.settings.language)) for t in self._firsts[name]]))}
         measures = self.novelty[name].means(self.settings.average)
+        measures |= {measure: mean_of(row) for measure, row in self.support[name].items()}
         return {measure: None if math.isnan(value) else value for measure, value in measures.items()}
 
     def _notes(self) -> Iterator[str]:
@@ -270,8 +279,8 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _rouge_table(report: dict[str, Any]) -> str:
-    copying = report["copying"]
-    columns = ["Metric", "F or mean" if copying else "F", "95% interval"]
+    of_sources = report["of_sources"]
+    columns = ["Metric", "F or mean" if of_sources else "F", "95% interval"]
     for title in list(_PARTS.values())[1:]:
         columns += [title, "95% interval"]
     rows = []
@@ -280,7 +289,7 @@ def _rouge_table(report: dict[str, Any]) -> str:
         for part in _PARTS:
             row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
         rows.append(row)
-    for measure, found in copying.items():
+    for measure, found in of_sources.items():
         mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
         rows.append([measure_title(measure), mean, shown_interval(found["interval"], ".2f"), *["-"] * 4])
     return markdown_table(columns, rows)
@@ -330,7 +339,7 @@ def _texts_table(report: dict[str, Any]) -> str:
 
 
 def measure_title(measure: str) -> str:
-    """The title of one of `novelty`'s measures in a table."""
+    """The title of a measure of texts in a table."""
     if measure in _TITLES:
         return _TITLES[measure]
     kind, size = measure[:-1], measure[-1]
