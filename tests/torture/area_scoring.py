@@ -264,6 +264,7 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         ["--units", draw.choice(("characters", "words", "spaced"))],
         ["--average", draw.choice(("micro", "mean"))],
         ["--count_punctuation"],
+        ["--nli", draw.choice((folder, folder / "none", "org/none"))],
         ["--nothing", "3"],
     ]
     flags += [token for part in more if draw.random() < 0.12 for token in part]

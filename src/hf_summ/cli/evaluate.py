@@ -21,6 +21,7 @@ _SETTINGS = (
     "average",
     "count",
     "count_punctuation",
+    "nli",
 )
 
 
@@ -171,6 +172,12 @@ def _add_novelty(group) -> None:
         action="store_true",
         help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
     )
+    group.add_argument(
+        "--nli",
+        metavar="MODEL",
+        help="Folder of a model of natural language inference, or its name on the Hub: also measure how probable it is "
+        "that the sources entail the summaries' sentences (default: do not)",
+    )
 
 
 def _add_results(group) -> None:
@@ -226,8 +233,21 @@ def _check(arguments: argparse.Namespace) -> None:
     others = arguments.against or []
     if twice := next((name for name in others if others.count(name) > 1), None):
         raise ValueError(f"--against {twice}: named twice")
+    _check_nli(arguments)
     _check_output(arguments, "output", ".json")
     _check_output(arguments, "scores", ".jsonl")
+
+
+def _check_nli(arguments: argparse.Namespace) -> None:
+    if arguments.nli is None:
+        return
+    if arguments.sources is None:
+        raise ValueError(f"--nli {arguments.nli}: needs --sources, which may entail the summaries")
+    if Path(arguments.nli).is_dir():
+        from hf_summ.training.checkpoints import model_problem
+
+        if (problem := model_problem(arguments.nli)) is not None:
+            raise ValueError(f"--nli {arguments.nli}: {problem}; give a folder whose files are complete")
 
 
 def _check_output(arguments: argparse.Namespace, flag: str, suffix: str) -> None:

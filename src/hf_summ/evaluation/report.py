@@ -2,8 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ OF_SEVERAL = {
     "pooled": "scores are of matches with all",
 }
 # what a source has of its summaries, in the first table, if it was measured
-OF_SOURCES = ("support", "copy_density", "copy_rate")
+OF_SOURCES = ("support", "entailment", "copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
 # fewer pairs than this, and the bootstrap is too sure of differences
@@ -40,6 +41,7 @@ _UNITS = {
 }
 _TITLES = {
     "support": "Support, %",
+    "entailment": "Entailment, %",
     "copy_rate": "Copied words, %",
     "copy_position": "Position of copied words, %",
     "copy_density": "Copy density, words",
@@ -53,6 +55,7 @@ class Settings:
     """What scores depend on besides the texts: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
 
     Args:
+        nli: an `EntailmentModel` to measure entailment by, which needs sources; by default it is not measured.
         rouge_types: which of the mode's types; None for all.
     """
 
@@ -71,6 +74,7 @@ class Settings:
     average: Average = "macro"
     count: Count = "types"
     count_punctuation: bool = False
+    nli: str | None = None
 
     @property
     def of_several(self) -> str:
@@ -98,8 +102,8 @@ class Evaluation:
         places: what messages call each row; by default its number, counted from 0.
 
     Raises:
-        ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode` and
-            `novelty_scores`.
+        ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode`,
+            `novelty_scores` and `EntailmentModel`.
     """
 
     def __init__(
@@ -116,6 +120,8 @@ class Evaluation:
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
+        # before anything that takes long
+        entailment = None if self.settings.nli is None else _entailment(self.settings.nli, self.settings.language)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             self.rouge = {name: _rouge(texts, references, self.settings) for name, texts in self.systems.items()}
@@ -138,6 +144,8 @@ class Evaluation:
                 }
                 for name, texts in self._firsts.items():
                     self.support[name] = {"support": support_scores(texts, sources, self.settings.language)}
+                    if entailment is not None:
+                        self.support[name]["entailment"] = entailment(texts, sources)
             wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]
             if wordless:
                 named = first_of([self.places[row] for row in wordless])
@@ -151,7 +159,7 @@ class Evaluation:
           null for a single pair; `against`: name -> the other system's figures, and the `differences` of each
           (predictions - other): `mean`, `interval`, `p_value` and `significant` from the paired bootstrap, and
           `p_randomization`.
-        - `of_sources`: with sources, the `mean` of `support`, `copy_density` and `copy_rate`
+        - `of_sources`: with sources, the `mean` of `support`, `entailment` with a model, `copy_density` and `copy_rate`
           over the predictions, and its 95% `interval`; null where no row has a value.
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
           these and `novelty`'s. Of several references the first is used; a measure that no row has is null.
@@ -252,6 +260,13 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
         word_limit=settings.word_limit,
         **options,
     )
+
+
+def _entailment(name: str, language: str) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
+    # which imports torch, as no other measure does
+    from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
+
+    return partial(entailment_scores, EntailmentModel(name), language=language)
 
 
 def _interval(column: np.ndarray, settings: Settings) -> list[float] | None:
@@ -364,4 +379,6 @@ def _settings_line(report: dict[str, Any]) -> str:
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
         parts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
+    if settings["nli"] is not None:
+        parts.append(f"entailment by {settings['nli']}")
     return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"
