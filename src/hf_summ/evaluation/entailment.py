@@ -25,7 +25,7 @@ class EntailmentModel(PairModel):
     """
 
     auto_class = AutoModelForSequenceClassification
-    kind, title = "natural language inference", "entailment"
+    kind = "natural language inference"
     hint = "name a checkpoint that was saved with its classification head"
 
     def check(self, name: str, config: PreTrainedConfig) -> None:

@@ -35,9 +35,8 @@ class PairModel(ABC):
         hub_settings: `cache_dir` and `token`.
 
     Attributes:
-        auto_class, kind, hint: transformers' Auto class for the head, what messages call such a model, and which
-            checkpoint they advise.
-        title: of the progress bar.
+        auto_class: transformers' Auto class for the head.
+        kind, hint: what messages call such a model, and which checkpoint they advise.
         context: the number of tokens of a pair that the model reads.
 
     Raises:
@@ -47,21 +46,14 @@ class PairModel(ABC):
     auto_class: ClassVar[Any]
     kind: ClassVar[str]
     hint: ClassVar[str]
-    title: ClassVar[str]
 
     def __init__(self, name: str, **hub_settings: Any):
         try:
             config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
             self.check(name, config)
             self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
-            self.model, loaded = self.auto_class.from_pretrained(
-                name,
-                config=config,
-                dtype=torch.float32,
-                use_safetensors=True,
-                output_loading_info=True,
-                **hub_settings,
-            )
+            settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **hub_settings}
+            self.model, loaded = self.auto_class.from_pretrained(name, config=config, **settings)
         except Unfit:
             raise
         except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
@@ -87,7 +79,7 @@ class PairModel(ABC):
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability of each pair. Pairs of like length are read together."""
         found: list[float] = []
-        with progress_bar(None, self.title, len(pairs)) as bar:
+        with progress_bar(None, self.kind, len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 found += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
         return found

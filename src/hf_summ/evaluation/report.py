@@ -11,7 +11,7 @@ import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
-from hf_summ.evaluation.novelty import Average, Count, Fractions, novelty_fractions
+from hf_summ.evaluation.novelty import Average, Count, novelty_fractions
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import wordnet_exceptions
 from hf_summ.evaluation.rouge_counts import Scores
@@ -129,28 +129,28 @@ class Evaluation:
         self._warnings = dict.fromkeys(
             str(found.message) for found in caught if issubclass(found.category, UserWarning)
         )
-        self.novelty: dict[str, Fractions] = {}
-        self.support: dict[str, dict[str, np.ndarray]] = {}
+        self._values: dict[str, dict[str, list[float]]] = {}
+        self._means: dict[str, dict[str, float]] = {}
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
         if sources is not None:
             with warnings.catch_warnings():
                 # sources without words are among the notes, once and with their places
                 warnings.simplefilter("ignore", UserWarning)
-                self.novelty = {
-                    name: novelty_fractions(
+                for name, texts in self._firsts.items():
+                    novelty = novelty_fractions(
                         texts, sources, self.settings.language, self.settings.count, self.settings.count_punctuation
                     )
-                    for name, texts in self._firsts.items()
-                }
-                for name, texts in self._firsts.items():
-                    self.support[name] = {"support": support_scores(texts, sources, self.settings.language)}
+                    found = {"support": support_scores(texts, sources, self.settings.language)}
                     if entailment is not None:
-                        self.support[name]["entailment"] = entailment(texts, sources)
+                        found["entailment"] = entailment(texts, sources)
+                    self._values[name] = novelty.scores() | {measure: row.tolist() for measure, row in found.items()}
+                    means = {measure: mean_of(row) for measure, row in found.items()}
+                    self._means[name] = novelty.means(self.settings.average) | means
             wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]
             if wordless:
                 named = first_of([self.places[row] for row in wordless])
-                found = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
-                self._warnings[f"{found} of novelty and support: {named}"] = None
+                finding = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
+                self._warnings[f"{finding} of novelty and support: {named}"] = None
 
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
@@ -183,7 +183,7 @@ class Evaluation:
                 for metric, scores in self.rouge[name].items()
                 for part, column in scores._asdict().items()
             }
-            columns |= self._rows_of_sources(name) if self.novelty else {}
+            columns |= self._values.get(name, {})
             for row, place in enumerate(self.places):
                 values = {column: values[row] for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
@@ -201,13 +201,8 @@ class Evaluation:
             }
         return figures
 
-    def _rows_of_sources(self, name: str) -> dict[str, list[float]]:
-        return self.novelty[name].scores() | {measure: row.tolist() for measure, row in self.support[name].items()}
-
     def _of_sources(self) -> dict[str, dict[str, Any]]:
-        if not self.novelty:
-            return {}
-        rows, means = self._rows_of_sources("predictions"), self._measures("predictions")
+        rows, means = self._values.get("predictions", {}), self._measures("predictions")
         found = {}
         for measure in (measure for measure in OF_SOURCES if measure in rows):
             values = np.array(rows[measure])
@@ -219,11 +214,9 @@ class Evaluation:
         return found
 
     def _measures(self, name: str) -> dict[str, float | None]:
-        if not self.novelty:
+        if not self._means:
             return {"length": float(np.mean([len(split_words(t, self.settings.language)) for t in self._firsts[name]]))}
-        measures = self.novelty[name].means(self.settings.average)
-        measures |= {measure: mean_of(row) for measure, row in self.support[name].items()}
-        return {measure: None if math.isnan(value) else value for measure, value in measures.items()}
+        return {measure: None if math.isnan(value) else value for measure, value in self._means[name].items()}
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)

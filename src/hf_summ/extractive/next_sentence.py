@@ -26,7 +26,7 @@ class NextSentenceModel(PairModel):
     """
 
     auto_class = AutoModelForNextSentencePrediction
-    kind, title = "next-sentence", "next sentences"
+    kind = "next-sentence"
     hint = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
 
     def check(self, name: str, config: PreTrainedConfig) -> None:
