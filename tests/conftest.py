@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from tests.browser import open_browser
@@ -48,6 +48,14 @@ def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> PreTr
     )
     tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special, **settings)
+
+
+def pair_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer that knows `SENTENCES` and reads pairs of texts as BERT's does."""
+    tokenizer = word_piece_tokenizer(SENTENCES, 200)
+    marks = [(f"[{name}]", tokenizer.convert_tokens_to_ids(f"[{name}]")) for name in ("SEP", "CLS")]
+    tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(*marks)
+    return tokenizer
 
 
 def pytest_unconfigure() -> None:

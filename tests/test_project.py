@@ -46,6 +46,8 @@ PUBLIC_NAMES = {
         "rouge155_scores",
         "rouge_scores",
         "sign_test",
+        "support",
+        "support_scores",
     ],
     "hf_summ.inspection": ["Explanation", "SourceWord", "SummaryWord", "as_page", "explain"],
     "hf_summ.votes": [

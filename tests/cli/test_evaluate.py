@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
+from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
+from tests.evaluation.tiny_entailment import save_entailment_model
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common"]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common"]
@@ -70,8 +72,20 @@ def test_scores_of_each_document(run, workplace, references):
 def test_a_blank_source_costs_its_row(run, workplace):
     (workplace / "s.txt").write_text(f"{SOURCES[0]}\n\n{SOURCES[2]}\n", encoding="utf-8")
     output, said = run("evaluate", *PAIR, "--sources", "s.txt")
-    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty: s.txt, line 2\n" in said
+    assert "hf-summ: 1 of 3 sources have no words and are left out of novelty and support: s.txt, line 2\n" in said
     assert "| Novel 1-grams, %" in output
+
+
+def test_entailment_by_a_model(run, workplace, references):
+    save_entailment_model(workplace / "nli")
+    output, said = run("evaluate", *PAIR, "--sources", "s.txt", "--nli", "nli", "--scores", "scores.jsonl")
+    in_both_tables = ["Support", "Entailment"] * 2
+    assert re.findall(r"^\| (Support|Entailment), %", output, re.MULTILINE) == in_both_tables
+    assert "; entailment by nli; hf_summ" in output
+    rows = [json.loads(line) for line in (workplace / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    scores = entailment_scores(EntailmentModel("nli"), PREDICTIONS, SOURCES)
+    assert [row["entailment"] for row in rows] == pytest.approx(scores)
+    assert f" {scores.mean():.2f} |" in output
 
 
 def test_rows_bring_their_references(run, workplace, references):
@@ -164,6 +178,9 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR[:3], "blank.txt"), "all 3 rows of blank.txt are blank: it must contain the references"),
         ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
         ((*PAIR, "--sources", "zh.txt"), "nothing to compare with: no source has any words"),
+        ((*PAIR, "--nli", "nli"), "--nli nli: needs --sources, which may entail the summaries"),
+        ((*PAIR, "--sources", "s.txt", "--nli", "folder.json"), "--nli folder.json: .*; give a folder whose files are"),
+        ((*PAIR, "--sources", "s.txt", "--nli", "nowhere"), "nowhere cannot be loaded as a natural language inference"),
         ((*PAIR, "--against", "o.txt", "o.txt"), "--against o.txt: named twice"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),

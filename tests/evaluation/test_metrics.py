@@ -6,8 +6,8 @@ import sys
 import evaluate
 import pytest
 
-from hf_summ.evaluation import bleu, novelty, rouge
-from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge
+from hf_summ.evaluation import bleu, novelty, rouge, support
+from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge, Support
 
 PREDICTIONS = ["The mayor opened a bridge today.", "It cost 12 million in all."]
 REFERENCES = ["The mayor opened the bridge today.", "It cost 12 million."]
@@ -29,6 +29,7 @@ def test_metrics_compute_what_the_functions_do(cache, keep_in_memory):
     assert Bleu(**settings).compute(**TEXTS) == bleu(**TEXTS)
     found = Novelty(**settings).compute(predictions=PREDICTIONS, sources=SOURCES, average="micro")
     assert found == novelty(PREDICTIONS, SOURCES, average="micro")
+    assert Support(**settings).compute(predictions=PREDICTIONS, sources=SOURCES) == support(PREDICTIONS, SOURCES)
 
 
 def test_several_references_are_taken(cache):
@@ -58,8 +59,11 @@ def test_options_of_the_metric_hold_unless_compute_is_told_otherwise(cache):
 
 
 def test_metrics_can_be_combined(cache):
-    combined = evaluate.combine([Rouge(rouge_mode="rouge155", **cache), Bleu(**cache), Novelty(**cache)])
-    expected = rouge(**TEXTS, rouge_mode="rouge155") | bleu(**TEXTS) | novelty(PREDICTIONS, SOURCES)
+    combined = evaluate.combine(
+        [Rouge(rouge_mode="rouge155", **cache), Bleu(**cache), Novelty(**cache), Support(**cache)]
+    )
+    expected = rouge(**TEXTS, rouge_mode="rouge155") | bleu(**TEXTS)
+    expected |= novelty(PREDICTIONS, SOURCES) | support(PREDICTIONS, SOURCES)
     assert combined.compute(**TEXTS, sources=SOURCES) == expected
     combined.add_batch(**TEXTS, sources=SOURCES)
     assert combined.compute() == expected
@@ -74,12 +78,13 @@ def test_metrics_of_one_name_do_not_collide(cache):
     assert second.compute() == rouge(PREDICTIONS[1:], REFERENCES[1:])
 
 
-@pytest.mark.parametrize("kind", [Rouge, Bleu, Novelty])
+@pytest.mark.parametrize("kind", [Rouge, Bleu, Novelty, Support])
 def test_metrics_say_what_they_are(cache, kind):
     info = kind(**cache).info
     assert info.module_name == kind.__name__.lower()
     assert info.description
-    assert info.citation.startswith("@inproceedings")
+    # support is of no paper
+    assert info.citation.startswith("@inproceedings") or kind is Support
     assert "predictions: one text" in info.inputs_description
     assert all(url.startswith("https://aclanthology.org/") for url in info.reference_urls)
 

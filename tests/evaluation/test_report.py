@@ -13,6 +13,8 @@ from hf_summ.evaluation import (
     paired_randomization,
     rouge155_scores,
     rouge_scores,
+    support,
+    support_scores,
 )
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
 from hf_summ.evaluation.rouge155 import wordnet_exceptions
@@ -59,7 +61,7 @@ def test_figures_are_those_of_the_functions(mode, scores):
     assert json.loads(json.dumps(report))["settings"]["seed"] == 3
 
 
-def test_novelty_is_that_of_each_column_of_texts():
+def test_novelty_and_support_are_those_of_each_column_of_texts():
     settings = Settings(**NO_STEMS, average="micro", count="tokens")
     texts = build_report(PREDICTIONS, REFERENCES, SOURCES, {"o.txt": OTHERS}, settings)["texts"]
     for name, rows in {
@@ -67,30 +69,36 @@ def test_novelty_is_that_of_each_column_of_texts():
         "o.txt": OTHERS,
         "references": [row[0] for row in REFERENCES],
     }.items():
-        assert texts[name] == novelty(rows, SOURCES, average="micro", count="tokens"), name
+        measured = novelty(rows, SOURCES, average="micro", count="tokens") | support(rows, SOURCES)
+        assert texts[name] == measured, name
 
 
-def test_copying_is_in_the_first_table():
+def test_support_and_copying_are_in_the_first_table():
     settings = Settings(**NO_STEMS, rouge_types=("rouge1",))
     evaluation = Evaluation(["a b x", "", "b"], [["a"], ["a"], ["b"]], ["a b c", "a", "a b"], settings=settings)
     report = evaluation.report()
     rows = novelty_scores(["a b x", "b"], ["a b c", "a b"])
-    for measure, found in report["copying"].items():
+    rows["support"] = support_scores(["a b x", "b"], ["a b c", "a b"])
+    assert list(report["of_sources"]) == ["support", "copy_density", "copy_rate"]
+    for measure, found in report["of_sources"].items():
         interval = bootstrap_interval(rows[measure])
         assert found["mean"] == pytest.approx(np.mean(rows[measure]), abs=1e-4)
         assert found["interval"] == [interval.low, interval.high]
     table = as_text(report).split("\n\n")[0].splitlines()
     assert cells(table[0])[:3] == ["Metric", "F or mean", "95% interval"]
+    # "a" is no content word: one of "b" and "x", and not both of them, then "b"
+    assert cells(table[3])[:2] == ["Support, %", "62.50"]
     # two of three words in a fragment of two, and one of one
-    assert [cells(row)[:2] for row in table[3:]] == [["Copy density, words", "1.17"], ["Copied words, %", "83.33"]]
+    assert [cells(row)[:2] for row in table[4:]] == [["Copy density, words", "1.17"], ["Copied words, %", "83.33"]]
     assert set(cells(table[-1])[3:]) == {"-"}
 
 
 def test_intervals_of_copying_are_of_means_over_rows():
     micro = build_report(["a b"], [["a"]], ["a"], settings=Settings(**NO_STEMS, average="micro"))
-    assert micro["copying"]["copy_rate"] == {"mean": 50, "interval": None}
+    assert micro["of_sources"]["copy_rate"] == {"mean": 50, "interval": None}
     nothing = build_report([""], [["a"]], ["a"], settings=Settings(**NO_STEMS))
-    assert nothing["copying"]["copy_density"] == {"mean": None, "interval": None}
+    for measure in ("support", "copy_density"):
+        assert nothing["of_sources"][measure] == {"mean": None, "interval": None}
 
 
 def test_measures_that_no_row_has_are_null():
@@ -152,6 +160,7 @@ def test_scores_of_each_row():
     # two words have no trigram
     assert novelty_scores(OTHERS[:1], SOURCES[:1])["novel2"][0] == rows[2]["novel2"]
     assert rows[2]["novel3"] is None
+    assert [row["support"] for row in rows[2:]] == support_scores(OTHERS[:2], SOURCES[:2]).tolist()
 
 
 def test_a_source_without_words_costs_its_row_and_is_named():
@@ -159,11 +168,12 @@ def test_a_source_without_words_costs_its_row_and_is_named():
     sources = [SOURCES[0], " ", *SOURCES[2:]]
     evaluation = Evaluation(PREDICTIONS, REFERENCES, sources, settings=Settings(**NO_STEMS), places=places)
     report = evaluation.report()
-    assert report["notes"] == ["1 of 4 sources have no words and are left out of novelty: s.txt, line 2"]
+    assert report["notes"] == ["1 of 4 sources have no words and are left out of novelty and support: s.txt, line 2"]
     kept = [0, 2, 3]
-    expected = novelty([PREDICTIONS[row] for row in kept], [SOURCES[row] for row in kept])
-    assert report["texts"]["predictions"] == expected
-    assert [row["novel1"] is None for row in evaluation.rows()] == [False, True, False, False]
+    pairs = [PREDICTIONS[row] for row in kept], [SOURCES[row] for row in kept]
+    assert report["texts"]["predictions"] == novelty(*pairs) | support(*pairs)
+    for measure in ("novel1", "support"):
+        assert [row[measure] is None for row in evaluation.rows()] == [False, True, False, False]
 
 
 def test_one_pair_has_no_interval():

@@ -11,15 +11,16 @@ from hf_summ.evaluation import (
     phrase_recall,
     rouge155_scores,
     rouge_scores,
+    support_scores,
 )
 from hf_summ.evaluation.words import split_words, split_words_and_marks
 
-MEASURES = (rouge_scores, rouge155_scores, bleu, novelty_scores, copy_positions, corpus_statistics)
+MEASURES = (rouge_scores, rouge155_scores, bleu, novelty_scores, support_scores, copy_positions, corpus_statistics)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_single_texts_are_not_read_as_their_characters(measure):
-    assert measure(["abc"], ["abd"])
+    assert len(measure(["abc"], ["abd"]))
     for pair in (("abc", "abd"), ("abc", ["a", "b", "c"]), (None, ["a"])):
         with pytest.raises(TypeError, match=r"^`(predictions|documents)` must be a list, but is (str|NoneType): "):
             measure(*pair)

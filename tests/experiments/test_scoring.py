@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores
+from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores, support_scores
 from hf_summ.evaluation.bleu import bleu
 from hf_summ.evaluation.significance import Comparison
 from hf_summ.experiments.scoring import Scored, compare, score, verdict
@@ -94,6 +94,16 @@ def test_novelty_is_the_mean_of_those_that_have_some(tmp_path, corpus, predictio
     assert np.isnan(expected["novel4"][:5]).all()
     found = values(score(read, "en", corpus, predictions, None, None))
     assert found == {name: pytest.approx(np.nanmean(expected[name])) for name in ("novel1", "novel4")}
+
+
+def test_support_is_the_mean_of_those_that_have_some(tmp_path, corpus, predictions):
+    predictions[:5] = ["It is."] * 5
+    expected = support_scores(predictions, corpus["document"])
+    assert np.isnan(expected).sum() == 5
+    found = values(
+        score(table(tmp_path, measures=["support"], rows=[{"row": "DC"}]), "en", corpus, predictions, None, None)
+    )
+    assert found == {"support": pytest.approx(np.nanmean(expected))}
 
 
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):

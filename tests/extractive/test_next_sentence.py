@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tokenizers.processors import BertProcessing
 from transformers import (
     AutoTokenizer,
     BertConfig,
@@ -13,9 +12,10 @@ from transformers import (
     DistilBertModel,
 )
 
-from hf_summ.extractive import consistent_extract, next_sentence
+from hf_summ.evaluation import pair_models
+from hf_summ.extractive import consistent_extract
 from hf_summ.extractive.next_sentence import NextSentenceModel
-from tests.conftest import SENTENCES, word_piece_tokenizer
+from tests.conftest import SENTENCES, pair_tokenizer
 
 SIZES = {
     **{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16},
@@ -24,13 +24,6 @@ SIZES = {
 }
 # one that is longer than the positions
 PAIRS = [(first, second) for first in SENTENCES for second in SENTENCES] + [("Rain.", " ".join(SENTENCES))]
-
-
-def pair_tokenizer():
-    tokenizer = word_piece_tokenizer(SENTENCES, 200)
-    marks = [(f"[{name}]", tokenizer.convert_tokens_to_ids(f"[{name}]")) for name in ("SEP", "CLS")]
-    tokenizer.backend_tokenizer.post_processor = BertProcessing(*marks)
-    return tokenizer
 
 
 def saved(folder, kind=BertForNextSentencePrediction) -> str:
@@ -72,8 +65,8 @@ def test_batches_give_what_the_model_gives_alone(tmp_path, monkeypatch):
     assert min(expected) < 0.45 < 0.55 < max(expected)
     judge = NextSentenceModel(name)
     assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
-    monkeypatch.setattr(next_sentence, "_TOKENS_AT_ONCE", 90)
-    monkeypatch.setattr(next_sentence, "_PAIRS_AT_ONCE", 5)
+    monkeypatch.setattr(pair_models, "_TOKENS_AT_ONCE", 90)
+    monkeypatch.setattr(pair_models, "_PAIRS_AT_ONCE", 5)
     assert judge(PAIRS) == pytest.approx(expected, abs=1e-5)
     assert judge([]) == []
     # a lone surrogate, which no tokenizer reads

@@ -1,4 +1,4 @@
-"""Scores: ROUGE, BLEU, novelty, significance, statistics, and `hf-summ evaluate`."""
+"""Scores: ROUGE, BLEU, novelty, support, significance, statistics, and `hf-summ evaluate`."""
 
 import json
 import math
@@ -21,6 +21,7 @@ from hf_summ.evaluation import (
     paired_bootstrap,
     paired_randomization,
     phrase_recall_scores,
+    support_scores,
 )
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from tests.torture import values
@@ -118,10 +119,12 @@ def _novelty(draw: random.Random, folder: Path) -> Case:
             novelty_scores(predictions, sources, code, count, marks),
             novelty(predictions, sources, code, average, count, marks),
             copy_positions(predictions, sources, code, bins),
+            support_scores(predictions, sources, code),
         )
 
     def problem(found: tuple) -> str | None:
-        rows, means, positions = found
+        rows, means, positions, supports = found
+        rows = {**rows, "support": supports.tolist()}
         bounded = [value for name, row in rows.items() if name not in _UNBOUNDED for value in row]
         others = [value for name, row in rows.items() if name in _UNBOUNDED for value in row]
         # NaN is a row without a value, as documented
@@ -261,6 +264,7 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         ["--units", draw.choice(("characters", "words", "spaced"))],
         ["--average", draw.choice(("micro", "mean"))],
         ["--count_punctuation"],
+        ["--nli", draw.choice((folder, folder / "none", "org/none"))],
         ["--nothing", "3"],
     ]
     flags += [token for part in more if draw.random() < 0.12 for token in part]

@@ -135,12 +135,12 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
             "--report_to tensorbord: must be one of none, .*; did you mean tensorboard[?]",
         ),
         (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: .*; did you mean inductor[?]"),
-        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, novelty$"),
-        (["--metrics", "novel"], r"one of rouge, bleu, novelty; did you mean novelty\?"),
+        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, novelty, support$"),
+        (["--metrics", "novel"], r"one of rouge, bleu, novelty, support; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
         (
             ["--metric_for_best_model", "bleu"],
-            "--metric_for_best_model bleu: not computed; add --metrics rouge bleu$",
+            "--metric_for_best_model bleu: not computed; add --metrics rouge support bleu$",
         ),
         (
             ["--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
@@ -148,7 +148,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         ),
         (
             ["--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
-            "_best_model rougeLsum: not computed; add --metrics rouge --rouge_mode rouge_score$",
+            "_best_model rougeLsum: not computed; add --metrics rouge support --rouge_mode rouge_score$",
         ),
         (
             ["--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
@@ -208,7 +208,7 @@ def test_metrics_of_the_flags_replace_those_of_the_file(yaml_file):
     path = yaml_file("metrics: [bleu]\n")
     assert parse_arguments([path]).training.metrics == ["bleu"]
     assert parse_arguments([path, "--metrics", "rouge", "novelty"]).training.metrics == ["rouge", "novelty"]
-    assert parse_arguments([]).training.metrics == ["rouge"]
+    assert parse_arguments([]).training.metrics == ["rouge", "support"]
 
 
 @pytest.mark.parametrize(("installed", "expected"), [(True, ["tensorboard"]), (False, [])])
@@ -272,7 +272,7 @@ def test_help_tells_every_default(capsys):
     with pytest.raises(SystemExit):
         parse_arguments(["--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "one or more of rouge, bleu, novelty (default: rouge)" in text
+    assert "one or more of rouge, bleu, novelty, support (default: rouge support)" in text
     assert "Number of beams; 1 is greedy search (default: the model's)" in text
     # transformers' own help has none
     assert text.count("(default: ") >= len(flag_kinds())

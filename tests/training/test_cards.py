@@ -121,11 +121,13 @@ The documents were in files, which are not part of this repository\.
 \| ROUGE-2{ROUGE_ROW}
 \| ROUGE-L{ROUGE_ROW}
 \| ROUGE-Lsum{ROUGE_ROW}
+\| Support, % +\| +{POINTS} \| +- \| +{POINTS} \| +- \|
 \| Perplexity +\| +{POINTS} \| +- \| +- \| +- \|
 
 ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; {READING}\)\.
 Intervals are of the mean over documents, by 1,000 bootstrap resamples\.
 LEAD-1 is the first sentence of each document\.
+Support is the mean of two shares: [^\n]+ together\. It is no fact check\.
 Perplexity is per token of the references, so it depends on the vocabulary\.
 
 ## Training

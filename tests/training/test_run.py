@@ -14,7 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 from hf_summ import GdlfForConditionalGeneration, GdlfProcessor, Int8Config
 from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.evaluation import bleu, novelty, rouge
+from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
@@ -86,7 +86,7 @@ def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monke
 
 def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_path, capsys, caplog):
     path = settings(
-        metrics=["novelty", "bleu", "rouge"],
+        metrics=["novelty", "bleu", "support", "rouge"],
         rouge_mode="rouge155",
         metric_for_best_model="bleu_precision1",
         load_best_model_at_end=True,
@@ -103,16 +103,19 @@ def test_metrics_of_the_run_are_computed_and_compared_with_lead(settings, tmp_pa
     predictions, references = [row["prediction"] for row in rows], [row["summary"] for row in rows]
     documents = [row["document"] for row in tiny.rows(7, seed=2)]
     expected = rouge(predictions, references, rouge_mode="rouge155") | novelty(predictions, documents)
-    expected |= bleu(predictions, references)
+    expected |= bleu(predictions, references) | support(predictions, documents)
     signature = expected.pop("bleu_signature")
     found = {name: metrics[f"predict_{name}"] for name in expected}
     assert found == pytest.approx(expected, nan_ok=True)
     assert f"bleu_signature: {signature}" in caplog.text
     assert "predict_bleu_signature" not in metrics
-    baseline = rouge([lead(document, 1) for document in documents], references, rouge_mode="rouge155")
+    found = [math.nan if row["support"] is None else row["support"] for row in rows]
+    assert found == pytest.approx(support_scores(predictions, documents), abs=1e-4, nan_ok=True)
+    leads = [lead(document, 1) for document in documents]
+    baseline = rouge(leads, references, rouge_mode="rouge155") | support(leads, documents)
     assert {name: metrics[f"predict_lead1_{name}"] for name in baseline} == pytest.approx(baseline)
     tables = re.findall(r"^ +(\S+).*\nmodel .*\nLEAD-1 +(\S+).*$", capsys.readouterr().out, flags=re.MULTILINE)
-    assert [name for name, _ in tables] == ["novel1", "bleu", "rouge1"]
+    assert [name for name, _ in tables] == ["novel1", "bleu", "support", "rouge1"]
     for name, value in tables:
         assert float(value) == pytest.approx(metrics[f"predict_lead1_{name}"], abs=0.01)
     state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())

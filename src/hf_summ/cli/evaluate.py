@@ -1,4 +1,4 @@
-"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', and their novelty."""
+"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', novelty and support."""
 
 import argparse
 import json
@@ -21,6 +21,7 @@ _SETTINGS = (
     "average",
     "count",
     "count_punctuation",
+    "nli",
 )
 
 
@@ -28,14 +29,14 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "evaluate",
-        description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty and "
-        "lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with predictions in the column "
-        "`prediction`, references in `references`, `reference` or `summary`, and sources in `document`; each also as "
-        ".gz.",
+        description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
+        "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with "
+        "predictions in the column `prediction`, references in `references`, `reference` or `summary`, and sources in "
+        "`document`; each also as .gz.",
     )
     _add_texts(parser.add_argument_group("texts"))
     _add_rouge(parser.add_argument_group("ROUGE"))
-    _add_novelty(parser.add_argument_group("novelty"))
+    _add_novelty(parser.add_argument_group("novelty and support"))
     _add_results(parser.add_argument_group("results"))
     parser.set_defaults(run=run)
 
@@ -86,7 +87,7 @@ def _add_texts(group) -> None:
         "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
     )
     group.add_argument(
-        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and compression (default: none)"
+        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and support (default: none)"
     )
     group.add_argument(
         "--against",
@@ -171,6 +172,12 @@ def _add_novelty(group) -> None:
         action="store_true",
         help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
     )
+    group.add_argument(
+        "--nli",
+        metavar="MODEL",
+        help="Folder of a model of natural language inference, or its name on the Hub: also measure how probable it is "
+        "that the sources entail the summaries' sentences (default: do not)",
+    )
 
 
 def _add_results(group) -> None:
@@ -226,8 +233,21 @@ def _check(arguments: argparse.Namespace) -> None:
     others = arguments.against or []
     if twice := next((name for name in others if others.count(name) > 1), None):
         raise ValueError(f"--against {twice}: named twice")
+    _check_nli(arguments)
     _check_output(arguments, "output", ".json")
     _check_output(arguments, "scores", ".jsonl")
+
+
+def _check_nli(arguments: argparse.Namespace) -> None:
+    if arguments.nli is None:
+        return
+    if arguments.sources is None:
+        raise ValueError(f"--nli {arguments.nli}: needs --sources, which may entail the summaries")
+    if Path(arguments.nli).is_dir():
+        from hf_summ.training.checkpoints import model_problem
+
+        if (problem := model_problem(arguments.nli)) is not None:
+            raise ValueError(f"--nli {arguments.nli}: {problem}; give a folder whose files are complete")
 
 
 def _check_output(arguments: argparse.Namespace, flag: str, suffix: str) -> None:

@@ -17,6 +17,7 @@ from hf_summ.evaluation.significance import (
     perplexity,
     sign_test,
 )
+from hf_summ.evaluation.support import support, support_scores
 
 __all__ = [
     "bleu",
@@ -42,4 +43,6 @@ __all__ = [
     "rouge155_scores",
     "rouge_scores",
     "sign_test",
+    "support",
+    "support_scores",
 ]

@@ -1,4 +1,4 @@
-"""ROUGE, BLEU and novelty as metrics of the library `evaluate`, which only this module imports."""
+"""ROUGE, BLEU, novelty and support as metrics of the library `evaluate`, which only this module imports."""
 
 import inspect
 from collections.abc import Callable
@@ -10,6 +10,7 @@ from datasets import Features, Sequence, Value
 from hf_summ.evaluation.bleu import bleu
 from hf_summ.evaluation.novelty import novelty
 from hf_summ.evaluation.rouge import rouge
+from hf_summ.evaluation.support import support
 
 _TEXT = Value("string")
 _REFERENCES = [
@@ -21,6 +22,8 @@ _INPUTS = """
 Args:
     predictions: one text per row.
 """
+_SOURCES = Features({"predictions": _TEXT, "sources": _TEXT})
+_WITH_SOURCES = f"{_INPUTS}    sources: one document per row.\n"
 _WITH_REFERENCES = f"{_INPUTS}    references: one text per row, or a list of several.\n"
 _SETTINGS = inspect.signature(evaluate.EvaluationModule.__init__).parameters
 
@@ -113,10 +116,26 @@ class Novelty(_TextMetric):
         return evaluate.MetricInfo(
             description="How abstractive summaries are: novel and repeated n-grams, copying, compression.",
             citation=_NOVELTY,
-            features=Features({"predictions": _TEXT, "sources": _TEXT}),
-            inputs_description=f"{_INPUTS}    sources: one document per row.\n"
-            "    language, average, count, count_punctuation: see hf_summ.evaluation.novelty.\n",
+            features=_SOURCES,
+            inputs_description=f"{_WITH_SOURCES}    language, average, count, …: see hf_summ.evaluation.novelty.\n",
             reference_urls=["https://aclanthology.org/N18-1065"],
+        )
+
+
+class Support(_TextMetric):
+    """`hf_summ.evaluation.support` as a metric of `evaluate`: `Support().compute(predictions=…, sources=…)`.
+
+    Settings and errors are as for `Rouge`.
+    """
+
+    measure = staticmethod(support)
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description="Whether the content words of summaries are in their sources, and there stand together.",
+            citation="",
+            features=_SOURCES,
+            inputs_description=f"{_WITH_SOURCES}    language: see hf_summ.evaluation.support.\n",
         )
 
 

@@ -1,6 +1,5 @@
 """How abstractive a summary is: novelty, copying, compression, repetition, length; and the statistics of a corpus."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -11,7 +10,7 @@ import numpy as np
 from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.fragments import Alignment, align
-from hf_summ.evaluation.words import first_of, no_words, split_words
+from hf_summ.evaluation.words import check_sources, no_words, split_words, warn_of_wordless
 from hf_summ.models.checks import check_integer, check_texts
 
 NGRAMS = (1, 2, 3, 4)
@@ -147,12 +146,7 @@ def copy_positions(
 
 def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
     """Each row's alignment, with a progress bar."""
-    check_texts("predictions", predictions)
-    check_texts("sources", sources)
-    if len(predictions) != len(sources):
-        raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
-    if not len(sources):
-        raise ValueError("nothing to measure: there are no predictions and no sources")
+    check_sources(predictions, sources)
     pairs = zip(predictions, sources, strict=True)
     wordless = []
     for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
@@ -160,14 +154,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
         if not row.source_words:
             wordless.append(number)
         yield row
-    if len(wordless) == len(sources):
-        raise ValueError(no_words("nothing to compare with: no source has any words", language))
-    if wordless:
-        finding = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
-        warnings.warn(
-            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language),
-            stacklevel=4,
-        )
+    warn_of_wordless(wordless, len(sources), language, stacklevel=5)
 
 
 def novelty_fractions(

@@ -2,19 +2,21 @@
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
-from hf_summ.evaluation.novelty import Average, Count, Fractions, novelty_fractions
+from hf_summ.evaluation.novelty import Average, Count, novelty_fractions
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import wordnet_exceptions
 from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
+from hf_summ.evaluation.support import mean_of, support_scores
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
 # what counts of several references, for readers
@@ -23,8 +25,8 @@ OF_SEVERAL = {
     "mean": "scores are means over them",
     "pooled": "scores are of matches with all",
 }
-# how extractive summaries are, in the first table: with people's judgments of faithfulness, density agrees best
-COPYING = ("copy_density", "copy_rate")
+# what a source has of its summaries, in the first table, if it was measured
+OF_SOURCES = ("support", "entailment", "copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
 # fewer pairs than this, and the bootstrap is too sure of differences
@@ -38,6 +40,8 @@ _UNITS = {
     "spaced": ", by what stands between spaces",
 }
 _TITLES = {
+    "support": "Support, %",
+    "entailment": "Entailment, %",
     "copy_rate": "Copied words, %",
     "copy_position": "Position of copied words, %",
     "copy_density": "Copy density, words",
@@ -51,6 +55,7 @@ class Settings:
     """What scores depend on besides the texts: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
 
     Args:
+        nli: an `EntailmentModel` to measure entailment by, which needs sources; by default it is not measured.
         rouge_types: which of the mode's types; None for all.
     """
 
@@ -69,6 +74,7 @@ class Settings:
     average: Average = "macro"
     count: Count = "types"
     count_punctuation: bool = False
+    nli: str | None = None
 
     @property
     def of_several(self) -> str:
@@ -96,8 +102,8 @@ class Evaluation:
         places: what messages call each row; by default its number, counted from 0.
 
     Raises:
-        ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode` and
-            `novelty_scores`.
+        ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode`,
+            `novelty_scores` and `EntailmentModel`.
     """
 
     def __init__(
@@ -114,6 +120,8 @@ class Evaluation:
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
+        # before anything that takes long
+        entailment = None if self.settings.nli is None else _entailment(self.settings.nli, self.settings.language)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             self.rouge = {name: _rouge(texts, references, self.settings) for name, texts in self.systems.items()}
@@ -121,23 +129,28 @@ class Evaluation:
         self._warnings = dict.fromkeys(
             str(found.message) for found in caught if issubclass(found.category, UserWarning)
         )
-        self.novelty: dict[str, Fractions] = {}
+        self._values: dict[str, dict[str, list[float]]] = {}
+        self._means: dict[str, dict[str, float]] = {}
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
         if sources is not None:
             with warnings.catch_warnings():
                 # sources without words are among the notes, once and with their places
                 warnings.simplefilter("ignore", UserWarning)
-                self.novelty = {
-                    name: novelty_fractions(
+                for name, texts in self._firsts.items():
+                    novelty = novelty_fractions(
                         texts, sources, self.settings.language, self.settings.count, self.settings.count_punctuation
                     )
-                    for name, texts in self._firsts.items()
-                }
+                    found = {"support": support_scores(texts, sources, self.settings.language)}
+                    if entailment is not None:
+                        found["entailment"] = entailment(texts, sources)
+                    self._values[name] = novelty.scores() | {measure: row.tolist() for measure, row in found.items()}
+                    means = {measure: mean_of(row) for measure, row in found.items()}
+                    self._means[name] = novelty.means(self.settings.average) | means
             wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]
             if wordless:
                 named = first_of([self.places[row] for row in wordless])
-                found = f"{len(wordless)} of {len(sources)} sources have no words and are left out of novelty: {named}"
-                self._warnings[found] = None
+                finding = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
+                self._warnings[f"{finding} of novelty and support: {named}"] = None
 
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
@@ -146,10 +159,10 @@ class Evaluation:
           null for a single pair; `against`: name -> the other system's figures, and the `differences` of each
           (predictions - other): `mean`, `interval`, `p_value` and `significant` from the paired bootstrap, and
           `p_randomization`.
-        - `copying`: with sources, the `mean` of `copy_density` and `copy_rate` over the predictions, and its 95%
-          `interval`; null where no row has a value.
-        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources,
-          `novelty`'s measures. Of several references the first is used; a measure that no row has is null.
+        - `of_sources`: with sources, the `mean` of `support`, `entailment` with a model, `copy_density` and `copy_rate`
+          over the predictions, and its 95% `interval`; null where no row has a value.
+        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
+          these and `novelty`'s. Of several references the first is used; a measure that no row has is null.
         - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
         """
         settings = self.settings
@@ -157,20 +170,20 @@ class Evaluation:
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "pairs": len(self.references),
             "rouge": {metric: self._figures(metric) for metric in self.rouge["predictions"]},
-            "copying": self._copying(),
+            "of_sources": self._of_sources(),
             "texts": {name: self._measures(name) for name in self._firsts},
             "notes": [*self._warnings, *self._notes()],
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The scores of each row of each system: place, ROUGE and, with sources, novelty; null where it has none."""
+        """Each row's scores of each system: place, ROUGE and, with sources, novelty and support; null for none."""
         for name in self.systems:
             columns: dict[str, Sequence[float]] = {
                 f"{metric}_{part}": column.tolist()
                 for metric, scores in self.rouge[name].items()
                 for part, column in scores._asdict().items()
             }
-            columns |= self.novelty[name].scores() if self.novelty else {}
+            columns |= self._values.get(name, {})
             for row, place in enumerate(self.places):
                 values = {column: values[row] for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
@@ -188,25 +201,22 @@ class Evaluation:
             }
         return figures
 
-    def _copying(self) -> dict[str, dict[str, Any]]:
-        if not self.novelty:
-            return {}
-        rows, means = self.novelty["predictions"].scores(), self._measures("predictions")
-        copying = {}
-        for measure in COPYING:
+    def _of_sources(self) -> dict[str, dict[str, Any]]:
+        rows, means = self._values.get("predictions", {}), self._measures("predictions")
+        found = {}
+        for measure in (measure for measure in OF_SOURCES if measure in rows):
             values = np.array(rows[measure])
             values = values[~np.isnan(values)]
             # the interval is one of a mean over rows
             with_interval = self.settings.average == "macro" and len(values)
             interval = _interval(values, self.settings) if with_interval else None
-            copying[measure] = {"mean": means[measure], "interval": interval}
-        return copying
+            found[measure] = {"mean": means[measure], "interval": interval}
+        return found
 
     def _measures(self, name: str) -> dict[str, float | None]:
-        if not self.novelty:
+        if not self._means:
             return {"length": float(np.mean([len(split_words(t, self.settings.language)) for t in self._firsts[name]]))}
-        measures = self.novelty[name].means(self.settings.average)
-        return {measure: None if math.isnan(value) else value for measure, value in measures.items()}
+        return {measure: None if math.isnan(value) else value for measure, value in self._means[name].items()}
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)
@@ -245,6 +255,13 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
     )
 
 
+def _entailment(name: str, language: str) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
+    # which imports torch, as no other measure does
+    from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
+
+    return partial(entailment_scores, EntailmentModel(name), language=language)
+
+
 def _interval(column: np.ndarray, settings: Settings) -> list[float] | None:
     interval = bootstrap_interval(column, settings.resamples)
     return None if interval.pairs == 1 else [interval.low, interval.high]
@@ -270,8 +287,8 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _rouge_table(report: dict[str, Any]) -> str:
-    copying = report["copying"]
-    columns = ["Metric", "F or mean" if copying else "F", "95% interval"]
+    of_sources = report["of_sources"]
+    columns = ["Metric", "F or mean" if of_sources else "F", "95% interval"]
     for title in list(_PARTS.values())[1:]:
         columns += [title, "95% interval"]
     rows = []
@@ -280,7 +297,7 @@ def _rouge_table(report: dict[str, Any]) -> str:
         for part in _PARTS:
             row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
         rows.append(row)
-    for measure, found in copying.items():
+    for measure, found in of_sources.items():
         mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
         rows.append([measure_title(measure), mean, shown_interval(found["interval"], ".2f"), *["-"] * 4])
     return markdown_table(columns, rows)
@@ -330,7 +347,7 @@ def _texts_table(report: dict[str, Any]) -> str:
 
 
 def measure_title(measure: str) -> str:
-    """The title of one of `novelty`'s measures in a table."""
+    """The title of a measure of texts in a table."""
     if measure in _TITLES:
         return _TITLES[measure]
     kind, size = measure[:-1], measure[-1]
@@ -355,4 +372,6 @@ def _settings_line(report: dict[str, Any]) -> str:
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
         parts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
+    if settings["nli"] is not None:
+        parts.append(f"entailment by {settings['nli']}")
     return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
-from hf_summ.models.checks import check_list, check_text
+from hf_summ.models.checks import check_list, check_text, check_texts
 from hf_summ.models.text_cleaning import IDEOGRAPHS, RUNNING
 from hf_summ.models.text_scripts import MARKS
 from hf_summ.models.text_washing import washed
@@ -86,6 +86,31 @@ def check_pairs(predictions: Sequence, references: Sequence) -> None:
         raise ValueError(f"{len(predictions)} predictions but {len(references)} references: each needs its counterpart")
     if not len(references):
         raise ValueError("nothing to score: there are no predictions and no references")
+
+
+def check_sources(predictions: Sequence[str], sources: Sequence[str]) -> None:
+    """Raise a ValueError unless there are as many predictions as sources, and at least one; TypeError: no texts."""
+    check_texts("predictions", predictions)
+    check_texts("sources", sources)
+    if len(predictions) != len(sources):
+        raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
+    if not len(sources):
+        raise ValueError("nothing to measure: there are no predictions and no sources")
+
+
+def warn_of_wordless(wordless: Sequence[int], sources: int, language: str, stacklevel: int = 3) -> None:
+    """Warn (UserWarning) that these of so many sources have no words; ValueError: none has any.
+
+    Args:
+        stacklevel: as in `warnings.warn`; 3 is the caller's caller.
+    """
+    if len(wordless) == sources:
+        raise ValueError(no_words("nothing to compare with: no source has any words", language))
+    if wordless:
+        finding = f"{len(wordless)} of {sources} sources have no words and are left out"
+        warnings.warn(
+            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language), stacklevel=stacklevel
+        )
 
 
 def first_of(rows: Sequence[object], largest: int = 5) -> str:

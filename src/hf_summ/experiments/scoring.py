@@ -13,6 +13,7 @@ from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
 from hf_summ.evaluation.novelty import novelty_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums, perplexity
+from hf_summ.evaluation.support import support_scores
 from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Row, Table
 
 # what a report says of a row that is still to come
@@ -102,6 +103,8 @@ def score(
     if any(measure in NOVELTY_MEASURES for measure in table.measures):
         values = novelty_scores(predictions, corpus["document"], language, count_punctuation=table.count_punctuation)
         scored |= {name: _mean_of(np.array(values[name])) for name in table.measures if name in NOVELTY_MEASURES}
+    if "support" in table.measures:
+        scored["support"] = _mean_of(support_scores(predictions, corpus["document"], language))
     if "bleu" in table.measures:
         statistics = bleu_statistics(predictions, references, tokenizer_for(language))
         scored["bleu"] = Scored(statistics, corpus_bleu)

@@ -16,7 +16,7 @@ from hf_summ.extractive.extraction import METHODS
 # measures of a row; the names of novelty's and the others' are those of `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
 NOVELTY_MEASURES = ("novel1", "novel2", "novel3", "novel4")
-MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "bleu", "perplexity")
+MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "support", "bleu", "perplexity")
 # measures of a corpus: the sizes of its splits, and `corpus_statistics` of all of them
 STATISTICS = (
     "train_pairs",

@@ -233,7 +233,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training", "Hide losses that are not finite, which otherwise stop the run", default=False
     )
     metrics: list[str] = flag(
-        "training", "Metrics of the generated summaries: one or more of rouge, bleu, novelty", default=["rouge"]
+        "training",
+        "Metrics of the generated summaries: one or more of rouge, bleu, novelty, support",
+        default=["rouge", "support"],
     )
     rouge_mode: typing.Literal["rouge_score", "rouge155"] = flag(
         "training",

@@ -97,6 +97,11 @@ class Results:
         if self.lead_sentences is not None:
             amount = "sentence" if self.lead_sentences == 1 else f"{self.lead_sentences} sentences"
             sentences.append(f"LEAD-{self.lead_sentences} is the first {amount} of each document.")
+        if "support" in self.shown:
+            sentences.append(
+                "Support is the mean of two shares: of a summary's content words that its document has, and of "
+                "neighboring ones that one sentence of it has together. It is no fact check."
+            )
         if "perplexity" in self.shown:
             sentences.append("Perplexity is per token of the references, so it depends on the vocabulary.")
         return sentences

@@ -43,12 +43,14 @@ def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, pre
     """The run's scores of generated token ids, and their mean length; `prefix` was put before each document."""
     examples = predictions.inputs
     texts = decode(processor, predictions.predictions, examples, prefix)
-    documents = None
-    if examples is not None:
-        documents = [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
-    scores = scorer(texts, predictions.label_ids, documents)
+    scores = scorer(texts, predictions.label_ids, None if examples is None else as_documents(examples))
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
+
+
+def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
+    """What summaries are measured against: the documents of an example as one text."""
+    return [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
 
 
 def decode(
@@ -88,7 +90,10 @@ def predict(
     intervals = scorer.intervals(predictions, reference_texts(rows))
     metrics |= {f"predict_{name}": value for name, value in intervals.items()}
     if trainer.is_world_process_zero():
-        write_predictions(training.output_dir, rows, predictions, trainer.row_values)
+        losses = trainer.row_values or [{}] * len(predictions)
+        supports = scorer.of_rows(predictions, as_documents(examples))
+        values = [{**loss, **support} for loss, support in zip(losses, supports, strict=True)]
+        write_predictions(training.output_dir, rows, predictions, values)
         if training.show_summaries:
             print(samples(rows, predictions, training.show_summaries), end="\n\n")
         print(comparison(metrics, training.lead_sentences, scorer), flush=True)
@@ -96,22 +101,21 @@ def predict(
 
 
 def write_predictions(
-    folder: str, dataset: datasets.Dataset, predictions: Sequence[str], losses: Sequence[Mapping[str, float]] = ()
+    folder: str, dataset: datasets.Dataset, predictions: Sequence[str], values: Sequence[Mapping[str, float | None]]
 ) -> None:
     """Write `generated_predictions.txt`, a line per document, and `predictions.jsonl` with id, summary and prediction,
     and `references` if the rows have several.
 
     Args:
-        losses: values of each summary, which are written beside it, such as `nll` and `tokens`; by default none.
+        values: those of each summary, which are written beside it, such as `nll`, `tokens` and `support`.
     """
-    losses = losses or [{}] * len(predictions)
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
     lines = map(one_line, predictions)
     several = [{"references": row} for row in reference_texts(dataset)] if has_references(dataset.features) else None
-    columns = ids, dataset["summary"], several or [{}] * len(dataset), predictions, losses
+    columns = ids, dataset["summary"], several or [{}] * len(dataset), predictions, values
     rows = (
-        json.dumps({"id": key, "summary": summary, **references, "prediction": prediction, **loss}, ensure_ascii=False)
-        for key, summary, references, prediction, loss in zip(*columns, strict=True)
+        json.dumps({"id": key, "summary": summary, **references, "prediction": prediction, **value}, ensure_ascii=False)
+        for key, summary, references, prediction, value in zip(*columns, strict=True)
     )
     write_atomically(Path(folder) / "generated_predictions.txt", "".join(f"{line}\n" for line in lines))
     write_atomically(Path(folder) / "predictions.jsonl", "".join(f"{row}\n" for row in rows))

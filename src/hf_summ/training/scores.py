@@ -1,6 +1,7 @@
 """The scores of a run's summaries: the metrics named by `--metrics`, computed through the library `evaluate`."""
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,11 +14,13 @@ from hf_summ.evaluation.novelty import NGRAMS
 from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.evaluation.significance import bootstrap_interval
+from hf_summ.evaluation.support import support_scores
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 
 logger = logging.getLogger(__name__)
 
-METRICS = ("rouge", "bleu", "novelty")
+METRICS = ("rouge", "bleu", "novelty", "support")
+_OF_SOURCES = {"novelty", "support"}
 # scores of which less is better
 FALLING = ("nll", "perplexity", *(f"repeated{n}" for n in NGRAMS))
 # the scores in the table at the end of a run
@@ -27,7 +30,7 @@ _NOVELTY_COLUMNS = (*(f"novel{n}" for n in NGRAMS), "copy_rate", "length")
 def score_names(metric: str, rouge_mode: str) -> tuple[str, ...]:
     """The scores computed by one of `METRICS`."""
     rouge = ROUGE155_TYPES if rouge_mode == "rouge155" else ROUGE_TYPES
-    return {"rouge": rouge, "bleu": BLEU_MEASURES, "novelty": NOVELTY_MEASURES}[metric]
+    return {"rouge": rouge, "bleu": BLEU_MEASURES, "novelty": NOVELTY_MEASURES, "support": ("support",)}[metric]
 
 
 class Scorer:
@@ -57,7 +60,7 @@ class Scorer:
         cache_dir: str | None = None,
         several: str | None = None,
     ):
-        from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge
+        from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge, Support
 
         # an unknown language is reported here, not after the first epoch
         language_code(language)
@@ -67,11 +70,12 @@ class Scorer:
             "rouge": lambda: Rouge(rouge_mode=rouge_mode, language=language, several=several, **settings),
             "bleu": lambda: Bleu(tokenize=tokenizer_for(language), **settings),
             "novelty": lambda: Novelty(language=language, **settings),
+            "support": lambda: Support(language=language, **settings),
         }
         self.language, self.rouge_mode, self.several = language, rouge_mode, several
         self.clean: Callable[[str], str] = str
         self.metrics = {metric: makers[metric]() for metric in dict.fromkeys(metrics)}
-        self.needs_documents = "novelty" in self.metrics
+        self.needs_documents = not _OF_SOURCES.isdisjoint(self.metrics)
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
         self.columns = [columns.get(metric, score_names(metric, rouge_mode)) for metric in self.metrics]
         if "bleu" in self.metrics:
@@ -84,11 +88,11 @@ class Scorer:
         references: Sequence[str | list[str]],
         documents: Sequence[str] | None = None,
     ) -> dict[str, float]:
-        """Every score of the metrics, see `score_names`; novelty needs `documents`.
+        """Every score of the metrics, see `score_names`; novelty and support need `documents`.
 
         With several references a row, their mean number is among the scores, as `references`.
 
-        Documents without words are left out of novelty. Text, such as BLEU's signature, is logged instead.
+        Documents without words are left out of both. Text, such as BLEU's signature, is logged instead.
         """
         predictions, references = self._cleaned(predictions), self._cleaned_rows(references)
         scores: dict[str, float] = {}
@@ -96,7 +100,7 @@ class Scorer:
         if several:
             scores["references"] = round(sum(several) / len(several), 2)
         for name, metric in self.metrics.items():
-            if name == "novelty":
+            if name in _OF_SOURCES:
                 computed = metric.compute(predictions=predictions, sources=self._cleaned(documents or ()))
             else:
                 computed = metric.compute(predictions=predictions, references=references)
@@ -106,6 +110,13 @@ class Scorer:
                 else:
                     scores[score] = value
         return scores
+
+    def of_rows(self, predictions: Sequence[str], documents: Sequence[str]) -> list[dict[str, float | None]]:
+        """The `support` of each summary, None where it has none; nothing if it is not among the metrics."""
+        if "support" not in self.metrics:
+            return [{} for _ in predictions]
+        found = support_scores(self._cleaned(predictions), self._cleaned(documents), self.language)
+        return [{"support": None if math.isnan(value) else round(value, 4)} for value in found.tolist()]
 
     def intervals(self, predictions: Sequence[str], references: Sequence[str | list[str]]) -> dict[str, float]:
         """The ends of the 95% bootstrap interval of each ROUGE score, as `rouge1_low`, `rouge1_high` and so on.

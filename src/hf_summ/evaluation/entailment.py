@@ -1,0 +1,89 @@
+"""Whether a source entails its summary, by a model of natural language inference."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+import torch
+from transformers import AutoModelForSequenceClassification, PreTrainedConfig
+
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.pair_models import Pair, PairModel, Unfit
+from hf_summ.evaluation.words import check_sources
+from hf_summ.models.text_cleaning import readable
+
+_LABEL = "entailment"
+
+
+class EntailmentModel(PairModel):
+    """A sequence classifier with the label "entailment", in any case: the probability that a premise entails a claim.
+
+    See `PairModel` for the arguments.
+
+    Raises:
+        ValueError: it does not exist, has no such label, or has no weights for its head.
+    """
+
+    auto_class = AutoModelForSequenceClassification
+    kind = "natural language inference"
+    hint = "name a checkpoint that was saved with its classification head"
+
+    def check(self, name: str, config: PreTrainedConfig) -> None:
+        """Raise `Unfit` if no label is "entailment"."""
+        labels = [str(label).lower() for _, label in sorted(config.id2label.items())]
+        if _LABEL not in labels:
+            raise Unfit(f"{name} has the labels {', '.join(labels)}: name a checkpoint with the label '{_LABEL}'")
+        self._label = labels.index(_LABEL)
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """(B, labels) -> (B,), see `PairModel.probabilities`."""
+        return logits.softmax(-1)[:, self._label]
+
+    def passages(self, source: str, claims: Sequence[str], language: str) -> Iterator[str]:
+        """Windows of consecutive sentences of a source, each as long as fits beside the longest of the claims."""
+        sentences = split_sentences(source, language)
+        texts = [readable(text) for text in (*claims, *sentences)]
+        lengths = list(map(len, self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
+        room = self.context - self.tokenizer.num_special_tokens_to_add(pair=True) - max(lengths[: len(claims)])
+        window: list[str] = []
+        used = 0
+        for sentence, length in zip(sentences, lengths[len(claims) :], strict=True):
+            if window and used + length > room:
+                yield " ".join(window)
+                window, used = [], 0
+            window.append(sentence)
+            used += length
+        if window:
+            yield " ".join(window)
+
+
+def entailment_scores(
+    model: EntailmentModel, predictions: Sequence[str], sources: Sequence[str], language: str = "en"
+) -> np.ndarray:
+    """The mean over a summary's sentences of the highest probability with which a passage entails it, in points.
+
+    A passage consists of as many consecutive sentences of the source as the model reads beside the summary's longest
+    sentence; a sentence that is longer by itself loses its end.
+
+    Args:
+        predictions, sources: one summary and one document per row.
+        language: ISO 639 code, by which sentences are found.
+
+    Returns:
+        (N,), NaN where the summary or the source is blank.
+
+    Raises:
+        ValueError: different numbers of predictions and sources, or none at all.
+    """
+    check_sources(predictions, sources)
+    pairs: list[Pair] = []
+    shapes = []
+    for prediction, source in zip(predictions, sources, strict=True):
+        claims = split_sentences(prediction, language)
+        passages = list(model.passages(source, claims, language)) if claims else []
+        pairs += product(passages, claims)
+        shapes.append((len(passages), len(claims)))
+    ends = np.cumsum([passages * claims for passages, claims in shapes])
+    found = np.split(np.array(model(pairs)), ends[:-1])
+    rows = zip(found, shapes, strict=True)
+    return np.array([100 * row.reshape(shape).max(0).mean() if row.size else np.nan for row, shape in rows])

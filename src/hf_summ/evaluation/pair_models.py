@@ -1,0 +1,112 @@
+"""Pre-trained models that classify pairs of texts, read in batches of like length."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
+
+from hf_summ.common.messages import one_line, progress_bar
+from hf_summ.models.pretrained_parts import longest_input
+from hf_summ.models.text_cleaning import readable
+
+Pair = tuple[str, str]
+# tokens that are read at once, with padding: enough to keep the machine busy, few enough to bound memory
+_TOKENS_AT_ONCE = 8192
+# tokens of a pair, to bound memory where a model's positions do not
+_LONGEST_CONTEXT = 512
+# pairs that are split into tokens and sorted by length together
+_PAIRS_AT_ONCE = 4096
+
+
+class Unfit(ValueError):
+    """A checkpoint's configuration is not of the kind that is needed."""
+
+
+class PairModel(ABC):
+    """A model that gives a probability for a pair of texts, on the GPU if there is one.
+
+    A pair that is longer than the model's positions loses the end of its longer text.
+
+    Args:
+        name: a folder, or a name on the Hub.
+        hub_settings: `cache_dir` and `token`.
+
+    Attributes:
+        auto_class: transformers' Auto class for the head.
+        kind, hint: what messages call such a model, and which checkpoint they advise.
+        context: the number of tokens of a pair that the model reads.
+
+    Raises:
+        ValueError: it does not exist, is of another kind, or has no weights for its head.
+    """
+
+    auto_class: ClassVar[Any]
+    kind: ClassVar[str]
+    hint: ClassVar[str]
+
+    def __init__(self, name: str, **hub_settings: Any):
+        try:
+            config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
+            self.check(name, config)
+            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
+            settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **hub_settings}
+            self.model, loaded = self.auto_class.from_pretrained(name, config=config, **settings)
+        except Unfit:
+            raise
+        except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
+            raise ValueError(
+                f"{name} cannot be loaded as a {self.kind} model ({one_line(error)}): if the Hub is out of reach, "
+                "give the folder of a downloaded checkpoint"
+            ) from error
+        if missing := loaded["missing_keys"]:
+            # the last by name is the head's
+            raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {self.hint}")
+        self.name = name
+        self.context = min(longest_input(self.model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
+        self.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+    @abstractmethod
+    def check(self, name: str, config: PreTrainedConfig) -> None:
+        """Raise `Unfit` if a checkpoint with this configuration cannot be such a model."""
+
+    @abstractmethod
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """The probability of each pair from its logits in double precision, (B, labels) -> (B,)."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> list[float]:
+        """The probability of each pair. Pairs of like length are read together."""
+        found: list[float] = []
+        with progress_bar(None, self.kind, len(pairs)) as bar:
+            for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+                found += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
+        return found
+
+    def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
+        encoded = self.tokenizer(
+            *([readable(pair[side]) for pair in pairs] for side in (0, 1)),
+            truncation="longest_first",
+            max_length=self.context,
+            # some tokenizers leave them out, and the texts would look like one; other models do not take them
+            return_token_type_ids=getattr(self.model.config, "type_vocab_size", 0) > 1 or None,
+        )
+        lengths = [len(row) for row in encoded["input_ids"]]
+        order = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
+        found = [0.0] * len(pairs)
+        while order:
+            # the first is the longest
+            size = max(_TOKENS_AT_ONCE // lengths[order[0]], 1)
+            rows, order = order[:size], order[size:]
+            batch = {name: [values[row] for row in rows] for name, values in encoded.items()}
+            for row, probability in zip(rows, self._classify(batch), strict=True):
+                found[row] = probability
+            bar.update(len(rows))
+        return found
+
+    @torch.inference_mode()
+    def _classify(self, batch: dict[str, list]) -> list[float]:
+        inputs = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
+        # in double precision, in which probabilities near one still differ
+        return self.probabilities(self.model(**inputs).logits.double()).tolist()

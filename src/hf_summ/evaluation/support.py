@@ -1,0 +1,98 @@
+"""Support: whether the content words of a summary are in its source, and there stand together."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from hf_summ.common.messages import progress_bar
+from hf_summ.data.sentences import split_sentences
+from hf_summ.evaluation.rouge155 import porter_stem
+from hf_summ.evaluation.words import check_sources, is_english, split_words, warn_of_wordless
+from hf_summ.models.text_phrases import STOP_WORDS
+
+# what the list of stop words lacks: forms of "do" and "have", and the parts of contractions
+_MORE = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"
+# what that list has besides function words: numbers, nouns, verbs and adjectives
+_MEANINGFUL = """
+    bill bottom call cry describe detail eight eleven empty fifteen fifty fill find fire first five forty found four
+    full hundred interest mill mine move name nine serious show side sincere six sixty system ten thick thin third three
+    top twelve twenty two
+"""
+_FUNCTION_WORDS = STOP_WORDS.union(_MORE.split()).difference(_MEANINGFUL.split())
+# shorter words are their own stems, as in ROUGE-1.5.5
+_LONG = 4
+
+
+def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, float]:
+    """The mean of `support_scores` over the summaries that have a value, as `support`, to 4 digits; NaN without any.
+
+    Raises:
+        ValueError: as `support_scores`.
+    """
+    return {"support": mean_of(support_scores(predictions, sources, language))}
+
+
+def support_scores(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
+    """How much of each summary's wording its source has, in points, 0 to 100.
+
+    The mean of two shares: of the summary's content words, those whose stem is in the source; and of its pairs of
+    neighboring content words within a sentence, those whose stems are in one sentence of the source, in any order and
+    at any distance. Words and pairs count as often as they occur; a summary without pairs has the first share alone.
+
+    Words are those of `rouge_scores`, with numbers and names. In English, function words do not count as content, but
+    number words do, and stems are those of ROUGE-1.5.5's stemmer without exceptions. In other languages every word
+    counts, as it is.
+
+    It is no fact check: words of the source that are put together wrongly have support.
+
+    Args:
+        predictions, sources: one summary and one document per row.
+        language: ISO 639 code.
+
+    Returns:
+        (N,), NaN for a summary without content words, and for a source without words.
+
+    Raises:
+        ValueError: different numbers of predictions and sources, none at all, or no source with words.
+
+    Warns:
+        UserWarning: some sources have no words.
+    """
+    check_sources(predictions, sources)
+    stem, functions = (_stem, _FUNCTION_WORDS) if is_english(language) else (str, frozenset())
+    scores = np.full(len(predictions), np.nan)
+    wordless = []
+    pairs = zip(predictions, sources, strict=True)
+    for row, (prediction, source) in enumerate(progress_bar(pairs, "support", len(sources))):
+        sentences = [frozenset(map(stem, split_words(text, language))) for text in split_sentences(source, language)]
+        if not any(sentences):
+            wordless.append(row)
+            continue
+        claims = [split_words(text, language) for text in split_sentences(prediction, language)]
+        content = [[stem(word) for word in claim if word not in functions] for claim in claims]
+        scores[row] = _support(content, sentences)
+    warn_of_wordless(wordless, len(sources), language)
+    return scores
+
+
+def mean_of(scores: np.ndarray) -> float:
+    """The mean of those that are not NaN, to 4 digits; NaN if all are."""
+    given = scores[~np.isnan(scores)]
+    return round(float(given.mean()), 4) if len(given) else float("nan")
+
+
+def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str]]) -> float:
+    """The support of a summary, given the stems of each of its sentences and of those of the source."""
+    words = [{word} for claim in content for word in claim]
+    pairs = [{*pair} for claim in content for pair in pairwise(claim)]
+    shares = [
+        sum(any(map(part.issubset, sentences)) for part in parts) / len(parts) for parts in (words, pairs) if parts
+    ]
+    return 100 * sum(shares) / len(shares) if shares else np.nan
+
+
+@lru_cache(maxsize=1 << 18)
+def _stem(word: str) -> str:
+    return word if len(word) < _LONG else porter_stem(word)

@@ -1,0 +1,136 @@
+"""Support by hand, and against its definition."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from hf_summ.data import split_sentences
+from hf_summ.evaluation import support, support_scores
+from hf_summ.evaluation.rouge155 import porter_stem
+from hf_summ.evaluation.support import _FUNCTION_WORDS
+
+SOURCE = "Mayor Ana Lopez opened two bridges over the river. They cost 12 million euros."
+
+
+def points(summary: str, source: str = SOURCE, language: str = "en") -> float:
+    (score,) = support_scores([summary], [source], language)
+    return score
+
+
+@pytest.mark.parametrize(
+    ("summary", "shares"),
+    [
+        # a form of each word is there, and all of them in one sentence
+        ("The mayor opens a bridge.", [1, 1]),
+        # mayor-paid, paid-12, 12-million and million-euros
+        ("The mayor paid 12 million euros.", [4 / 5, 2 / 4]),
+        # all words are there, and only two of four pairs are together
+        ("Ana Lopez cost 12 million... the river", [1, 3 / 5]),
+        # a pair does not go over the end of a sentence, and the order does not matter
+        ("River. Lopez Ana.", [1, 1]),
+        # a number in words is content; a single content word has no pair
+        ("It was three of them.", [0]),
+        ("They were two.", [1]),
+        # as often as they occur
+        ("euros dollars euros", [2 / 3, 0]),
+        # a word beside itself
+        ("euros, euros", [1, 1]),
+        # parts of contractions are function words
+        ("Ana's river isn't Lopez's", [1, 1]),
+    ],
+)
+def test_english_by_hand(summary, shares):
+    assert points(summary) == pytest.approx(100 * np.mean(shares))
+
+
+def test_german_by_hand():
+    source = "Die Bürgermeisterin eröffnete die Brücke. Sie kostete 12 Millionen."
+    # every word counts, and none is stemmed: "brücken" is not there, and die-bürgermeisterin is one of two pairs
+    assert points("Die Bürgermeisterin, Brücken!", source, "de") == pytest.approx(100 * (2 / 3 + 1 / 2) / 2)
+    assert points("DIE BRU\u0308CKE", source, "de-AT") == 100
+
+
+def test_chinese_by_hand():
+    source = "市长打开新桥。它花费1200万。"
+    # characters and the number are there, 桥 and 花 not in one sentence: 3 of 4 pairs
+    assert points("新桥花费1200", source, "zh") == pytest.approx(100 * (1 + 3 / 4) / 2)
+    assert points("旧桥", source, "zh") == pytest.approx(100 * (1 / 2 + 0) / 2)
+
+
+def naive(summary: str, source: str) -> float:
+    """The definition over explicit lists, for English texts."""
+
+    def stemmed(word: str) -> str:
+        return porter_stem(word) if len(word) > 3 else word
+
+    def words(text: str) -> list[str]:
+        return re.findall("[a-z0-9]+", text.lower())
+
+    whole = [stemmed(word) for word in words(source)]
+    found, pairs = [], []
+    for sentence in split_sentences(summary):
+        content = [stemmed(word) for word in words(sentence) if word not in _FUNCTION_WORDS]
+        found += [word in whole for word in content]
+        for place in range(len(content) - 1):
+            together = False
+            for part in split_sentences(source):
+                stems = [stemmed(word) for word in words(part)]
+                together = together or (content[place] in stems and content[place + 1] in stems)
+            pairs.append(together)
+    shares = [sum(flags) / len(flags) for flags in (found, pairs) if flags]
+    return 100 * sum(shares) / len(shares) if shares else float("nan")
+
+
+def test_scores_agree_with_the_definition_on_random_texts():
+    draw = random.Random(0)
+    kinds = ["open", "opens", "opened", "Ana", "the", "it", "12", "12,000", "bridge", "bridges", "of", "six", "isn't"]
+
+    def text(most: int) -> str:
+        sentences = (" ".join(draw.choices(kinds, k=draw.randint(1, 5))) for _ in range(draw.randint(1, most)))
+        return ". ".join(f"We {sentence}" for sentence in sentences)
+
+    summaries, sources = ([text(most) for _ in range(300)] for most in (3, 5))
+    scores = support_scores(summaries, sources)
+    assert scores == pytest.approx([naive(*pair) for pair in zip(summaries, sources, strict=True)], nan_ok=True)
+    assert np.isnan(scores).any()
+    assert len(set(scores)) > 30
+
+
+def test_summaries_without_content_words_are_left_out():
+    scores = support_scores(["", "It is.", "...", "rain"], [SOURCE] * 4)
+    assert np.isnan(scores[:3]).all()
+    assert scores[3] == 0
+    assert support(["", "river", "a river in Rome"], [SOURCE] * 3) == {"support": round((100 + 25) / 2, 4)}
+    assert np.isnan(support([""], [SOURCE])["support"])
+
+
+def test_words_that_are_put_together_wrongly_have_support():
+    assert points("Two mayors opened Ana Lopez over the bridge") == 100
+
+
+def test_a_source_without_words_costs_its_row():
+    with pytest.warns(UserWarning, match="1 of 2 sources have no words and are left out: rows 1, counted from 0"):
+        scores = support_scores(["river"] * 2, [SOURCE, "你好"])
+    assert (scores[0], np.isnan(scores[1])) == (100, True)
+
+
+@pytest.mark.parametrize(
+    ("predictions", "sources", "message"),
+    [
+        (["a", "b"], ["a"], "2 predictions but 1 sources: each needs its counterpart"),
+        ([], [], "nothing to measure: there are no predictions and no sources"),
+        (["a"], ["你好"], r"no source has any words .*name the language of other scripts"),
+    ],
+)
+def test_errors(predictions, sources, message):
+    with pytest.raises(ValueError, match=message):
+        support_scores(predictions, sources)
+    with pytest.raises(ValueError, match=message):
+        support(predictions, sources)
+
+
+def test_an_unknown_language_is_an_error():
+    with pytest.raises(ValueError, match="`language` is 'English', but must be an ISO 639 code"):
+        support(["a"], ["a"], "English")
