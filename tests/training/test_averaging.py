@@ -52,6 +52,15 @@ def test_half_precision_is_averaged_in_float32(tmp_path):
     assert mean.item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
 
 
+def test_file_in_half_precision_is_computed_in_float32(run_folder, tmp_path):
+    average_checkpoints(run_folder, tmp_path / "mean", last=1, dtype=torch.float16)
+    saved = load_file(tmp_path / "mean" / "model.safetensors")
+    assert {tensor.dtype for tensor in saved.values()} == {torch.float16}
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "mean")
+    assert model.dtype == torch.float32
+    assert torch.equal(model.lm_head.weight.data, saved["model.shared.weight"].float())
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -18,6 +18,11 @@ def add_parser(commands) -> None:
     which.add_argument(
         "--best", type=int, metavar="N", help="Average the run's best N checkpoints according to its validation metric"
     )
+    parser.add_argument(
+        "--dtype",
+        choices=("float16", "bfloat16", "float32"),
+        help="Precision of the weights in the file; the model computes as before (default: their own)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -28,10 +33,13 @@ def run(arguments: argparse.Namespace) -> None:
         ValueError: a folder does not exist, or as `average_checkpoints`.
         FileExistsError: the output is not empty.
     """
+    import torch
+
     from hf_summ.training.averaging import average_checkpoints
 
     for folder in arguments.folders:
         if not Path(folder).is_dir():
             raise ValueError(f"{folder} does not exist: name a checkpoint, or a run's output folder")
-    folders = average_checkpoints(arguments.folders, output=arguments.output, last=arguments.last, best=arguments.best)
+    dtype = None if arguments.dtype is None else getattr(torch, arguments.dtype)
+    folders = average_checkpoints(arguments.folders, arguments.output, arguments.last, arguments.best, dtype)
     print(f"{arguments.output}: the mean of {', '.join(map(str, folders))}")

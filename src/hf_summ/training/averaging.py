@@ -29,12 +29,14 @@ def average_checkpoints(
     output: str | os.PathLike,
     last: int | None = None,
     best: int | None = None,
+    dtype: torch.dtype | None = None,
 ) -> list[str]:
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
     `folders` are several model folders, or one run's output folder; in the latter case `last=n` or `best=n` chooses
     among its checkpoints, best according to the run's `metric_for_best_model`. Config, processor and generation
-    settings are those of the newest; the weights keep their dtype.
+    settings are those of the newest. The weights are written in `dtype`, by default their own; the config keeps the one
+    in which the model computes, so that half of the file's size is no loss of speed on a CPU.
 
     Returns:
         The folders that were averaged.
@@ -59,7 +61,7 @@ def average_checkpoints(
     output = Path(output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FileExistsError(f"{output} is not empty: name a new folder for the average")
-    weights = _mean_weights(chosen)
+    weights = _mean_weights(chosen, dtype)
     output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as part:
         _copy_model_files(chosen[-1], part)
@@ -106,7 +108,7 @@ def _scores(checkpoint: Path) -> dict[int, float]:
     return {entry["step"]: sign * entry[metric] for entry in evaluations if metric in entry}
 
 
-def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
+def _mean_weights(folders: list[Path], dtype: torch.dtype | None) -> dict[str, torch.Tensor]:
     total: dict[str, torch.Tensor] = {}
     dtypes: dict[str, torch.dtype] = {}
     for folder in folders:
@@ -126,7 +128,7 @@ def _mean_weights(folders: list[Path]) -> dict[str, torch.Tensor]:
         if names != total.keys():
             missing = ", ".join(sorted(total.keys() - names))
             raise ValueError(f"{folder} does not match {folders[0]}: it has no weights for {missing}")
-    return {name: (tensor / len(folders)).to(dtypes[name]).contiguous() for name, tensor in total.items()}
+    return {name: (tensor / len(folders)).to(dtype or dtypes[name]).contiguous() for name, tensor in total.items()}
 
 
 def _copy_model_files(source: Path, target: Path) -> None:
