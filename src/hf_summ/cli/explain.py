@@ -14,6 +14,7 @@ from hf_summ.cli.summarizers import (
     check_flags,
     check_output_file,
     decoding_settings,
+    find_model,
     load_summarizer,
     read_document,
     read_phrases,
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     documents = [read_document(file, arguments.encoding) for file in files]
     summary = None if arguments.summary is None else read_document(arguments.summary, arguments.encoding)
     phrases = read_phrases(arguments.phrase)
+    find_model(arguments)
     summarizer = load_summarizer(arguments)
 
     from hf_summ.common.files import write_atomically

@@ -13,6 +13,7 @@ from huggingface_hub.utils import tqdm
 from hf_summ.cli.summarizers import (
     check_flags,
     decoding_settings,
+    find_model,
     length_settings,
     load_summarizer,
     loading,
@@ -118,6 +119,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         format=arguments.format or "parquet",
     )
     arguments.interrupted = f"the same command resumes in {arguments.output}"
+    find_model(arguments)
     with loading(arguments.model):
         settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
     settings |= {} if phrases is None else {"phrases": phrases}
