@@ -43,6 +43,16 @@ def test_rows_and_explanations_take_it_too(run, shipped):
     assert Path("page.html").is_file()
 
 
+def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, shipped):
+    config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
+    ranges = {"characters": [100, 200]}
+    (shipped / "config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    _, errors = run("explain", "a.txt", "--output", "page.html")
+    assert errors.splitlines()[-1] == (
+        "hf-summ: the text is unlike those that the model was trained on: it has 63 characters, theirs 100 to 200"
+    )
+
+
 def test_a_folder_of_the_same_name_goes_first(run):
     shutil.copytree("model", "arxiv-title")
     expected = run("summarize", "a.txt", "--model", "model")[0]

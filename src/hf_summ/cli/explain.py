@@ -78,6 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         text = json.dumps(dataclasses.asdict(explanation), ensure_ascii=False, indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
+    unlike = summarizer.preprocess(documents)["note"].get("unlike")
+    if unlike is not None:
+        print(f"hf-summ: the text is unlike those that the model was trained on: it has {unlike}", file=sys.stderr)
     left = sum(not word.is_read for word in explanation.source_words)
     if left:
         print(f"hf-summ: the last {left} words did not fit into the model's input", file=sys.stderr)

@@ -168,6 +168,8 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
     if outcome.cut:
         lost = outcome.cut_tokens / outcome.source_tokens
         yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were cut"
+    if outcome.unlike:
+        yield f"{outcome.unlike:,} of them are unlike those that the model was trained on: one has {outcome.difference}"
 
 
 def _print_note(message: str) -> None:
