@@ -230,13 +230,12 @@ class SummarizationPipeline(Pipeline):
             note["cut"] = f"{message}: {_cut_of(document, length, limit, kept)}{way}"
             note |= {"length": length, "limit": limit, "way": way}
         whole = length if example.reading is None else example.reading.source_tokens
-        unlike = None if note["blank"] else difference(example.document, whole, self._source_ranges)
-        if unlike is not None:
-            note["unlike"] = unlike
+        reason = None if note["blank"] else difference(example.document, whole, self._source_ranges)
+        unlike = {} if reason is None else {"unlike": reason}
+        note |= unlike
         if return_details:
             reader = ModelReader(self, limit, lambda texts: [])
-            note["details"] = details_of(example.document, reader, length, kept, example.reading)
-            note["details"] |= {} if unlike is None else {"unlike": unlike}
+            note["details"] = details_of(example.document, reader, length, kept, example.reading) | unlike
         inputs["note"] = note
         return inputs
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from .checks import is_list, is_number
 
-# of text in another language or without words, a vocabulary has short pieces alone; each with its form and its unit
+# name -> the form and the unit of its values. Text in another language or without words falls into many short tokens
 _SHOWN = {"tokens_per_character": ("{:.3g}", "tokens a character"), "characters": ("{:,.0f}", "characters")}
 
 
