@@ -2,17 +2,22 @@
 
 from ray import serve
 
+from hf_summ import shipped_model
 from hf_summ.serving import Service, answer
 
 
 @serve.deployment(max_ongoing_requests=256)
 class Summarizer:
-    """Answers as `POST /` of `hf-summ serve` does; Ray's own proxy has the other paths."""
+    """Answers as `POST /` of `hf-summ serve` does; Ray's own proxy has the other paths.
 
-    def __init__(self, checkpoint: str):
+    Args:
+        checkpoint: a folder or a repository (default: the model that comes with the package).
+    """
+
+    def __init__(self, checkpoint: str | None = None):
         from transformers import pipeline
 
-        self.service = Service(lambda: pipeline("summarization", model=checkpoint)).start()
+        self.service = Service(lambda: pipeline("summarization", model=checkpoint or shipped_model())).start()
 
     async def __call__(self, request):
         return await answer(self.service, request)
@@ -22,4 +27,4 @@ class Summarizer:
             raise self.service.problem
 
 
-summarizer = Summarizer.bind("org/gdlf-xsum")
+summarizer = Summarizer.bind()

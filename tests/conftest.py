@@ -1,12 +1,14 @@
 """The environment of every test: one thread, no network, its own cache, fixed seeds."""
 
 import gc
+import json
 import logging
 import os
 import random
 import shutil
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 # libraries read these at import, which for test modules comes after this file
 CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
@@ -101,6 +103,27 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
     from hf_summ.data import fit_vocabulary
 
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
+
+
+def save_shipped_model(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+    """What the folder of a model that comes with the package holds: a tiny model that copies, in half precision."""
+    from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
+
+    model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer)
+    for part in (model.half(), processor):
+        part.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps({**config, "dtype": "float32"}), encoding="utf-8")
+    (folder / "purpose.txt").write_text("titles of news\n", encoding="utf-8")
+
+
+@pytest.fixture
+def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
+    """A tiny model in place of those that come with the package; its folder."""
+    folder = tmp_path_factory.mktemp("pretrained") / "arxiv-title"
+    monkeypatch.setattr("hf_summ.pretrained.FOLDER", folder.parent)
+    save_shipped_model(folder, tiny_tokenizer)
+    return folder
 
 
 @pytest.fixture

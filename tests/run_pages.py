@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from hf_summ import pretrained
 from hf_summ.cli import main
 
 LAUNCHED = ["accelerate", "launch", "run_summarization.py"]
@@ -60,6 +61,8 @@ def run_command(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    # of which the reader's folder has a tiny one
+    pretrained.FOLDER = Path("pretrained")
     for path in sys.argv[1:]:
         began = time.process_time()
         run_page(Path(path))

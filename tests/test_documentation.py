@@ -16,7 +16,7 @@ import pytest
 from hf_summ import GdlfProcessor
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, save_shipped_model
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
@@ -132,6 +132,7 @@ def publish(hub, folder: Path, tokenizer) -> None:
     GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
     for part in build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer):
         part.save_pretrained(folder / "highlight")
+    save_shipped_model(folder / "pretrained" / "arxiv-title", tokenizer)
     bart(tokenizer).save_pretrained(folder / "bart")
     tokenizer.save_pretrained(folder / "bart")
     for name, kind in CHECKPOINTS.items():
@@ -149,7 +150,9 @@ def furnish(folder: Path, model: Path) -> None:
         for split in ("train", "validation", "test"):
             (corpus / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
     (folder / "build" / "quickstart" / "model").symlink_to(model)
-    (folder / "configs").symlink_to(ROOT / "configs")
+    (folder / "pretrained").symlink_to(model.parent / "pretrained")
+    for name in ("configs", "examples"):
+        (folder / name).symlink_to(ROOT / name)
     for name in re.findall(r"\b[\w-]+\.txt\b", " ".join(TEXTS.values())):
         (folder / name).write_text("\n".join(SENTENCES), encoding="utf-8")
 

@@ -20,7 +20,7 @@ PREFIXES = ("CopyTransformer", "Drgd", "Gdlf", "HighlightTransformer", "SagCopy"
 KINDS = ("Config", "ForConditionalGeneration", "Model", "Processor")
 ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int8Config", "SummarizationPipeline"]
 PUBLIC_NAMES = {
-    "hf_summ": [*ARCHITECTURES, "SummarizationCollator"],
+    "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "shipped_model"],
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
     "hf_summ.evaluation": [
         "bleu",
@@ -125,6 +125,7 @@ def test_imports_run_one_way():
         "extractive",
         "shortening",
         "training",
+        "pretrained",
         "experiments",
         "inspection",
         "votes",

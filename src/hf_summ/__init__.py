@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .models.processing_highlight_transformer import HighlightTransformerProcessor
     from .models.processing_sagcopy import SagCopyProcessor
     from .models.quantization_int8 import Int8Config
+    from .pretrained import shipped_model
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "SagCopyProcessor",
     "SummarizationCollator",
     "SummarizationPipeline",
+    "shipped_model",
 ]
 
 __getattr__, __dir__ = lazily(__name__, PLACES)

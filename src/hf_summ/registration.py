@@ -35,6 +35,7 @@ PLACES = {
     "Int8Config": ".models.quantization_int8",
     "SummarizationCollator": ".data.collator",
     "SummarizationPipeline": ".models.pipeline_summarization",
+    "shipped_model": ".pretrained",
 }
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as

@@ -110,7 +110,6 @@ def test_start_takes_little_time(tmp_path, seconds, argv):
     [
         ([], "the following arguments are required: COMMAND"),
         (["sumarize"], "invalid choice: 'sumarize' (choose from"),
-        (["summarize", "a.txt"], "the following arguments are required: --model"),
         (["average", "run", "--output", "mean", "--last", "1", "--best", "1"], "--best: not allowed with argument"),
     ],
 )

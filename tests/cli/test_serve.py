@@ -87,10 +87,12 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
     assert all(own[0] == "200" for own in answers)
 
 
-def test_sigterm_is_no_failure_of_one_process(workplace, capfd):
+def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
     def ask_and_end():
         wait_until(lambda: "ready: " in told(), seconds=300)
-        answered.append(httpx.post(texts[-1].rpartition("ready: ")[2].strip(), json=BODY, timeout=60).status_code)
+        # longer than the model reads
+        body = {**BODY, "inputs": " ".join(SENTENCES * 20)}
+        answered.append(httpx.post(texts[-1].rpartition("ready: ")[2].strip(), json=body, timeout=60).status_code)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def told() -> str:
@@ -105,6 +107,8 @@ def test_sigterm_is_no_failure_of_one_process(workplace, capfd):
         main(["serve", "--model", "model", "--port", "0"])
     client.join(60)
     assert (end.value.code, answered) == (0, [200])
+    # of which there would be one a request
+    assert not [record for record in caplog.records if record.name.startswith("hf_summ")]
     assert signal.getsignal(signal.SIGTERM) is handler
 
 

@@ -59,6 +59,18 @@ def test_rows_are_summarized_in_their_order(run, rows, form):
     assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
 
 
+def test_rows_unlike_those_of_the_training_are_counted_once(run, rows):
+    config = json.loads(Path("model/config.json").read_text(encoding="utf-8"))
+    ranges = {"characters": [1, len(ROWS[1]["text"])]}
+    Path("model/config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "2")
+    # the third of the eleven is the first that is longer
+    assert [line for line in errors.splitlines() if "unlike" in line] == [
+        "hf-summ: 6 of them are unlike those that the model was trained on: "
+        f"one has {len(ROWS[2]['text'])} characters, theirs 1 to {len(ROWS[1]['text'])}"
+    ]
+
+
 def test_inputs_of_all_kinds(run, rows):
     write(rows.parent / "a.jsonl.gz", json_lines(ROWS[:3]))
     write_csv(rows.parent / "b.csv", [{"text": ROWS[3]["text"], "more": "x"}])

@@ -117,6 +117,7 @@ class Workshop:
     def checkpoint(self, model_type: str) -> Path:
         """A folder with an architecture's model and processor, without the code that goes to the Hub."""
         model, processor = self.model(model_type)
+        model.config.source_ranges = {"tokens_per_character": [0.1, 1.0], "characters": [10, 500]}
         folder = self._folder / model_type
         model.save_pretrained(folder)
         processor.save_pretrained(folder)

@@ -13,8 +13,16 @@ from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor
+from hf_summ.training import preparing
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import describe_cuts, encode, load_splits, prepare, processor_fingerprint
+from hf_summ.training.preparing import (
+    describe_cuts,
+    encode,
+    load_splits,
+    prepare,
+    processor_fingerprint,
+    source_ranges,
+)
 from tests.training import tiny
 
 
@@ -93,6 +101,20 @@ def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
     assert line == (
         f"{len(cut)} of 5 documents ({len(cut) / 5:.0%}) are cut to {limit} tokens, which leaves {left:.0%} of them"
     )
+
+
+@pytest.mark.parametrize("has_processor", [True, False])
+def test_ranges_of_the_documents(tiny_tokenizer, corpus, monkeypatch, has_processor):
+    processor = GdlfProcessor(tiny_tokenizer, max_source_length=6) if has_processor else tiny_tokenizer
+    assert source_ranges(corpus, processor, "") is None
+    monkeypatch.setattr(preparing, "COMPARED", 4)
+    found = source_ranges(corpus, processor, "say: ")
+    # the last one is not looked at; a prefix counts as tokens
+    documents = corpus["document"][:4]
+    shares = [len(tiny_tokenizer(f"say: {text}")["input_ids"]) / len(text) for text in documents]
+    lengths = sorted(map(len, documents))
+    assert found["characters"] == [lengths[0], lengths[-1]]
+    assert found["tokens_per_character"] == pytest.approx([min(shares), max(shares)], abs=1e-4)
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):

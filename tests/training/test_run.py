@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from transformers import AutoModelForSeq2SeqLM, AutoProcessor, pipeline
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
 from hf_summ import GdlfForConditionalGeneration, GdlfProcessor, Int8Config
 from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
+from hf_summ.training import preparing
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import console_main, main, set_up
 from tests.training import tiny
@@ -185,6 +186,19 @@ def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
         assert {name: metrics[f"{split}_{name}"] for name in expected} == pytest.approx(expected)
     alone = pipeline("summarization", model=str(tmp_path / "out"))(rows[0]["document"])
     assert alone == [{"summary_text": predictions[0]}]
+
+
+def test_checkpoint_has_the_ranges_of_its_documents(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(preparing, "COMPARED", 24)
+    main([settings(output_dir=str(tmp_path / "out"), max_steps=2, save_strategy="steps", save_steps=1)])
+    lengths = sorted(len(row["document"]) for row in tiny.rows(24))
+    for folder in (tmp_path / "out", tmp_path / "out" / "checkpoint-1"):
+        assert AutoConfig.from_pretrained(folder).source_ranges["characters"] == [lengths[0], lengths[-1]]
+    # another corpus, which is too small, has none
+    monkeypatch.undo()
+    flags = {"model_name_or_path": str(tmp_path / "out"), "model_type": None, "config_overrides": {}}
+    main([settings(output_dir=str(tmp_path / "more"), max_steps=1, **flags)])
+    assert AutoConfig.from_pretrained(tmp_path / "more").source_ranges is None
 
 
 def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):

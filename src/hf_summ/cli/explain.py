@@ -14,6 +14,7 @@ from hf_summ.cli.summarizers import (
     check_flags,
     check_output_file,
     decoding_settings,
+    find_model,
     load_summarizer,
     read_document,
     read_phrases,
@@ -55,6 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
     documents = [read_document(file, arguments.encoding) for file in files]
     summary = None if arguments.summary is None else read_document(arguments.summary, arguments.encoding)
     phrases = read_phrases(arguments.phrase)
+    find_model(arguments)
     summarizer = load_summarizer(arguments)
 
     from hf_summ.common.files import write_atomically
@@ -76,6 +78,9 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         text = json.dumps(dataclasses.asdict(explanation), ensure_ascii=False, indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
+    unlike = summarizer.preprocess(documents)["note"].get("unlike")
+    if unlike is not None:
+        print(f"hf-summ: the text is unlike those that the model was trained on: it has {unlike}", file=sys.stderr)
     left = sum(not word.is_read for word in explanation.source_words)
     if left:
         print(f"hf-summ: the last {left} words did not fit into the model's input", file=sys.stderr)

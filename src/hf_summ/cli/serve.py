@@ -13,6 +13,7 @@ from hf_summ.cli.summarizers import (
     add_model_flags,
     check_flags,
     decoding_settings,
+    find_model,
     load_summarizer,
 )
 from hf_summ.common.flags import add_flags, names
@@ -52,6 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--port {arguments.port}: must be at most {_LARGEST_PORT}")
     limits = Limits(**{name: getattr(arguments, name) for name in names(Limits)})
     _check_extra()
+    find_model(arguments)
 
     from hf_summ.common.processes import threads_for
     from hf_summ.serving.server import bind, serve, serve_with_workers, url

@@ -18,6 +18,7 @@ from hf_summ.cli.summarizers import (
     check_flags,
     check_output_file,
     decoding_settings,
+    find_model,
     length_settings,
     load_summarizer,
     name_of,
@@ -75,6 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
+    find_model(arguments)
     summarizer = load_summarizer(arguments)
     # a checkpoint's settings may be for several
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}

@@ -13,6 +13,7 @@ from huggingface_hub.utils import tqdm
 from hf_summ.cli.summarizers import (
     check_flags,
     decoding_settings,
+    find_model,
     length_settings,
     load_summarizer,
     loading,
@@ -118,6 +119,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         format=arguments.format or "parquet",
     )
     arguments.interrupted = f"the same command resumes in {arguments.output}"
+    find_model(arguments)
     with loading(arguments.model):
         settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
     settings |= {} if phrases is None else {"phrases": phrases}
@@ -166,6 +168,8 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
     if outcome.cut:
         lost = outcome.cut_tokens / outcome.source_tokens
         yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were cut"
+    if outcome.unlike:
+        yield f"{outcome.unlike:,} of them are unlike those that the model was trained on: one has {outcome.difference}"
 
 
 def _print_note(message: str) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.common.flags import with_default
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import SETTINGS, Range
+from hf_summ.pretrained import DEFAULT_MODEL, purpose, shipped_model, shipped_models
 
 STANDARD_INPUT = "-"
 _DECODING = {name: setting for name, setting in SETTINGS.items() if setting.is_common}
@@ -18,7 +19,11 @@ _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say which checkpoint to load, and where."""
-    parser.add_argument("--model", required=True, help="Checkpoint folder, or name of a Hub repository")
+    parser.add_argument(
+        "--model",
+        help="Checkpoint folder, or name of a model that comes with the package or of a Hub repository "
+        f"(default: {DEFAULT_MODEL}, which comes with the package)",
+    )
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
     parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
     parser.add_argument(
@@ -108,6 +113,19 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
         raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
 
 
+def find_model(arguments: argparse.Namespace) -> None:
+    """Put the folder of a model that comes with the package in place of its name, and, with a note, of no model.
+
+    Raises:
+        ValueError: the folder is missing or damaged.
+    """
+    if arguments.model is None:
+        arguments.model = str(shipped_model())
+        print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
+    elif arguments.model in shipped_models() and not Path(arguments.model).is_dir():
+        arguments.model = str(shipped_model(arguments.model))
+
+
 def check_output_file(arguments: argparse.Namespace) -> None:
     """Check the output, where there is one.
 
@@ -173,8 +191,11 @@ def loading(model: str) -> Generator[None]:
         reason = str(error).strip() or type(error).__name__
         # the last line of a traceback says what happened
         reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
-        missing = "" if Path(model).exists() else "no such folder, and no such repository on the Hub within reach: "
-        raise ValueError(f"--model {model}: cannot be loaded: {missing}{reason}") from error
+        if not Path(model).exists():
+            # a repository has an owner, and a folder elsewhere is none of ours
+            hint = "" if "/" in model else nearest(model, shipped_models(), cutoff=0.7)
+            reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
+        raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
 
 
 def _wants_int8(arguments: argparse.Namespace) -> bool:

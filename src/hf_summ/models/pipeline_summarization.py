@@ -33,6 +33,7 @@ from .pipeline_long_documents import (
 )
 from .text_cleaning import readable
 from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, with_prefix
+from .text_ranges import checked_ranges, difference
 
 logger = logging.get_logger(__name__)
 
@@ -83,6 +84,7 @@ class SummarizationPipeline(Pipeline):
         check_long_documents(long_documents)
         self.long_documents = long_documents
         self.language = language
+        self._source_ranges = checked_ranges(getattr(model.config, "source_ranges", None))
         # of our architectures
         problem = model.weights_problem() if hasattr(model, "weights_problem") else None
         if problem is not None:
@@ -227,9 +229,13 @@ class SummarizationPipeline(Pipeline):
             way = _OTHER_WAYS if example.reading is None and SHORTENERS else ""
             note["cut"] = f"{message}: {_cut_of(document, length, limit, kept)}{way}"
             note |= {"length": length, "limit": limit, "way": way}
+        whole = length if example.reading is None else example.reading.source_tokens
+        reason = None if note["blank"] else difference(example.document, whole, self._source_ranges)
+        unlike = {} if reason is None else {"unlike": reason}
+        note |= unlike
         if return_details:
             reader = ModelReader(self, limit, lambda texts: [])
-            note["details"] = details_of(example.document, reader, length, kept, example.reading)
+            note["details"] = details_of(example.document, reader, length, kept, example.reading) | unlike
         inputs["note"] = note
         return inputs
 
@@ -413,16 +419,18 @@ class _SizedIterator:
 
 
 def _with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; at the end, warnings with the numbers of cut and of blank ones.
+    """The summaries of each document; at the end, warnings with the numbers of blank, unlike and cut ones.
 
     Args:
         results: what `postprocess` returns, of each document.
     """
-    read, blank, cut = 0, 0, []
+    read, blank, unlike, cut = 0, 0, [], []
     try:
         for records, note in results:
             read += 1
             blank += note["blank"]
+            if "unlike" in note:
+                unlike.append(note["unlike"])
             if "cut" in note:
                 cut.append(note)
             yield records
@@ -430,6 +438,11 @@ def _with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[
         if blank:
             who = f"{blank} of {read} documents are blank: so are their summaries"
             logger.warning(who if read > 1 else "the document is blank: so is its summary")
+        if unlike:
+            who, which = (
+                ("the document is", "it") if read == 1 else (f"{len(unlike)} of {read} documents are", "the first")
+            )
+            logger.warning(f"{who} unlike those that the model was trained on: {which} has {unlike[0]}")
         if cut and read == 1:
             logger.warning(cut[0]["cut"])
         elif cut:

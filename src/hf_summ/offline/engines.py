@@ -85,8 +85,11 @@ class ShardSummarizer:
             for index, record in zip(order, self._summarize([texts[index] for index in order]), strict=True):
                 found[index] = record
                 progress(1)
+        details = [record["details"] for _, record in sorted(found.items()) if not isinstance(record, str)]
         return Summarized(
-            shard.number, [self._to_record(row, found.get(index)) for index, row in enumerate(shard.rows)]
+            shard.number,
+            [self._to_record(row, found.get(index)) for index, row in enumerate(shard.rows)],
+            tuple(row["unlike"] for row in details if "unlike" in row),
         )
 
     def _summarize(self, texts: list[Any]) -> Iterator[dict[str, Any] | str]:
@@ -148,7 +151,7 @@ class _Texts(Dataset):
 
 @contextmanager
 def _no_warnings(summarizer: Any) -> Generator[None]:
-    """Within, the pipeline does not warn of documents that are cut, which is reported once for all shards."""
+    """Within, the pipeline does not warn of documents that are cut or unlike, which is reported once for all shards."""
     logger = logging.getLogger(type(summarizer).__module__)
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -30,6 +30,8 @@ class Outcome:
         failed: have no summary,
         cut: were cut.
         source_tokens, cut_tokens: tokens of the documents that were cut, and how many of them were cut off.
+        unlike: how many rows are unlike the documents of the model's training, and
+        difference: what the first of them has.
     """
 
     shards: int = 0
@@ -38,6 +40,8 @@ class Outcome:
     cut: int = 0
     source_tokens: int = 0
     cut_tokens: int = 0
+    unlike: int = 0
+    difference: str = ""
 
     def add(self, shard: Summarized) -> None:
         """Count a shard."""
@@ -48,6 +52,8 @@ class Outcome:
         self.cut += len(cut)
         self.source_tokens += sum(row["source_tokens"] for row in cut)
         self.cut_tokens += sum(row["cut_tokens"] for row in cut)
+        self.unlike += len(shard.unlike)
+        self.difference = self.difference or next(iter(shard.unlike), "")
 
 
 def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:

@@ -42,10 +42,15 @@ class Shard:
 
 @dataclass(frozen=True)
 class Summarized:
-    """A shard's rows with their summaries, ready to be written."""
+    """A shard's rows with their summaries, ready to be written.
+
+    Args:
+        unlike: how the documents that are unlike those of the model's training differ from them.
+    """
 
     number: int
     rows: list[dict[str, Any]]
+    unlike: tuple[str, ...] = ()
 
 
 class RowSource(Protocol):

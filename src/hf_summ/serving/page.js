@@ -36,9 +36,10 @@ function show(source, { summary_text: summary, details }) {
   element("summary").textContent = summary || "The summary is blank.";
   element("reading").hidden = !details;
   if (details) {
-    const { source_tokens: all, read_tokens: read, windows } = details;
+    const { source_tokens: all, read_tokens: read, windows, unlike } = details;
     const pieces = windows ? `, in ${windows.length} pieces` : "";
-    element("told").textContent = `The model read ${read} of ${all} tokens${pieces}: what is marked.`;
+    const warning = unlike ? ` The text is unlike those that the model was trained on: it has ${unlike}.` : "";
+    element("told").textContent = `The model read ${read} of ${all} tokens${pieces}: what is marked.${warning}`;
     showRead(source, details.read);
   }
   element("result").hidden = false;

@@ -1,6 +1,7 @@
 """The web server: uvicorn in one process or several, with time limits for clients and an end that loses no request."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -79,10 +80,11 @@ def serve(
     Raises:
         Exception: what `load` raised, or the pipeline with its first document.
     """
-    from transformers.utils import logging
+    from transformers.utils.logging import set_verbosity_error
 
-    # the pipeline would warn of each document that it cuts
-    logging.set_verbosity_error()
+    # transformers and the pipeline, whose loggers are apart, would warn of document after document
+    set_verbosity_error()
+    logging.getLogger("hf_summ").setLevel(logging.ERROR)
     service = Service(load, limits, threads)
     Server(service, on_ready).run([listening])
     if service.problem is not None:

@@ -19,6 +19,7 @@ from hf_summ.data.loading import load
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import with_prefix
 from hf_summ.models.text_phrases import read_phrases
+from hf_summ.models.text_ranges import measured
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.batches import token_lengths
 from hf_summ.training.building import Built, Processor
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 # rows whose whole length is measured, and a length that none reaches
 MEASURED, _ENDLESS = 200, 10**7
+# documents with which others are compared: of as many others that are like them, about 4 are beyond their ranges
+COMPARED = 1000
 
 
 def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
@@ -203,6 +206,29 @@ def describe_cuts(
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
     """The number of tokens of each document, or of each summary in the column `labels`, before any cut."""
     return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
+
+
+def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> dict[str, list[float]] | None:
+    """For a model's config, the least and the greatest of what is `measured` of the first `COMPARED` documents.
+
+    Args:
+        prefix: what comes before each document.
+
+    Returns:
+        None if there are fewer documents, of which others would often be beyond.
+    """
+    if len(rows) < COMPARED:
+        return None
+    sample = rows[:COMPARED]
+    if isinstance(processor, PreTrainedTokenizerBase):
+        examples, lengths = sample["document"], whole_lengths(sample, processor, prefix)
+    else:
+        # without tags, which take long
+        examples = sample[source_column(sample)]
+        lengths = [processor.read_source(with_prefix(example, prefix))[1].length for example in examples]
+    found = [measured(*pair) for pair in zip(examples, lengths, strict=True)]
+    columns = {name: [round(row[name], 4) for row in found] for name in found[0]}
+    return {name: [min(values), max(values)] for name, values in columns.items()}
 
 
 def _tokenize(

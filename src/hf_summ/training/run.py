@@ -29,7 +29,7 @@ from hf_summ.training.checkpoints import check_fits, check_optimizer
 from hf_summ.training.extraction import Extraction, load_extraction
 from hf_summ.training.optimization import check_patterns, parse_learning_rates
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import load_splits, prepare_split, processor_fingerprint
+from hf_summ.training.preparing import load_splits, prepare_split, processor_fingerprint, source_ranges
 from hf_summ.training.resuming import (
     Resumption,
     RunRecord,
@@ -174,6 +174,8 @@ def _prepare(parts: Parts) -> dict[str, datasets.Dataset]:
 def _train(trainer: SummarizationTrainer, parts: Parts) -> dict[str, float]:
     resumption, model = parts.resumption, trainer.model
     trainer.start, trainer.applies_changes = resumption.start, bool(resumption.changes)
+    data = parts.arguments.data
+    model.config.source_ranges = source_ranges(parts.corpus["train"], parts.built.processor, data.source_prefix)
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")

@@ -1,0 +1,42 @@
+"""The models that come with the package: beside this file, each is a folder with what it writes in `purpose.txt`."""
+
+from pathlib import Path
+
+from hf_summ.common.messages import unknown_choice
+
+DEFAULT_MODEL = "arxiv-title"
+FOLDER = Path(__file__).parent
+
+_PURPOSE = "purpose.txt"
+_FILES = (_PURPOSE, "config.json", "generation_config.json", "processor_config.json", "tokenizer.json")
+
+
+def shipped_model(name: str = DEFAULT_MODEL) -> Path:
+    """The folder of a model that comes with the package, as in `pipeline("summarization", model=shipped_model())`.
+
+    Args:
+        name: one of `shipped_models`.
+
+    Raises:
+        ValueError: there is no such model, or its folder is missing or damaged.
+    """
+    if name not in (known := shipped_models()):
+        raise ValueError(unknown_choice("`name`", name, known))
+    from hf_summ.training.checkpoints import model_problem
+
+    folder = FOLDER / name
+    lacking = next((file for file in _FILES if not (folder / file).is_file()), None)
+    problem = model_problem(folder) if lacking is None else f"it has no {lacking}"
+    if problem is not None:
+        raise ValueError(f"{folder}: {problem}: install it again: pip install --force-reinstall hf-summ")
+    return folder
+
+
+def shipped_models() -> list[str]:
+    """The names of the models that come with the package, and that of the default even if it is missing."""
+    return sorted({DEFAULT_MODEL, *(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))})
+
+
+def purpose(name: str) -> str:
+    """What the model of this name writes, in a phrase."""
+    return (FOLDER / name / _PURPOSE).read_text(encoding="utf-8").strip()

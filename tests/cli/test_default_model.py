@@ -1,0 +1,75 @@
+"""The commands that summarize without `--model`, or with the name of a model that comes with the package."""
+
+import json
+import shutil
+from pathlib import Path
+
+import datasets
+import pytest
+
+from tests.conftest import SENTENCES
+
+NOTE = "hf-summ: no --model: arxiv-title, which writes titles of news\n"
+
+
+@pytest.fixture(autouse=True)
+def place(shipped, workplace) -> None:
+    """A document in a folder that has another model, and the one of the package elsewhere."""
+    Path("a.txt").write_text(SENTENCES[0], encoding="utf-8")
+    Path("rows.jsonl").write_text(json.dumps({"text": SENTENCES[0]}), encoding="utf-8")
+
+
+def test_one_line_says_which_model_was_taken(run, shipped):
+    expected, errors = run("summarize", "a.txt", "--model", str(shipped))
+    assert "no --model" not in errors
+    summary, errors = run("summarize", "a.txt")
+    assert (summary, errors.count(NOTE)) == (expected, 1)
+    summary, errors = run("summarize", "a.txt", "--model", "arxiv-title", "--int8", "--device", "cpu")
+    assert summary.strip()
+    assert "no --model" not in errors
+
+
+def test_rows_and_explanations_take_it_too(run, shipped):
+    expected, _ = run("summarize", "a.txt", "--model", str(shipped))
+    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out")
+    assert errors.count(NOTE) == 1
+    (row,) = datasets.load_dataset("out", split="train")
+    assert row["summary"] == expected.strip()
+    # equal to that of the run before
+    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", "--model", "arxiv-title")
+    assert "nothing was left to do" in errors
+    summary, errors = run("explain", "a.txt", "--output", "page.html")
+    assert (summary, errors.count(NOTE)) == (expected, 1)
+    assert Path("page.html").is_file()
+
+
+def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, shipped):
+    config = json.loads((shipped / "config.json").read_text(encoding="utf-8"))
+    ranges = {"characters": [100, 200]}
+    (shipped / "config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
+    _, errors = run("explain", "a.txt", "--output", "page.html")
+    assert errors.splitlines()[-1] == (
+        "hf-summ: the text is unlike those that the model was trained on: it has 63 characters, theirs 100 to 200"
+    )
+
+
+def test_a_folder_of_the_same_name_goes_first(run):
+    shutil.copytree("model", "arxiv-title")
+    expected = run("summarize", "a.txt", "--model", "model")[0]
+    assert run("summarize", "a.txt", "--model", "arxiv-title")[0] == expected
+    assert run("summarize", "a.txt")[0] != expected
+
+
+@pytest.mark.parametrize("command", ["summarize", "serve", "explain"])
+def test_a_missing_model_and_a_misspelled_one_are_named(refusal, shipped, command):
+    more = {"summarize": ("a.txt",), "serve": ("--port", "0"), "explain": ("a.txt", "--output", "page.html")}[command]
+    assert refusal(command, *more, "--model", "arxiv-titel") == (
+        "--model arxiv-titel: cannot be loaded: no such folder, and no such repository on the Hub within reach; "
+        "did you mean arxiv-title?"
+    )
+    assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-titel")
+    shutil.rmtree(shipped)
+    for name in ([], ["--model", "arxiv-title"]):
+        assert refusal(command, *more, *name) == (
+            f"{shipped}: it has no purpose.txt: install it again: pip install --force-reinstall hf-summ"
+        )

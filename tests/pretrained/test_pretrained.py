@@ -1,0 +1,66 @@
+"""Models that come with the package: how they are found, loaded and refused."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, pipeline
+
+import hf_summ
+from hf_summ import Int8Config, pretrained
+from hf_summ.pretrained import purpose, shipped_model, shipped_models
+from tests.conftest import SENTENCES
+
+ROOT = Path(__file__).parents[2]
+AGAIN = "install it again: pip install --force-reinstall hf-summ"
+
+
+def test_models_are_found_by_name(shipped):
+    assert hf_summ.shipped_model() == shipped_model("arxiv-title") == shipped
+    shutil.copytree(shipped, shipped.with_name("news"))
+    shipped.with_name("__pycache__").mkdir()
+    assert shipped_models() == ["arxiv-title", "news"]
+    assert purpose("news") == "titles of news"
+    with pytest.raises(ValueError, match=r"^`name` is 'arxiv-titel', but must be .*; did you mean arxiv-title\?$"):
+        shipped_model("arxiv-titel")
+
+
+def test_half_precision_is_computed_in_float32(shipped):
+    model = AutoModelForSeq2SeqLM.from_pretrained(shipped)
+    summarizer = pipeline("summarization", model=shipped_model(), device="cpu")
+    assert {parameter.dtype for loaded in (model, summarizer.model) for parameter in loaded.parameters()} == {
+        torch.float32
+    }
+    (record,) = summarizer(SENTENCES[0])
+    assert record["summary_text"]
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(shipped, quantization_config=Int8Config(least_weights=1))
+    assert {parameter.dtype for parameter in int8.parameters()} == {torch.float32, torch.int8}
+
+
+@pytest.mark.parametrize("name", ["purpose.txt", "config.json", "model.safetensors", "tokenizer.json"])
+def test_a_damaged_folder_is_named(shipped, name):
+    content = (shipped / name).read_bytes()
+    (shipped / name).unlink()
+    with pytest.raises(ValueError, match=f"^{shipped}: it has no {name}: {AGAIN}$"):
+        shipped_model()
+    if name != "purpose.txt":
+        (shipped / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(ValueError, match=f"^{shipped}: {name} cannot be read .*: {AGAIN}$"):
+            shipped_model()
+
+
+def test_a_missing_folder_is_named(shipped):
+    shutil.rmtree(shipped)
+    with pytest.raises(ValueError, match=f"^{shipped}: it has no purpose.txt: {AGAIN}$"):
+        shipped_model()
+
+
+@pytest.mark.skipif(not (pretrained.FOLDER / pretrained.DEFAULT_MODEL).is_dir(), reason="a clone without the model")
+def test_the_model_of_the_package():
+    assert (shipped_model() / "model.safetensors").stat().st_size <= 8_000_000
+    assert (shipped_model() / "README.md").is_file()
+    summarizer = pipeline("summarization", model=shipped_model(), device="cpu")
+    assert {parameter.dtype for parameter in summarizer.model.parameters()} == {torch.float32}
+    (record,) = summarizer((ROOT / "examples" / "abstract.txt").read_text(encoding="utf-8"))
+    assert 3 <= len(record["summary_text"].split()) <= 25
