@@ -32,8 +32,14 @@ from .pipeline_long_documents import (
     in_chunks,
 )
 from .text_cleaning import readable
-from .text_documents import DOCUMENT_SEPARATOR, source_prefix, task_parameters, with_prefix
-from .text_ranges import checked_ranges, difference
+from .text_documents import (
+    DOCUMENT_SEPARATOR,
+    checked_ranges,
+    difference,
+    source_prefix,
+    task_parameters,
+    with_prefix,
+)
 
 logger = logging.get_logger(__name__)
 

@@ -17,9 +17,8 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from hf_summ.data.columns import has_references, source_column
 from hf_summ.data.loading import load
 from hf_summ.evaluation.words import split_words
-from hf_summ.models.text_documents import with_prefix
+from hf_summ.models.text_documents import measured, with_prefix
 from hf_summ.models.text_phrases import read_phrases
-from hf_summ.models.text_ranges import measured
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.batches import token_lengths
 from hf_summ.training.building import Built, Processor

@@ -6,7 +6,7 @@ import logging
 import pytest
 from transformers import pipeline
 
-from hf_summ.models.text_ranges import checked_ranges, difference, measured
+from hf_summ.models.text_documents import checked_ranges, difference, measured
 from tests.conftest import SENTENCES
 from tests.models.architectures import DRGD, build_with_processor
 
