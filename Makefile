@@ -35,6 +35,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 quickstart: install
+	$(VENV)/bin/hf-summ summarize examples/abstract.txt
 	$(VENV)/bin/python -m hf_summ.data.toy_news --output $(QUICKSTART)/data
 	$(VENV)/bin/hf-summ vocabulary $(QUICKSTART)/data/train.jsonl --output $(QUICKSTART)/processor --vocab_size 2000 --tags none
 	$(VENV)/bin/python run_summarization.py configs/quickstart.yaml
