@@ -44,7 +44,7 @@ def test_every_known_setting_is_read():
         **dict.fromkeys(("repetition_penalty", "temperature", "top_p", "length_penalty"), 0.5),
         **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty", "support_weight"), 0.5),
     }
-    flags = dict.fromkeys(("do_sample", "early_stopping", "clean_up_tokenization_spaces"), True)
+    flags = dict.fromkeys(("do_sample", "early_stopping", "english_articles", "clean_up_tokenization_spaces"), True)
     assert read(numbers | flags).settings == numbers | flags
 
 

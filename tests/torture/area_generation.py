@@ -18,6 +18,7 @@ _OWN = {
     "gnmt_length_penalty": (0.0, 0.9, 5.0),
     "gnmt_length_offset": (0.0, 5.0),
     "coverage_penalty": (0.0, 0.5, 5.0),
+    "english_articles": (True, False),
     "support_weight": (0.0, 1.0, 1e4),
     "replace_unk": (True, False),
     "lm_rejected_factor": (0.5, 1.0),

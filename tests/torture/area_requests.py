@@ -46,6 +46,7 @@ _SETTINGS: dict[str, tuple] = {
     "gnmt_length_penalty": (0, 0.9, 100),
     "gnmt_length_offset": (0, 5.0),
     "coverage_penalty": (0, 0.5, 1000),
+    "english_articles": (True, False),
     "support_weight": (0, 0.5, 1000),
     "replace_unk": (True, False),
 }

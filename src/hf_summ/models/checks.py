@@ -202,6 +202,9 @@ SETTINGS: Mapping[str, Setting] = {
     "max_new_tokens": Setting(
         int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens", is_common=True
     ),
+    "english_articles": Setting(
+        bool, help="Write `a` and `an` as the sound of the next word asks for", asked=True, own_to="all"
+    ),
     "gnmt_length_penalty": Setting(
         float,
         _NOT_NEGATIVE,

@@ -11,9 +11,11 @@ from transformers.generation import GenerationMixin
 
 from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
 from .generation_words import (
+    EnglishArticlesLogitsProcessor,
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
     SupportInSource,
+    check_vocabulary,
     own_tokenizer,
     word_table,
 )
@@ -74,6 +76,7 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     - `no_repeat_word_ngram_size`: n words never occur twice (the papers' trigram blocking counts words).
     - `min_new_words`: the text does not end before that many words.
+    - `english_articles`: `a` and `an` are as the next word's sound asks for.
     - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p, and `gnmt_length_offset`: another
       number in place of 5.
     - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
@@ -243,10 +246,14 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _own_processors(self, generation_config, prompt_length, device) -> list:
         """The processors of the settings that transformers does not have."""
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
+        processors: list = []
+        if generation_config.english_articles:
+            tokenizer = self._word_tokenizer()
+            check_vocabulary(tokenizer, self.config.vocab_size)
+            processors.append(EnglishArticlesLogitsProcessor(tokenizer, self.config.vocab_size, prompt_length, device))
         if not min_new_words and not ngram_size:
-            return []
+            return processors
         table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
-        processors = []
         if min_new_words:
             ends = generation_config._eos_token_tensor
             eos_token_ids = [] if ends is None else ends.tolist()

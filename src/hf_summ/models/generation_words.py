@@ -22,6 +22,11 @@ _WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
 _CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTER}*|{_WORD_CHARACTER}{{4,}}")
 # number of content words within which neighbors of a summary are neighbors in its document too
 _NEAR = 5
+# each with the words that it does not precede, or their beginnings, as far as their spelling is their sound
+_ARTICLES = [
+    ("[Aa]", "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+"),
+    ("[Aa]n", "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"),
+]
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # with which ideographs begin in UTF-8, whose other bytes may be tokens of their own
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
@@ -236,6 +241,37 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         places = torch.searchsorted(known, hashes).clamp(max=len(known) - 1)
         found = known[places] == hashes
         banned[rows[found], places[found]] = True
+
+
+class EnglishArticlesLogitsProcessor(LogitsProcessor):
+    """Forbids words of a vowel after `a`, and words of a consonant after `an`.
+
+    Where the spelling does not tell the sound, as of acronyms and of words with u or h, either may follow.
+
+    Args:
+        tokenizer, vocab_size, device: as for `WordTable`.
+        prompt_length: number of tokens before the text.
+    """
+
+    def __init__(self, tokenizer, vocab_size: int, prompt_length: int, device: torch.device):
+        marks = word_marks(tokenizer)
+        tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
+        read = [marks.read(token or "") for token in tokens] + [("", False)] * (vocab_size - len(tokens))
+
+        def tokens_of(pattern: str) -> torch.Tensor:
+            return torch.tensor([re.fullmatch(pattern, text) is not None for text, _ in read], device=device)
+
+        self.prompt_length = prompt_length
+        self.opens = torch.tensor([opens for _, opens in read], device=device)
+        self.rules = [(tokens_of(article), tokens_of(word) & self.opens) for article, word in _ARTICLES]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        last = input_ids[:, -1]
+        # the word that begins a text has no mark
+        is_word = self.opens[last] | (input_ids.shape[1] == self.prompt_length + 1)
+        for article, forbidden in self.rules:
+            scores = scores.masked_fill((is_word & article[last])[:, None] & forbidden, -torch.inf)
+        return scores
 
 
 class SupportInSource:
