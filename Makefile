@@ -1,5 +1,5 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
-#   make quickstart   train a small GDLF on a toy corpus and compare its ROUGE with LEAD-3 (about 5 minutes on 2 cores)
+#   make quickstart   train a small model on a toy corpus and compare its ROUGE with LEAD-3 (about 3 minutes on 2 cores)
 #   make test         check format, lint and types, and run the tests but for the thorough ones
 #   make test-all     run those too: every architecture, two processes, compilers, browsers, each hostile area, each page
 #   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"
