@@ -154,6 +154,10 @@ def test_table_of_ours_has_seeds_updates_and_claims_but_no_published_figures(tmp
     assert rows[-1] == ["GDLF", "DC", "+2.00 [+2.00, +2.00] holds"]
     rows = cells(markdown(make_report(read, "tiny", [block])))
     assert rows[-1] == ["GDLF", "DC", "+2.00 [+2.00, +2.00]"]
+    text = markdown(
+        make_report(replace(read, baseline="DC"), "full", [block_of_scores(read, "xsum", "x", 9, outcomes)])
+    )
+    assert "\nDifferences from DC, means over seeds, with 95% intervals" in text
 
 
 def test_documents_that_were_shortened_are_told(tmp_path):

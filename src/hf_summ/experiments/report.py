@@ -128,7 +128,8 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", data_line(report, block), ""]
-        if any("seeds" in row for row in block["rows"]):
+        seeded = any("seeds" in row for row in block["rows"])
+        if seeded:
             lines += ["Means over seeds, with 95% intervals over test documents, and the range over seeds:", ""]
         lines.append(_scores(report, block))
         shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
@@ -137,10 +138,11 @@ def markdown(report: dict[str, Any]) -> str:
             lines += ["", *shortened]
         if report["baseline"] is not None:
             # one training per row says nothing about what another seed would change
+            of = "means over seeds" if seeded else "of one training each"
             lines += [
                 "",
-                f"Differences from {report['baseline']}, of one training each, with 95% intervals by paired bootstrap "
-                "over test documents:",
+                f"Differences from {report['baseline']}, {of}, with 95% intervals by paired bootstrap over test "
+                "documents:",
                 "",
             ]
             lines.append(_differences(report, block))
