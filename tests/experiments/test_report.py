@@ -2,11 +2,13 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from PIL import Image
 
 from hf_summ import __version__
+from hf_summ.experiments.claims import claims
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, title_of, write_plot
 from hf_summ.experiments.scoring import Outcome
 from tests.experiments.made_up import equal_scores, table
@@ -128,8 +130,34 @@ def test_failed_baseline_leaves_the_values_and_takes_the_differences(tmp_path):
     outcomes = [Outcome(baseline, "it broke", failed=True), Outcome(gdlf, measures={"rouge1": equal_scores(20)})]
     block = block_of_scores(read, "xsum", "xsum", 9, outcomes)
     rows = cells(markdown(make_report(read, "full", [block])))
-    assert ["GDLF", "20.00 [20.00, 20.00]", "–"] in rows
-    assert ["GDLF", "–", "–", "–"] in rows
+    assert ["GDLF", "20.00 [20.00, 20.00]"] in rows
+    assert ["GDLF", "–"] in rows
+
+
+def test_table_of_ours_has_seeds_updates_and_claims_but_no_published_figures(tmp_path):
+    read = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF", "above": ["DC"]}], measures=["rouge1"])
+    outcomes = [
+        Outcome(
+            row, facts={**FACTS, "updates": updates, "seeds": [1, 2]}, measures={"rouge1": replace(scored, seeds=seeds)}
+        )
+        for row, updates, scored, seeds in zip(
+            read.rows, (900, 1200), (equal_scores(20), equal_scores(22)), ((19.0, 21.0), (21.5, 22.5)), strict=True
+        )
+    ]
+    block = {**block_of_scores(read, "xsum", "x.jsonl", 9, outcomes), "claims": claims(outcomes)}
+    text = markdown(make_report(read, "full", [block]))
+    assert "Ours: x.jsonl, 9 test documents, seed 1, 2. No figures are published for these rows.\n" in text
+    assert "\nMeans over seeds, with 95% intervals over test documents, and the range over seeds:\n" in text
+    rows = cells(text)
+    assert rows[0] == ["row", "parameters", "updates", "R-1"]
+    assert rows[2] == ["DC", "2.35M", "900", "20.00 [20.00, 20.00] 19.00 to 21.00"]
+    assert rows[-1] == ["GDLF", "DC", "+2.00 [+2.00, +2.00] holds"]
+    rows = cells(markdown(make_report(read, "tiny", [block])))
+    assert rows[-1] == ["GDLF", "DC", "+2.00 [+2.00, +2.00]"]
+    text = markdown(
+        make_report(replace(read, baseline="DC"), "full", [block_of_scores(read, "xsum", "x", 9, outcomes)])
+    )
+    assert "\nDifferences from DC, means over seeds, with 95% intervals" in text
 
 
 def test_documents_that_were_shortened_are_told(tmp_path):

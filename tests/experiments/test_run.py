@@ -164,6 +164,20 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(folder, rows
     assert log.read_text(encoding="utf-8").count("error: ") == 1
 
 
+@pytest.mark.thorough
+def test_row_is_trained_with_each_seed_and_reported_once(tmp_path):
+    rows = [{"row": "LEAD-1", "extractive": "lead"}, {**GREEDY, "above": ["LEAD-1"]}]
+    table = write_table(tmp_path, rows=rows, seeds=[1, 2])
+    run_table(table, "tiny", {}, FLAGS, str(tmp_path / "out"))
+    (block,) = strict_json(tmp_path / "out" / "made_up_tiny.json")["datasets"]
+    lead, trained = block["rows"]
+    assert (trained["seeds"], trained["problem"], "seeds" in lead) == ([1, 2], None, False)
+    cell = trained["measures"]["rouge1"]
+    assert cell["value"] == pytest.approx(sum(cell["seeds"]) / 2)
+    difference = block["claims"][0]["measures"]["rouge1"]["difference"]["value"]
+    assert difference == pytest.approx(cell["value"] - lead["measures"]["rouge1"]["value"])
+
+
 def test_second_table_takes_the_runs_of_the_first(folder, rows, tmp_path, monkeypatch):
     def refuse(*arguments, **settings):
         raise AssertionError("a process is started")
@@ -191,7 +205,8 @@ def untrained(folder, **changes):
 def test_users_data_stand_for_a_data_set(tmp_path):
     data = write_data(tmp_path / "news")
     datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
-    table = untrained(tmp_path, datasets=datasets)
+    lead = {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": {name: [20, 15] for name in datasets}}
+    table = untrained(tmp_path, datasets=datasets, rows=[lead])
     (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"))["datasets"]
     assert (block["dataset"], block["data"], block["documents"]) == ("xsum", str(data), 7)
     text = (tmp_path / "out" / "made_up_small.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from hf_summ.data import split_sentences
 from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores, support_scores
 from hf_summ.evaluation.bleu import bleu
 from hf_summ.evaluation.significance import Comparison
-from hf_summ.experiments.scoring import Scored, compare, score, verdict
+from hf_summ.experiments.scoring import WAITING, Outcome, Scored, compare, over_seeds, score, verdict
 from tests.experiments.made_up import table
 from tests.training import tiny
 
@@ -154,6 +154,33 @@ def test_measure_without_a_value_for_resamples_has_no_interval():
     infinite = Scored(np.array([[1e6, 1.0]] * 4), perplexity)
     assert [scored.interval() for scored in (few, none, infinite)] == [{"value": 60}, {"value": None}, {"value": None}]
     assert compare(few, none) is compare(none, rows_of_means([1, 2, 3, 4])) is None
+
+
+def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
+    first, second = np.random.default_rng(1).normal(30, 5, (2, 200))
+    row, other = table(tmp_path, rows=[{"row": "DC"}, {"row": "GDLF"}]).rows
+
+    def of_seed(row, seed, scores):
+        return Outcome(row, facts={"seed": seed}, measures={"rouge1": rows_of_means(scores)})
+
+    pooled, single = over_seeds([of_seed(row, 1, first), of_seed(other, 1, first), of_seed(row, 2, second)])
+    assert [pooled.row.row, single.row.row] == ["DC", "GDLF"]
+    found, expected = pooled.measures["rouge1"].interval(), rows_of_means((first + second) / 2).interval()
+    assert found.pop("seeds") == [pytest.approx(first.mean()), pytest.approx(second.mean())]
+    assert found == pytest.approx(expected)
+    assert (pooled.facts["seeds"], "seeds" in single.facts) == ([1, 2], False)
+    assert "seeds" not in single.measures["rouge1"].interval()
+
+
+def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
+    (row,) = table(tmp_path).rows
+    done, waiting = Outcome(row, measures={"rouge1": rows_of_means([1, 2])}), Outcome(row, WAITING)
+    failed = Outcome(row, "it broke", failed=True)
+    assert over_seeds([waiting, done]) == [done]
+    assert over_seeds([waiting, waiting]) == [waiting]
+    (found,) = over_seeds([done, failed])
+    assert (found.measures, found.problem, found.failed) == (done.measures, "it broke", True)
+    assert over_seeds([waiting, failed]) == [failed]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hf_summ.experiments.settings import (
     training_fingerprint,
     with_data,
 )
-from hf_summ.experiments.tables import Row, load_table
+from hf_summ.experiments.tables import Row, load_scale, load_table
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.parsing import parse_arguments, read_settings
 from tests.experiments.made_up import TRANSFORMER, table, write_data
@@ -78,6 +78,22 @@ def test_model_values_are_the_papers_then_the_scales_the_rows_and_the_users(tmp_
     settings = settle(table(tmp_path), Row("DC", config_overrides=row), scale, config_overrides=extra)
     assert settings["config_overrides"]["d_model"] == expected
     assert settings["config_overrides"]["label_smoothing"] == 0.1
+
+
+def test_row_of_another_architecture_has_its_own_scale_and_the_vocabulary_of_its_data(tmp_path):
+    row = Row("BART", flags={"model_type": "bart"}, config_overrides={"d_model": 48}, full={"max_steps": 9})
+    (tiny, scale), (full, of_full) = (
+        base_settings(table(tmp_path), row, "xsum", name, {}) for name in ("tiny", "full")
+    )
+    assert (tiny["model_type"], tiny["max_steps"], full["max_steps"]) == ("bart", 6, 9)
+    assert tiny["config_overrides"] == {**load_scale("bart", "tiny").config_overrides, "d_model": 48}
+    # nothing of the file's own architecture
+    assert full["config_overrides"] == {"d_model": 48}
+    assert (scale.vocabulary, of_full.vocabulary) == ({"vocab_size": 700, "lowercase": True}, {"lowercase": True})
+    # and all else of the file
+    assert full["optimizer"] == "adamw"
+    with pytest.raises(ValueError, match="the architecture nowhere does not exist yet"):
+        settle(table(tmp_path), Row("X", flags={"model_type": "nowhere"}))
 
 
 def test_rates_of_a_row_are_added_to_those_of_the_user(tmp_path):

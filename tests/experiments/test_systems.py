@@ -175,6 +175,20 @@ def test_row_that_cannot_be_run_says_why(place, row, problem):
     assert list(run_all(place, [system]))[-1] == [Outcome(row, system.problem)]
 
 
+def test_trained_rows_are_trained_with_each_seed_and_all_with_the_first_before(place, tmp_path):
+    rows = [Row("LEAD", extractive="lead"), DC, Row("beams", config_overrides=TRANSFORMER, decoding={"num_beams": 2})]
+    seeded = workplace(place.folder, table(tmp_path, seeds=[1, 2]))
+    found = [
+        (system.row.row, system.training and system.training.settings["seed"])
+        for system in plan(seeded, rows, "xsum").systems
+    ]
+    assert found == [("LEAD", None), ("DC", 1), ("beams", 1), ("DC", 2), ("beams", 2)]
+    assert planned(place, DC).training.settings["seed"] == 42
+    # the user's holds for all
+    user = workplace(place.folder, seeded.table, extra={"seed": 7})
+    assert {system.training.settings["seed"] for system in plan(user, [DC], "xsum").systems} == {7}
+
+
 def test_rows_that_need_no_training_have_none_and_no_problem(place):
     for row in (Row("LEAD", extractive="lead"), Row("references", gold=True)):
         system = planned(place, row)

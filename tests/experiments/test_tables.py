@@ -77,6 +77,12 @@ def test_tables_of_the_package_are_found_by_name():
         (rows(flags={"max_steps": "many"}), "row 'DC': flags: .*invalid int value: 'many'"),
         ({"against": "length"}, "`against` is 'length', but must be one of divergence"),
         ({"against": "divergence", "measures": ["rouge1", "novel2"]}, "`against` needs measures of single summaries"),
+        ({"against": "divergence", "seeds": [1, 2]}, "`against` and `seeds` exclude each other"),
+        ({"seeds": 2}, "`seeds` is 2, but must be a list"),
+        (rows(above=["DCC"]), "row 'DC': above: 'DCC' is not another row; did you mean DC"),
+        (rows(above=["DC"]), "row 'DC': above: 'DC' is not another row"),
+        (rows(full={"max_step": 2}), r"row 'DC': full: unknown key 'max_step'; did you mean max_steps\?"),
+        (rows(gold=True, full={"max_steps": 2}), "`full` needs a training, but a row with `gold` has none"),
         (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is not a decoding flag"),
     ],
 )
@@ -125,7 +131,7 @@ def test_name_of_a_table_is_its_files(tmp_path):
     assert load_table(write_table(tmp_path, name="mine")).name == "mine"
 
 
-@pytest.mark.parametrize("architecture", ["gdlf", "copy_transformer"])
+@pytest.mark.parametrize("architecture", ["gdlf", "copy_transformer", "bart"])
 def test_scales_of_the_package_are_read(architecture):
     tiny, small, full = (load_scale(architecture, name) for name in SCALES)
     assert tiny.toy_news.keys() == {"train", "validation", "test"}
@@ -141,8 +147,8 @@ def test_unknown_scale_is_told():
 
 
 def test_architecture_without_scales_is_told():
-    with pytest.raises(ValueError, match=r"bart\.yaml does not exist: bart has no scales, so its rows cannot be run"):
-        load_scale("bart", "tiny")
+    with pytest.raises(ValueError, match=r"t5\.yaml does not exist: t5 has no scales, so its rows cannot be run"):
+        load_scale("t5", "tiny")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 from hf_summ import __version__
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.pages import markdown_table
+from hf_summ.experiments.claims import markdown_of_claims
 from hf_summ.experiments.relations import markdown_of_relation
 from hf_summ.experiments.scoring import Outcome, compare, verdict
 from hf_summ.experiments.tables import Row, Table
@@ -57,7 +58,9 @@ def _without_verdicts(block: dict[str, Any]) -> dict[str, Any]:
     def kept(cells: dict[str, Any]) -> dict[str, Any]:
         return {name: {**cell, "verdict": None} if "verdict" in cell else cell for name, cell in cells.items()}
 
-    return {**block, "rows": [{**row, "measures": kept(row["measures"])} for row in block["rows"]]}
+    parts = {part: block[part] for part in ("rows", "claims") if part in block}
+    judged = {part: [{**row, "measures": kept(row["measures"])} for row in rows] for part, rows in parts.items()}
+    return {**block, **judged}
 
 
 def block_of_scores(
@@ -125,6 +128,9 @@ def markdown(report: dict[str, Any]) -> str:
     lines = [f"# {report['paper']}: {report['title']}", "", _settings_line(report), ""]
     for block in report["datasets"]:
         lines += [f"## {block['dataset']}", "", data_line(report, block), ""]
+        seeded = any("seeds" in row for row in block["rows"])
+        if seeded:
+            lines += ["Means over seeds, with 95% intervals over test documents, and the range over seeds:", ""]
         lines.append(_scores(report, block))
         shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
         if shortened:
@@ -132,15 +138,18 @@ def markdown(report: dict[str, Any]) -> str:
             lines += ["", *shortened]
         if report["baseline"] is not None:
             # one training per row says nothing about what another seed would change
+            of = "means over seeds" if seeded else "of one training each"
             lines += [
                 "",
-                f"Differences from {report['baseline']}, of one training each, with 95% intervals by paired bootstrap "
-                "over test documents:",
+                f"Differences from {report['baseline']}, {of}, with 95% intervals by paired bootstrap over test "
+                "documents:",
                 "",
             ]
             lines.append(_differences(report, block))
+        titles = {measure: title_of(measure) for measure in report["measures"]}
+        if block.get("claims"):
+            lines += ["", *markdown_of_claims(block["claims"], titles, block["documents"])]
         for row, found in block.get("relations", {}).items():
-            titles = {measure: title_of(measure) for measure in report["measures"]}
             lines += ["", *markdown_of_relation(report["against"], row, found, titles)]
         for title, failed in (("Failed", True), ("Not run", False)):
             missing = [row for row in block["rows"] if row["problem"] and row["failed"] is failed]
@@ -165,38 +174,53 @@ def _settings_line(report: dict[str, Any]) -> str:
 def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     """What our figures on a data set are of, and whether they may stand beside the published ones."""
     trained = [row for row in block["rows"] if "updates" in row]
-    seeds = sorted({row["seed"] for row in trained})
+    seeds = sorted({seed for row in trained for seed in row.get("seeds", [row["seed"]])})
     updates = sorted({row["updates"] for row in trained})
     parts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
         parts.append(f"{block['documents']} test documents")
     if trained:
-        parts.append(f"updates {', '.join(map(str, updates))}")
+        # of many numbers each is shown in its row
+        parts += [f"updates {updates[0]}"] if len(updates) == 1 else []
         parts.append(f"seed {', '.join(map(str, seeds))}")
-    line = ", ".join(parts) + f". Published: {block['dataset']}."
+    line = ", ".join(parts) + "."
+    if not _has_published(block):
+        return f"{line} No figures are published for these rows."
+    line += f" Published: {block['dataset']}."
     stands_for = report["scale"] != "full" or block["data"] != block["dataset"]
     return (
         line + " Our figures can be compared with each other, but not with the published ones." if stands_for else line
     )
 
 
+def _has_published(block: dict[str, Any]) -> bool:
+    return any(cell["published"] is not None for row in block["rows"] for cell in row["measures"].values())
+
+
 def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
     titles = [title_of(measure) for measure in measures]
-    counted = any("parameters" in row for row in block["rows"])
-    head = ["row", *(["parameters"] if counted else []), *titles, *(f"published {title}" for title in titles)]
+    facts = {"parameters": lambda size: f"{size / 1e6:.2f}M", "updates": str}
+    if len({row["updates"] for row in block["rows"] if "updates" in row}) < 2:
+        del facts["updates"]
+    facts = {name: shown for name, shown in facts.items() if any(name in row for row in block["rows"])}
+    published = _has_published(block)
+    head = ["row", *facts, *titles, *(f"published {title}" for title in titles if published)]
     rows = []
     for row in block["rows"]:
         cells = [row["measures"][measure] for measure in measures]
-        size = [f"{row['parameters'] / 1e6:.2f}M" if "parameters" in row else ""] if counted else []
-        rows.append([row["row"], *size, *map(_value, cells), *(number(cell["published"]) for cell in cells)])
+        of_run = [shown(row[name]) if name in row else "" for name, shown in facts.items()]
+        theirs = [number(cell["published"]) for cell in cells if published]
+        rows.append([row["row"], *of_run, *map(_value, cells), *theirs])
     return markdown_table(head, rows)
 
 
 def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     measures = report["measures"]
-    judges = report["scale"] != "tiny"
-    head = ["row", *(part for name in measures for part in (title_of(name), "published", *([""] if judges else [])))]
+    published = _has_published(block)
+    judges = published and report["scale"] != "tiny"
+    theirs = (["published"] if published else []) + ([""] if judges else [])
+    head = ["row", *(part for name in measures for part in (title_of(name), *theirs))]
     rows = []
     for row in block["rows"]:
         if row["row"] == report["baseline"]:
@@ -206,7 +230,7 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
             cell = row["measures"][measure]
             ours = cell.get("difference")
             shown = f"{ours['value']:+.2f} [{ours['low']:+.2f}, {ours['high']:+.2f}]" if ours else "–"
-            cells += [shown, number(cell["published_difference"], "+")]
+            cells += [shown, *([number(cell["published_difference"], "+")] if published else [])]
             cells += [cell["verdict"] or "–"] if judges else []
         rows.append([row["row"], *cells])
     return markdown_table(head, rows)
@@ -215,7 +239,8 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
 def _value(cell: dict[str, Any]) -> str:
     if "low" not in cell:
         return number(cell["value"])
-    return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+    seeds = f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}" if cell.get("seeds") else ""
+    return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]{seeds}"
 
 
 def number(value: float | None, sign: str = "") -> str:

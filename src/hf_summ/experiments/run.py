@@ -15,10 +15,11 @@ from transformers import AutoProcessor
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.evaluation.novelty import corpus_statistics
+from hf_summ.experiments.claims import claims
 from hf_summ.experiments.judgements import judge_texts
 from hf_summ.experiments.relations import relation
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, write_plot
-from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, score, why_not_run
+from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, over_seeds, score, why_not_run
 from hf_summ.experiments.settings import flags_of_all_rows, split_files
 from hf_summ.experiments.systems import (
     Plan,
@@ -121,18 +122,17 @@ def _rows(table: Table, dataset: str) -> list[Row]:
 def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
     """The blocks of all data sets, again after each row that was trained."""
     plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
-    # of each data set and row, the outcome with its scores
-    known: dict[tuple[str, str], Outcome] = {}
+    # of each data set and place in its plan, the outcome with its scores
+    known: dict[tuple[str, int], Outcome] = {}
     for outcomes in run_all(workplace, [system for planned in plans for system in planned.systems]):
         rest = iter(outcomes)
         blocks = []
         for planned in plans:
-            of_data = [
-                known.get((planned.dataset, found.row.row), found) for found in islice(rest, len(planned.systems))
-            ]
+            found = enumerate(islice(rest, len(planned.systems)))
+            of_data = [known.get((planned.dataset, place), outcome) for place, outcome in found]
             block, scored = _block(workplace, planned, of_data)
             blocks.append(block)
-            known |= {(planned.dataset, found.row.row): found for found in scored if found.measures}
+            known |= {(planned.dataset, place): outcome for place, outcome in enumerate(scored) if outcome.measures}
         yield blocks
 
 
@@ -160,7 +160,9 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tupl
         else:
             documents = len(corpus)
             outcomes = [_scored(workplace, system, outcome, corpus) for system, outcome in pairs]
-    block = block_of_scores(table, dataset, workplace.data_name(dataset), documents, outcomes)
+    rows = over_seeds(outcomes)
+    block = block_of_scores(table, dataset, workplace.data_name(dataset), documents, rows)
+    block["claims"] = claims(rows)
     if table.against is not None:
         block["relations"] = {
             outcome.row.row: relation(

@@ -1,7 +1,7 @@
 """The outcomes of a table's rows, their measures, and whether the differences agree with the published ones."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import datasets
@@ -46,6 +46,23 @@ class Outcome:
     measures: Mapping[str, Any] = field(default_factory=dict)
 
 
+def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """One outcome of each row, over those of its seeds that have measures; if a seed failed, the row has failed."""
+    rows: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        rows.setdefault(outcome.row.row, []).append(outcome)
+    return [_over_seeds(found) for found in rows.values()]
+
+
+def _over_seeds(outcomes: Sequence[Outcome]) -> Outcome:
+    done, failed = ([one for one in outcomes if one.measures], [one for one in outcomes if one.failed])
+    row = (done or outcomes)[0]
+    if len(done) > 1:
+        measures = {name: _pooled([one.measures[name] for one in done]) for name in row.measures}
+        row = replace(row, measures=measures, facts={**row.facts, "seeds": [one.facts["seed"] for one in done]})
+    return replace(row, problem=failed[0].problem, failed=True) if failed else row
+
+
 def why_not_run(row: Row) -> str | None:
     """What a table says of a row that is not run, or None for other rows."""
     return row.unavailable if row.literature is None else f"literature: {row.literature}"
@@ -55,25 +72,31 @@ def why_not_run(row: Row) -> str | None:
 class Scored:
     """A system's measure: a row of statistics for each test document, and the measure of their sums.
 
-    See `hf_summ.evaluation.significance` for measures of sums.
+    See `hf_summ.evaluation.significance` for measures of sums. With several `seeds`, which are the values of each, the
+    statistics are the sums over them.
     """
 
     statistics: np.ndarray
     measure: Callable[[np.ndarray], np.ndarray]
+    seeds: tuple[float, ...] = ()
 
-    def interval(self) -> dict[str, float | None]:
-        """The corpus's `value` with the ends of its interval, `low` and `high`.
+    def value(self) -> float | None:
+        """The corpus's value, or None if it has none."""
+        with np.errstate(all="ignore"):
+            value = float(self.measure(self.statistics.sum(0)))
+        return value if np.isfinite(value) else None
 
-        There is no interval if resamples have no value, as with n-grams of very short summaries; `value` is None if the
-        corpus has none.
+    def interval(self) -> dict[str, Any]:
+        """The corpus's `value` with the ends of its interval over documents, `low` and `high`, and those of `seeds`.
+
+        There is no interval if resamples have no value, as with n-grams of very short summaries.
         """
+        seeds = {"seeds": list(self.seeds)} if self.seeds else {}
         try:
             found = bootstrap_interval_of_sums(self.statistics, self.measure)
         except ValueError:
-            with np.errstate(all="ignore"):
-                value = float(self.measure(self.statistics.sum(0)))
-            return {"value": value if np.isfinite(value) else None}
-        return {"value": found.mean, "low": found.low, "high": found.high}
+            return {"value": self.value(), **seeds}
+        return {"value": found.mean, "low": found.low, "high": found.high, **seeds}
 
 
 def score(
@@ -156,6 +179,13 @@ def _rouge(
     scores = rouge155_scores(predictions, references, language=language, rouge_types=wanted, **options)
     kind = table.rouge.get("score", "fmeasure")
     return {name: _mean_of(getattr(values, kind)) for name, values in scores.items()}
+
+
+def _pooled(scored: Sequence[Scored]) -> Scored:
+    """A measure over several seeds."""
+    values = [one.value() for one in scored]
+    seeds = tuple(value for value in values if value is not None)
+    return Scored(np.sum([one.statistics for one in scored], axis=0), scored[0].measure, seeds)
 
 
 def _in_pieces(text: str, language: str, pieces: Pieces) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +29,25 @@ def base_settings(
 ) -> tuple[dict[str, Any], Scale]:
     """The flags of a row's training without data and vocabulary: the paper's, then the scale's, the row's, the user's.
 
+    A row of another `model_type` than its file's has the scale of its own, but the vocabulary of its data set.
+
     Raises:
         ValueError: the architecture or its configuration does not exist, or has no such scale.
     """
     config = table.config_of(row, dataset)
     if config is None:
         raise ValueError(f"{dataset} has no configuration for training")
-    architecture = Path(config).parts[0]
+    architecture = row.flags.get("model_type", Path(config).parts[0])
     if architecture not in CONFIG_MAPPING:
         raise ValueError(f"the architecture {architecture} does not exist yet")
     paper = read_settings(str(configs_folder() / config))
     # a baseline of another architecture has the sizes of the rows that it is compared with
     scale = load_scale(Path(table.datasets[dataset] or config).parts[0], scale_name)
-    settings = merged({"seed": 42}, paper, scale.settings, row.settings, extra)
+    if "model_type" in row.flags:
+        paper["config_overrides"] = {}
+        scale = replace(load_scale(architecture, scale_name), vocabulary=scale.vocabulary)
+    of_full = row.full if scale_name == "full" else {}
+    settings = merged({"seed": 42}, paper, scale.settings, of_full, row.settings, extra)
     return {name: value for name, value in settings.items() if value is not None}, scale
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +110,12 @@ class Workplace:
 
 
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
-    """The systems of rows with the jobs that train them; fits their vocabularies."""
+    """The systems of rows with the jobs that train them, one for each of the table's seeds; fits their vocabularies."""
     systems, unreachable = [], None
-    for row in rows:
+    first, *others = [{"seed": seed} for seed in workplace.table.seeds] or [{}]
+    # all rows with the first seed before any with the next, so that a report soon has them all
+    runs = [(row, first) for row in rows] + [(row, seed) for seed in others for row in rows if row.is_trained]
+    for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
         training, decoding, problem = None, {}, why_not_run(row)
         if row.is_trained and unreachable is not None:
             problem = unreachable

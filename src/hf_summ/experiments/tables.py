@@ -1,7 +1,7 @@
 """The content of a paper's table: its rows, how each is run, the published figures, and the scales of a run."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,9 @@ class Row:
     Args:
         row: its name in the paper.
         config: file under `configs/` for its training; by default its data set's.
-        config_overrides, flags: settings of its training in addition to that file.
+        config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
+            file's `config_overrides` are left out.
+        full: such settings of the scale full alone, `config_overrides` among them: sizes, rate and number of updates.
         decoding, decoding_overrides: generation flags and config values only of its decoding, so that rows that differ
             only in these share one training.
         extractive: a method of `hf_summ.extractive` instead of a training, with its number of `sentences`, for all data
@@ -62,12 +64,14 @@ class Row:
         language_model: checkpoint that judges the text `text` of the data at `percentile`.
         published: data set -> figures in the order of the table's measures, None if the paper has none.
         parameters: number of its model's parameters, in millions, if the paper gives it.
+        above: rows that it exceeds, as its paper claims, for tables without published figures.
     """
 
     row: str
     config: str | None = None
     config_overrides: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
+    full: Mapping[str, Any] = field(default_factory=dict)
     decoding: Mapping[str, Any] = field(default_factory=dict)
     decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
     extractive: str | None = None
@@ -80,6 +84,7 @@ class Row:
     percentile: float = 0.0
     published: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     parameters: float | None = None
+    above: Sequence[str] = ()
 
     @property
     def is_trained(self) -> bool:
@@ -113,6 +118,7 @@ class Table:
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
+        seeds: those of each row's trainings, whose mean and range are reported; without them, a row is trained once.
     """
 
     name: str
@@ -129,6 +135,7 @@ class Table:
     count_punctuation: bool = False
     against: str | None = None
     notes: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     def language_of(self, dataset: str) -> str:
         """The ISO 639 code of a data set's texts."""
@@ -181,11 +188,11 @@ def load_table(name: str) -> Table:
 
 def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
-    for key, kind in (("measures", list), ("rows", list), ("notes", list), ("datasets", dict)):
+    for key, kind in (("measures", list), ("rows", list), ("notes", list), ("seeds", list), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
             needed = "a list" if kind is list else "a mapping of data sets"
             raise ValueError(f"`{key}` is {content[key]!r}, but must be {needed}")
-    content = content | {key: tuple(content[key]) for key in ("measures", "notes") if key in content}
+    content = content | {key: tuple(content[key]) for key in ("measures", "notes", "seeds") if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
     table = Table(**values)
@@ -202,10 +209,18 @@ def _table(name: str, content: dict[str, Any]) -> Table:
             raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
         if not all(measure in ROUGE_MEASURES for measure in table.measures):
             raise ValueError("`against` needs measures of single summaries: ROUGE alone")
+        if table.seeds:
+            raise ValueError(
+                "`against` and `seeds` exclude each other: summaries of several trainings have no one value"
+            )
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
             raise ValueError(f"row '{row}' occurs twice: rows need unique names")
+    for row in rows:
+        for other in row.above:
+            if other not in names or other == row.row:
+                raise ValueError(f"row '{row.row}': above: '{other}' is not another row{nearest(other, names)}")
     if table.baseline is not None and table.baseline not in names:
         raise ValueError(f"`baseline` is '{table.baseline}', but must be a row{nearest(table.baseline, names)}")
     for option in table.rouge:
@@ -244,7 +259,7 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
         sentences = entry.get("sentences", 0)
         if not isinstance(sentences, int) and set(sentences) != set(datasets):
             raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
-        settings = {group: _settings(entry, group) for group in ("flags", "decoding")}
+        settings = {group: _settings(entry, group) for group in ("flags", "full", "decoding")}
         figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
         row = Row(**entry | settings | {"published": figures_of})
         _check_row(row)
@@ -260,7 +275,9 @@ def _check_row(row: Row) -> None:
     kinds = [name for name in _UNTRAINED if getattr(row, name)]
     if len(kinds) > 1:
         raise ValueError(f"`{'` and `'.join(kinds)}` exclude each other: set only one")
-    trained = [name for name in ("config_overrides", "flags", "decoding", "decoding_overrides") if getattr(row, name)]
+    trained = [
+        name for name in ("config_overrides", "flags", "full", "decoding", "decoding_overrides") if getattr(row, name)
+    ]
     if kinds and kinds[0] != "unavailable" and trained:
         raise ValueError(f"`{trained[0]}` needs a training, but a row with `{kinds[0]}` has none")
     if row.extractive is not None and row.extractive not in METHODS:
