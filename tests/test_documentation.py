@@ -53,9 +53,8 @@ FOREIGN_FLAGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "pages", [[ROOT / "README.md"], pytest.param(sorted(DOCS.glob("*.md")), marks=pytest.mark.thorough)], ids=len
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("pages", [[ROOT / "README.md"], sorted(DOCS.glob("*.md"))], ids=len)
 def test_blocks_run(pages, tmp_path, local_hub, tiny_tokenizer):
     publish(local_hub, tmp_path / "models", tiny_tokenizer)
     furnish(tmp_path / "repository", tmp_path / "models" / "gdlf")

@@ -69,7 +69,8 @@ with ThreadPoolExecutor(8) as pool:
 """)
 
 
-@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_architectures_are_registered_in_other_processes(tmp_path, method):
     file = tmp_path / "look.py"
     file.write_text(f"""

@@ -203,6 +203,7 @@ def test_folder_that_cannot_be_written(rows, refusal):
     )
 
 
+@pytest.mark.thorough
 def test_ctrl_c_says_how_to_go_on(rows, run):
     write(rows, json_lines(ROWS * 2000))
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")

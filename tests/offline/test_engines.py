@@ -16,6 +16,7 @@ from tests.data.files import json_lines, write
 from tests.offline.conftest import ROWS, plan, rows_of, work
 
 
+@pytest.mark.thorough
 def test_processes_that_end(mortal, monkeypatch):
     monkeypatch.setattr(engines, "ATTEMPTS", 2)
     begins = {25: "deadly ", 33: "fatal "}

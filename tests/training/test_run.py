@@ -244,6 +244,7 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
     assert cards[1] == cards[0].replace(str(tmp_path / "whole"), str(killed)).replace("# whole", "# killed")
 
 
+@pytest.mark.thorough
 def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     path = settings(
         do_eval=True,
