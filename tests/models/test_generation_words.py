@@ -213,7 +213,7 @@ def test_articles_are_as_the_sound_of_the_next_word(begun, forbidden, possible):
     words = f"{forbidden} {possible}".split()
     texts = [f"An {' an A '.join(words)}"] * 50
     tokenizer = fit_vocabulary(texts, vocab_size=2000, show_progress=False)
-    spelled = EnglishArticlesLogitsProcessor(tokenizer, len(tokenizer), 1, torch.device("cpu"))
+    spelled = EnglishArticlesLogitsProcessor(word_table(tokenizer, len(tokenizer), torch.device("cpu")), 1)
     ids = tokenizer.convert_tokens_to_ids(["<s>", *begun])
     assert tokenizer.unk_token_id not in ids
     scores = spelled(torch.tensor([ids]), torch.zeros(1, len(tokenizer)))[0]

@@ -80,11 +80,6 @@ def _shown(cell: Mapping[str, Any] | None, documents: int) -> str:
     if cell["verdict"] != "undecided":
         return f"{shown} {cell['verdict']}"
     needed = cell["documents"]
-    by = (
-        "more seeds"
-        if needed is not None and needed <= documents
-        else "–"
-        if needed is None
-        else f"{needed:,} documents"
-    )
-    return f"{shown} undecided: {by}"
+    if needed is None:
+        return f"{shown} undecided: –"
+    return f"{shown} undecided: {'more seeds' if needed <= documents else f'{needed:,} documents'}"

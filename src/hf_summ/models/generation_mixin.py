@@ -15,7 +15,6 @@ from .generation_words import (
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
     SupportInSource,
-    check_vocabulary,
     own_tokenizer,
     word_table,
 )
@@ -246,20 +245,18 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _own_processors(self, generation_config, prompt_length, device) -> list:
         """The processors of the settings that transformers does not have."""
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
-        processors: list = []
-        if generation_config.english_articles:
-            tokenizer = self._word_tokenizer()
-            check_vocabulary(tokenizer, self.config.vocab_size)
-            processors.append(EnglishArticlesLogitsProcessor(tokenizer, self.config.vocab_size, prompt_length, device))
-        if not min_new_words and not ngram_size:
-            return processors
+        if not min_new_words and not ngram_size and not generation_config.english_articles:
+            return []
         table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
+        processors: list = []
         if min_new_words:
             ends = generation_config._eos_token_tensor
             eos_token_ids = [] if ends is None else ends.tolist()
             processors.append(MinNewWordsLogitsProcessor(min_new_words, table, prompt_length, eos_token_ids))
         if ngram_size:
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
+        if generation_config.english_articles:
+            processors.append(EnglishArticlesLogitsProcessor(table, prompt_length))
         return processors
 
     def _word_tokenizer(self):

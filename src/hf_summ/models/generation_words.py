@@ -4,7 +4,9 @@ import itertools
 import json
 import re
 import zlib
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import cached_property
 from weakref import WeakKeyDictionary
 
 import torch
@@ -73,6 +75,7 @@ class WordTable:
             else:
                 texts.append([] if kind == _SPACE else [ord(character) for character in text])
         missing = vocab_size - len(tokens)
+        self.texts = [marks.read(token)[0] for token in tokens] + [""] * missing
         self.continues = torch.tensor(continues + [False] * missing, device=device)
         # characters of scripts without spaces
         self.counts = torch.tensor(counts + [0] * missing, device=device)
@@ -83,6 +86,16 @@ class WordTable:
         self.hashes = torch.tensor(hashes, dtype=torch.int64, device=device)
         # tokens of the same text are banned together: scores are looked up by group
         self.group_hashes, self.groups = torch.unique(self.hashes, return_inverse=True)
+
+    @cached_property
+    def articles(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """For `a` and for `an`, true for its tokens, and for those that open a word which it does not precede."""
+
+        def tokens_of(pattern: str) -> torch.Tensor:
+            matches = [re.fullmatch(pattern, text) is not None for text in self.texts]
+            return torch.tensor(matches, device=self.opens.device)
+
+        return [(tokens_of(article), tokens_of(word) & self.opens) for article, word in _ARTICLES]
 
     def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
         """(R, L) token ids -> (R, L), true where a token starts a word; a special token is a word of its own."""
@@ -142,8 +155,8 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
             reason = str(error).strip().partition("\n")[0]
             problem = f"none can be read from {model.name_or_path} ({reason})"
     raise ValueError(
-        f"`no_repeat_word_ngram_size`, `min_new_words`, `support_weight` and `replace_unk` need the tokenizer, and "
-        f"{problem}: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
+        "`no_repeat_word_ngram_size`, `min_new_words`, `english_articles`, `support_weight` and `replace_unk` need the "
+        f"tokenizer, and {problem}: give it as `model.generate(..., tokenizer=processor)`, or set them to 0"
     )
 
 
@@ -248,28 +261,17 @@ class EnglishArticlesLogitsProcessor(LogitsProcessor):
 
     Where the spelling does not tell the sound, as of acronyms and of words with u or h, either may follow.
 
-    Args:
-        tokenizer, vocab_size, device: as for `WordTable`.
-        prompt_length: number of tokens before the text.
     """
 
-    def __init__(self, tokenizer, vocab_size: int, prompt_length: int, device: torch.device):
-        marks = word_marks(tokenizer)
-        tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
-        read = [marks.read(token or "") for token in tokens] + [("", False)] * (vocab_size - len(tokens))
-
-        def tokens_of(pattern: str) -> torch.Tensor:
-            return torch.tensor([re.fullmatch(pattern, text) is not None for text, _ in read], device=device)
-
+    def __init__(self, table: WordTable, prompt_length: int):
+        self.table = table
         self.prompt_length = prompt_length
-        self.opens = torch.tensor([opens for _, opens in read], device=device)
-        self.rules = [(tokens_of(article), tokens_of(word) & self.opens) for article, word in _ARTICLES]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         last = input_ids[:, -1]
         # the word that begins a text has no mark
-        is_word = self.opens[last] | (input_ids.shape[1] == self.prompt_length + 1)
-        for article, forbidden in self.rules:
+        is_word = self.table.opens[last] | (input_ids.shape[1] == self.prompt_length + 1)
+        for article, forbidden in self.table.articles:
             scores = scores.masked_fill((is_word & article[last])[:, None] & forbidden, -torch.inf)
         return scores
 
@@ -301,8 +303,12 @@ class SupportInSource:
 
     def _are_near(self, pair: tuple[str, str]) -> bool:
         first, second = pair
-        places = itertools.product(self.places.get(first, ()), self.places.get(second, ()))
-        return first != second and any(abs(here - there) <= _NEAR for here, there in places)
+        others = self.places.get(second, [])
+        # by bisection, as a word may be at half of all places of a long document
+        return first != second and any(
+            bisect_left(others, here - _NEAR) < bisect_right(others, here + _NEAR)
+            for here in self.places.get(first, ())
+        )
 
 
 def _content_words(text: str) -> list[str]:
