@@ -1,12 +1,11 @@
 """OpenNMT's stepwise coverage penalty through `generate()`, against a search of all texts."""
 
-import itertools
-
 import pytest
 import torch
 
 from hf_summ.models.generation_coverage import CoveragePenaltyLogitsProcessor
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, GDLF
+from tests.models.naive_search import all_texts
 
 VOCABULARY, LONGEST = 5, 4
 
@@ -37,19 +36,10 @@ def toy(**overrides):
 
 def best_text(model, inputs, beta, alpha):
     """The text of the best (log p - β · penalty) / ((5 + n) / 6)^α among all, penalty = Σ_i max(coverage_i, 1) - S."""
-    end, scored = model.config.eos_token_id, []
-    for length in range(1, LONGEST + 1):
-        for tokens in itertools.product(range(VOCABULARY), repeat=length):
-            if end in tokens[:-1] or not (tokens[-1] == end or length == LONGEST):
-                continue
-            decoder_input_ids = torch.tensor([[1, *tokens]])
-            outputs = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1])
-            # of a model that copies these are log-probabilities, which this leaves as they are
-            log_p = outputs.logits.log_softmax(-1).gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
-            coverage = outputs.copy_attentions.sum(1)[0].tolist()
-            penalty = sum(max(value, 1.0) for value in coverage) - len(coverage)
-            scored.append(((log_p - beta * penalty) / ((5 + length) / 6) ** alpha, tokens))
-    return max(scored)
+    return max(
+        ((log_p - beta * sum(max(place - 1.0, 0.0) for place in coverage)) / ((5 + len(tokens)) / 6) ** alpha, tokens)
+        for tokens, log_p, coverage in all_texts(model, inputs, LONGEST)
+    )
 
 
 @pytest.mark.parametrize("overrides", ATTENTIONS)
@@ -57,8 +47,7 @@ def best_text(model, inputs, beta, alpha):
 @pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
 def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):
     model, inputs = toy(**overrides)
-    with torch.no_grad():
-        score, tokens = best_text(model, inputs, beta, alpha)
+    score, tokens = best_text(model, inputs, beta, alpha)
     outputs = model.generate(
         **inputs,
         num_beams=150,
@@ -77,8 +66,7 @@ def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, ov
 def test_the_penalty_makes_a_difference():
     """Else the search above would prove nothing."""
     model, inputs = toy()
-    with torch.no_grad():
-        assert best_text(model, inputs, 0.0, 0.9)[1] != best_text(model, inputs, 5.0, 0.9)[1]
+    assert best_text(model, inputs, 0.0, 0.9)[1] != best_text(model, inputs, 5.0, 0.9)[1]
 
 
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)

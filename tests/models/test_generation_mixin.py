@@ -11,23 +11,16 @@ from transformers import LogitsProcessor
 from hf_summ.models.generation_mixin import GnmtLengthPenalty
 from tests.conftest import SENTENCES
 from tests.models.architectures import GDLF, build_with_processor
+from tests.models.naive_search import all_texts
 from tests.models.naive_words import byte_level_words
 
 
 def best_text(model, inputs, longest, alpha, offset):
     """The text of the best score log p / ((k + n) / (k + 1))^α among all of up to `longest` tokens; k is the offset."""
-    vocab_size, end = model.config.vocab_size, model.config.eos_token_id
-    scored = []
-    for length in range(1, longest + 1):
-        for tokens in itertools.product(range(vocab_size), repeat=length):
-            ends = tokens[-1] == end
-            if end in tokens[:-1] or not (ends or length == longest):
-                continue
-            decoder_input_ids = torch.tensor([[1, *tokens]])
-            log_p = model(**inputs, decoder_input_ids=decoder_input_ids[:, :-1]).logits.log_softmax(-1)
-            total = log_p.gather(-1, decoder_input_ids[:, 1:, None]).sum().item()
-            scored.append((total / ((offset + length) / (offset + 1)) ** alpha, tokens))
-    return max(scored)
+    return max(
+        (log_p / ((offset + len(tokens)) / (offset + 1)) ** alpha, tokens)
+        for tokens, log_p, _ in all_texts(model, inputs, longest)
+    )
 
 
 @pytest.mark.parametrize(("alpha", "offset"), [(0.0, None), (0.9, None), (3.0, None), (3.0, 40)])
@@ -35,8 +28,7 @@ def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha, offset):
     model = GDLF.model(vocab_size=5)
     inputs = GDLF.inputs(rows=1, length=5)
     inputs["input_ids"] = inputs["input_ids"] % 5
-    with torch.no_grad():
-        score, tokens = best_text(model, inputs, longest=4, alpha=alpha, offset=5 if offset is None else offset)
+    score, tokens = best_text(model, inputs, longest=4, alpha=alpha, offset=5 if offset is None else offset)
     outputs = model.generate(
         **inputs,
         num_beams=150,
