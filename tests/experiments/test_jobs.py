@@ -82,6 +82,7 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
     assert (job.folder / "log.txt").read_text(encoding="utf-8") == log
 
 
+@pytest.mark.thorough
 def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys):
     job = Job(tmp_path / "job", settings | {"tokenizer_name": None, "run_name": "Brücke"})
     with pytest.raises(JobFailed, match=r"^no processor or tokenizer: .* `hf-summ vocabulary` makes") as failed:

@@ -18,10 +18,9 @@ PUSH = """
 import sys
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 import hf_summ
-for name in sys.argv[2:]:
-    folder = f"{sys.argv[1]}/{name}"
-    AutoModelForSeq2SeqLM.from_pretrained(folder).push_to_hub(f"org/{name}")
-    AutoProcessor.from_pretrained(folder).push_to_hub(f"org/{name}")
+for name in sys.argv[3:]:
+    AutoModelForSeq2SeqLM.from_pretrained(name).push_to_hub(f"org/{name}")
+    AutoProcessor.from_pretrained(name).push_to_hub(f"org/{name}")
 """
 
 LOAD = """
@@ -83,8 +82,13 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
     processor.save_pretrained(tmp_path / names[-1])
     ids = model.generate(**processor(SENTENCES, return_tensors="pt"), num_beams=2)
     expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
-    environment = local_hub.environment(tmp_path / "home")
-    run(PUSH, str(tmp_path), *names, environment=environment, folder=tmp_path)
+    for where, program in {"installed": PUSH + LOAD, "alone": LOAD}.items():
+        home = local_hub.environment(tmp_path / f"home-{where}")
+        results = run(program, where, json.dumps(SENTENCES), *names, environment=home, folder=tmp_path)
+        assert len(results) == len(names)
+        for (module, texts, records), summaries in zip(results, expected, strict=True):
+            assert module == ("hf_summ" if where == "installed" else "transformers_modules")
+            assert texts == records == summaries
     for architecture in architectures:
         files = local_hub.files(f"org/{architecture.name}")
         assert "model.safetensors" in files
@@ -94,10 +98,3 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         others = {other.model_type for other in ARCHITECTURES} - {architecture.model_type}
         assert not any(other in path for other in others for path in files)
         assert not any(path.endswith((".bin", ".pt", ".pkl")) for path in files)
-    for installed in ("installed", "alone"):
-        home = local_hub.environment(tmp_path / f"home-{installed}")
-        results = run(LOAD, installed, json.dumps(SENTENCES), *names, environment=home, folder=tmp_path)
-        assert len(results) == len(names)
-        for (module, texts, records), summaries in zip(results, expected, strict=True):
-            assert module == ("hf_summ" if installed == "installed" else "transformers_modules")
-            assert texts == records == summaries

@@ -109,7 +109,8 @@ for out_features in (8, 8192):
 """
 
 
-@pytest.mark.parametrize("instructions", [pytest.param("DEFAULT", marks=pytest.mark.thorough), "AVX2"])
+@pytest.mark.thorough
+@pytest.mark.parametrize("instructions", ["DEFAULT", "AVX2"])
 def test_products_are_exact_without_vnni_instructions(instructions):
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
     command = [sys.executable, "-c", PRODUCTS]

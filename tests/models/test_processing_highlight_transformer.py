@@ -221,6 +221,7 @@ def test_phrases_are_padded_to_their_own_longest_row(tiny_tokenizer, padding):
     assert nothing["phrase_values"].dtype == torch.float32
 
 
+@pytest.mark.thorough
 def test_frequencies_travel(tiny_tokenizer, tmp_path):
     processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer, num_phrases=3)
     processor.save_pretrained(tmp_path)

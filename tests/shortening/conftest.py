@@ -24,7 +24,8 @@ BART = {
 }
 
 
-@pytest.fixture(params=["bart", "highlight_transformer", "drgd"])
+# a model of transformers, one with inputs that are aligned with the text, and a recurrent one
+@pytest.fixture(params=["bart", "highlight_transformer", pytest.param("drgd", marks=pytest.mark.thorough)])
 def summarizer(request, tiny_tokenizer):
     """A pipeline of a model that reads 100 tokens, and whose summaries have 4."""
     torch.manual_seed(0)
