@@ -112,7 +112,8 @@ class Workplace:
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
     """The systems of rows with the jobs that train them, one for each of the table's seeds; fits their vocabularies."""
     systems, unreachable = [], None
-    first, *others = [{"seed": seed} for seed in workplace.table.seeds] or [{}]
+    seeds = () if "seed" in workplace.extra else workplace.table.seeds
+    first, *others = [{"seed": seed} for seed in seeds] or [{}]
     # all rows with the first seed before any with the next, so that a report soon has them all
     runs = [(row, first) for row in rows] + [(row, seed) for seed in others for row in rows if row.is_trained]
     for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
