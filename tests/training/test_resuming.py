@@ -12,6 +12,7 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
+from hf_summ.training.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.resuming import last_complete_checkpoint
 from hf_summ.training.run import main, set_up
@@ -223,6 +224,14 @@ def test_checkpoint_notes_its_start_losses_and_seconds(settings, out):
     found = noted(out / "checkpoint-4")
     assert found == {"start": 1, "loss_sum": pytest.approx(sum(losses[:4])), "seconds": found["seconds"]}
     assert 0 < noted(out / "checkpoint-2")["seconds"] < found["seconds"] < noted(out)["seconds"] < taken
+
+
+def test_seconds_of_evaluations_are_left_out():
+    progress = RunProgress()
+    progress._clock = iter([1.0, 10.0, 12.5]).__next__
+    for event in (progress.on_step_end, progress.on_evaluate, progress.on_step_end):
+        event(None, None, None)
+    assert progress.seconds == 1.0 + 2.5
 
 
 @pytest.mark.parametrize("before", [1000.0, None])
