@@ -256,7 +256,7 @@ def number(value: float | None, sign: str = "") -> str:
 def write_plot(report: dict[str, Any], path: Path) -> None:
     """Write a PNG with a panel for each data set and measure; without a baseline, it shows the scores themselves.
 
-    The losses of trainings are drawn beside it, in `<stem>_curves.png`.
+    Beside it, `<stem>_curves.png` shows the losses of trainings.
 
     Raises:
         ImportError: matplotlib is not installed.

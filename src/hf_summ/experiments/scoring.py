@@ -32,9 +32,8 @@ class Outcome:
         losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
             trained.
         values: name -> (N,), what the recipe wrote beside each summary.
-        facts: facts about the trained model: its run, parameters, updates, epochs, seed, and what the run recorded:
-            the `curve` of its loss, (update, nll) at each log entry, documents summarized a second, and the tokens and
-            seconds of its training where they are known.
+        facts: facts about the trained model: its run, parameters, updates, epochs, seed, documents summarized a second,
+            `curve`, (update, nll) at each log entry, and the tokens and seconds of its training where they are known.
         measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
     """
 
@@ -69,14 +68,12 @@ def _averaged(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The facts of several seeds' trainings: of the first, but with the means of what the runs recorded."""
     recorded = ("tokens", "seconds", "documents_per_second")
     means = {
-        name: float(np.mean([facts[name] for facts in seeds]))
-        for name in recorded
-        if all(name in facts for facts in seeds)
+        name: float(np.mean([one[name] for one in seeds])) for name in recorded if all(name in one for one in seeds)
     }
     # a training that stopped early has fewer entries
-    points = zip(*(facts.get("curve", ()) for facts in seeds), strict=False)
+    points = zip(*(one.get("curve", ()) for one in seeds), strict=False)
     curve = [np.mean(point, axis=0).tolist() for point in points]
-    return {**seeds[0], **means, "curve": curve, "seeds": [facts["seed"] for facts in seeds]}
+    return {**seeds[0], **means, "curve": curve, "seeds": [one["seed"] for one in seeds]}
 
 
 def why_not_run(row: Row) -> str | None:

@@ -214,17 +214,14 @@ def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict
 
 
 def _tokens(training: Job, epochs: float) -> int | None:
-    """About the number of source and target tokens that a model was trained on, by those of the first pairs.
-
-    Returns:
-        None if its documents were shortened before, or can no longer be read.
-    """
+    """About how many source and target tokens a model was trained on, by the first pairs; None if they are unknown."""
     # the process that starts runs does without them
     from hf_summ.training.preparing import MEASURED, encode
     from hf_summ.training.resuming import RunRecord
 
     settings, record = training.settings, RunRecord(training.output).of("train")
     assert record is not None, training.output
+    # these documents were shortened before
     if extracts(settings):
         return None
     try:

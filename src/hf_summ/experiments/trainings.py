@@ -16,23 +16,18 @@ _HEAD = (
 
 def markdown_of_trainings(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What the runs of a report's rows recorded, as lines of Markdown; none if they recorded nothing."""
-    shown = [row for row in rows if row.get("curve")]
-    if not shown:
-        return []
-    cells = [[row["row"], *_speeds(row), *_tenths(row["curve"])] for row in shown]
-    return ["", _HEAD, "", markdown_table(["row", "tokens/s", "documents/s", "nll", "fall"], cells)]
+    cells = [_cells(row) for row in rows if row.get("curve")]
+    table = markdown_table(["row", "tokens/s", "documents/s", "nll", "fall"], cells)
+    return ["", _HEAD, "", table] if cells else []
 
 
-def _speeds(row: Mapping[str, Any]) -> list[str]:
-    tokens = f"{row['tokens'] / row['seconds']:,.0f}" if {"tokens", "seconds"} <= row.keys() else "–"
-    return [tokens, f"{row['documents_per_second']:.1f}"]
-
-
-def _tenths(curve: Sequence[Sequence[float]]) -> list[str]:
-    """The mean loss of the last tenth of the entries, at least of one, and its difference from the tenth before."""
-    losses, tenth = [loss for _, loss in curve], max(1, len(curve) // 10)
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    # a tenth of the entries, which are at equal distances
+    losses, tenth = [loss for _, loss in row["curve"]], max(1, len(row["curve"]) // 10)
     last, before = np.mean(losses[-tenth:]), losses[-2 * tenth : -tenth]
-    return [f"{last:.3f}", f"{np.mean(before) - last:+.3f}" if before else "–"]
+    fall = f"{np.mean(before) - last:+.3f}" if before else "–"
+    tokens = f"{row['tokens'] / row['seconds']:,.0f}" if {"tokens", "seconds"} <= row.keys() else "–"
+    return [row["row"], tokens, f"{row['documents_per_second']:.1f}", f"{last:.3f}", fall]
 
 
 def draw_curves(panel, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -46,5 +41,4 @@ def draw_curves(panel, rows: Sequence[Mapping[str, Any]]) -> None:
         panel.plot([update * pace for update in updates], losses, style, lw=1, label=row["row"])
     panel.set_xlabel("seconds of training" if in_seconds else "updates", fontsize=8)
     panel.set_ylabel("negative log-likelihood of a token", fontsize=8)
-    panel.tick_params(labelsize=8)
     panel.legend(fontsize=8, frameon=False)

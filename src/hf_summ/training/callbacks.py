@@ -110,8 +110,8 @@ class RunProgress(TrainerCallback, ExportableState):
         start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
         since: the sum of those that are not in it yet, in this process.
-        seconds: what all updates took, evaluations not counted: the process's CPU seconds if it trains on a CPU, which
-            other processes do not prolong, or else wall seconds; None if it is not known.
+        seconds: what all updates took, without evaluations, None if it is not known: CPU seconds of the process where
+            the device is a CPU, which other processes hardly prolong, or else wall seconds.
     """
 
     def __init__(self):
@@ -123,8 +123,7 @@ class RunProgress(TrainerCallback, ExportableState):
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
-        seconds = self.seconds and round(self.seconds, 3)
-        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum, "seconds": seconds}}
+        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum, "seconds": self.seconds}}
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
