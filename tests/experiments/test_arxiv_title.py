@@ -56,7 +56,7 @@ def test_updates_take_the_same_time():
     seconds = [float(found) for found in re.findall(r"# (\d\.\d+) s an update", text)]
     updates = [row.full["max_steps"] for row in TRAINED]
     assert [round(a * b) for a, b in zip(seconds, updates, strict=True)] == pytest.approx(
-        [1200] * len(TRAINED), rel=0.005
+        [TABLE.train_seconds] * len(TRAINED), rel=0.005
     )
 
 

@@ -79,7 +79,8 @@ def test_report_is_returned_written_and_told(folder, report):
     returned = strict_json(folder / "returned.json")
     assert returned["report"] == report
     assert (folder / "made_up_tiny.md").read_text(encoding="utf-8") == markdown(report)
-    assert (folder / "made_up_tiny.png").read_bytes().startswith(b"\x89PNG\r\n")
+    for plot in ("made_up_tiny.png", "made_up_tiny_curves.png"):
+        assert (folder / plot).read_bytes().startswith(b"\x89PNG\r\n")
     (first, written), *_ = returned["said"]
     assert first.startswith("Somebody 2020, Table 1: Rows, scale tiny, in ")
     assert written is None
@@ -102,6 +103,11 @@ def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
         facts = {name: rows[row][name] for name in ("updates", "seed", "failed", "problem")}
         assert facts == {"updates": 2, "seed": 42, "failed": False, "problem": None}
         assert rows[row]["parameters"] > 10_000
+        assert rows[row]["documents_per_second"] > 0
+        ((update, nll),) = rows[row]["curve"]
+        assert (update, 3 < nll < 9) == (2, True)
+    assert rows["greedy"]["tokens"] == rows["beams"]["tokens"] < 2 * 1024
+    assert 0 < rows["greedy"]["seconds"] < strict_json(trained[0] / "record.json")["seconds"]
 
 
 @pytest.mark.parametrize(("row", "beams"), [("greedy", 1), ("beams", 2)])

@@ -172,6 +172,24 @@ def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     assert "seeds" not in single.measures["rouge1"].interval()
 
 
+def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):
+    (row,) = table(tmp_path).rows
+    first, second = (
+        {"seed": seed, "updates": 20 + seed, "tokens": 1000 * seed, "documents_per_second": 1.5 * seed, "curve": curve}
+        for seed, curve in ((1, [[10, 4.0], [20, 3.0], [30, 2.0]]), (2, [[10, 5.0], [20, 3.5]]))
+    )
+    measures = {"rouge1": rows_of_means([1, 2])}
+    (found,) = over_seeds([Outcome(row, facts=facts, measures=measures) for facts in (first, second)])
+    assert found.facts == {
+        "seed": 1,
+        "updates": 21,
+        "tokens": 1500,
+        "documents_per_second": 2.25,
+        "curve": [[10, 4.5], [20, 3.25]],
+        "seeds": [1, 2],
+    }
+
+
 def test_row_has_the_seeds_that_are_done_and_fails_with_one(tmp_path):
     (row,) = table(tmp_path).rows
     done, waiting = Outcome(row, measures={"rouge1": rows_of_means([1, 2])}), Outcome(row, WAITING)

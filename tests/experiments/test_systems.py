@@ -10,7 +10,7 @@ import pytest
 import yaml
 from filelock import FileLock
 from safetensors.numpy import save_file
-from transformers import AutoTokenizer
+from transformers import AutoProcessor, AutoTokenizer
 
 from hf_summ.experiments import systems, tables
 from hf_summ.experiments.jobs import Job, JobFailed
@@ -184,9 +184,9 @@ def test_trained_rows_are_trained_with_each_seed_and_all_with_the_first_before(p
     ]
     assert found == [("LEAD", None), ("DC", 1), ("beams", 1), ("DC", 2), ("beams", 2)]
     assert planned(place, DC).training.settings["seed"] == 42
-    # the user's holds for all
+    # the user's is the only one
     user = workplace(place.folder, seeded.table, extra={"seed": 7})
-    assert {system.training.settings["seed"] for system in plan(user, [DC], "xsum").systems} == {7}
+    assert [system.training.settings["seed"] for system in plan(user, [DC], "xsum").systems] == [7]
 
 
 def test_rows_that_need_no_training_have_none_and_no_problem(place):
@@ -255,7 +255,14 @@ def leave_run(job, row):
         (done.folder / "record.json").write_text("{}")
     line = {"prediction": "A bridge", "nll": 6.0, "tokens": 3}
     (done.output / "predictions.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
-    (job.output / "trainer_state.json").write_text(json.dumps({"global_step": 6, "epoch": 0.123}))
+    (done.output / "predict_results.json").write_text(json.dumps({"predict_samples_per_second": 2.5}))
+    history = [{"step": 3, "nll": 4.5, "loss": 5.0}, {"step": 6, "nll": 4.25}, {"step": 6, "train_loss": 5.0}]
+    noted = {"RunProgress": {"attributes": {"seconds": 1.5}}}
+    state = {"global_step": 6, "epoch": 0.123, "log_history": history, "stateful_callbacks": noted}
+    (job.output / "trainer_state.json").write_text(json.dumps(state))
+    command = {"steps": {"train": "finished"}, "lengths": [20, 8], "data": {"train": {"rows": 200}}}
+    (job.output / "run.yaml").write_text(yaml.safe_dump({"commands": [command]}))
+    AutoProcessor.from_pretrained(job.settings["tokenizer_name"]).save_pretrained(job.output)
     save_file({"a": np.zeros((3, 4)), "b": np.zeros(5)}, job.output / "model.safetensors")
 
 
@@ -300,7 +307,57 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
         "updates": 6,
         "epochs": 0.12,
         "seed": 42,
+        "documents_per_second": 2.5,
+        "curve": [[3, 4.5], [6, 4.25]],
+        # all pairs are measured, and a part of them was trained on
+        "tokens": round(0.123 * tokens_of(system.training, 20, 8)),
+        "seconds": 1.5,
     }
+
+
+def tokens_of(job, source_length, target_length):
+    """The tokens of all training pairs, counted one by one."""
+    tokenizer = AutoProcessor.from_pretrained(job.output).tokenizer
+    pairs = read_corpus(job.settings)["train"]
+    sources, targets = (
+        # an end token in addition
+        [min(length, 1 + len(tokenizer.tokenize(pair[column]))) for pair in pairs]
+        for column, length in (("document", source_length), ("summary", target_length))
+    )
+    return sum(sources) + sum(targets)
+
+
+def facts_of(place, row):
+    """The facts of a row whose run has been left by another process."""
+    system = planned(place, row)
+    leave_run(system.training, row)
+    (outcome,) = [*run_all(place, [system])][-1]
+    return outcome.facts
+
+
+def test_tokens_of_documents_that_were_shortened_or_are_gone_are_not_counted(place, monkeypatch):
+    shortened = Row("short", config_overrides=TRANSFORMER, flags={"extract_share": 0.5})
+    assert "tokens" not in facts_of(place, shortened)
+
+    def fail(*arguments):
+        raise OSError("no connection")
+
+    system = planned(place, DC)
+    leave_run(system.training, DC)
+    monkeypatch.setattr(systems, "read_corpus", fail)
+    (outcome,) = [*run_all(place, [system])][-1]
+    assert "tokens" not in outcome.facts
+    assert outcome.facts["seconds"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("scale", "noted", "expected"),
+    [("full", {}, 1200 * 6 / 150), ("full", {"seconds": 1.5}, 1.5), ("tiny", {}, None), ("full", {"seconds": 0.0}, 48)],
+)
+def test_seconds_are_those_that_a_run_noted_or_its_table_gives(place, tmp_path, scale, noted, expected):
+    place = workplace(place.folder, table(tmp_path, train_seconds=1200), scale=scale)
+    state = {"global_step": 6, "stateful_callbacks": {"RunProgress": {"attributes": noted}}}
+    assert systems._seconds(place, Row("DC", full={"max_steps": 150}), state) == expected
 
 
 def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypatch):

@@ -5,12 +5,14 @@ import json
 import logging
 import re
 import shutil
+import time
 from pathlib import Path
 
 import pytest
 import yaml
 from safetensors.torch import load_file
 
+from hf_summ.training.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.resuming import last_complete_checkpoint
 from hf_summ.training.run import main, set_up
@@ -209,12 +211,41 @@ def test_run_file_that_cannot_be_read(settings, out):
         main([path])
 
 
-def test_checkpoint_notes_its_start_and_losses(settings, out):
-    main([settings(**SAVING)])
+def noted(folder: Path) -> dict:
+    """What a run or a checkpoint notes of its progress."""
+    return json.loads((folder / "trainer_state.json").read_text())["stateful_callbacks"]["RunProgress"]["attributes"]
+
+
+def test_checkpoint_notes_its_start_losses_and_seconds(settings, out):
+    path, begun = settings(**SAVING, eval_strategy="steps", eval_steps=2), time.process_time()
+    main([path])
+    taken = time.process_time() - begun
     losses = [loss for _, loss in tiny.history(out, "loss")]
-    state = json.loads((out / "checkpoint-4" / "trainer_state.json").read_text())
-    noted = state["stateful_callbacks"]["RunProgress"]["attributes"]
-    assert noted == {"start": 1, "loss_sum": pytest.approx(sum(losses[:4]))}
+    found = noted(out / "checkpoint-4")
+    assert found == {"start": 1, "loss_sum": pytest.approx(sum(losses[:4])), "seconds": found["seconds"]}
+    assert 0 < noted(out / "checkpoint-2")["seconds"] < found["seconds"] < noted(out)["seconds"] < taken
+
+
+def test_seconds_of_evaluations_are_left_out():
+    progress = RunProgress()
+    progress._clock = iter([1.0, 10.0, 12.5]).__next__
+    for event in (progress.on_step_end, progress.on_evaluate, progress.on_step_end):
+        event(None, None, None)
+    assert progress.seconds == 1.0 + 2.5
+
+
+@pytest.mark.parametrize("before", [1000.0, None])
+def test_resumed_run_goes_on_counting_seconds_if_they_are_known(settings, out, before):
+    path = settings(**SAVING)
+    main([path])
+    interrupt(out, 4)
+    state = out / "checkpoint-4" / "trainer_state.json"
+    content = json.loads(state.read_text())
+    content["stateful_callbacks"]["RunProgress"]["attributes"]["seconds"] = before
+    state.write_text(json.dumps(content))
+    main([path])
+    found = noted(out)["seconds"]
+    assert found is None if before is None else before < found < before + 100
 
 
 def test_finished_command_leaves_its_results_as_they_are(settings, out, caplog):

@@ -15,7 +15,7 @@ def add_parser(commands) -> None:
         allow_abbrev=False,
         description="Train and score the rows of a paper's table that are not done yet. Write the table with our "
         "figures beside the published ones, each row's difference from the baseline with its interval, and whether the "
-        "published direction holds, as Markdown, JSON and a plot. An interrupted table resumes where it stopped, and "
+        "published direction holds, as Markdown, JSON and plots. An interrupted table resumes where it stopped, and "
         "several commands in one folder share the work. Flags after NAME that are not listed here are passed to every "
         "training, such as --bf16 or --config_overrides bert_name=FOLDER.",
     )

@@ -1,4 +1,4 @@
-"""The report of a table: our figures beside the published ones, as data, as Markdown and as a plot."""
+"""The report of a table: our figures beside the published ones, as data, as Markdown and as plots."""
 
 import math
 import textwrap
@@ -13,6 +13,7 @@ from hf_summ.experiments.claims import markdown_of_claims
 from hf_summ.experiments.relations import markdown_of_relation
 from hf_summ.experiments.scoring import Outcome, compare, verdict
 from hf_summ.experiments.tables import Row, Table
+from hf_summ.experiments.trainings import draw_curves, markdown_of_trainings
 
 _TITLES = {
     **{f"rouge{kind}": f"R-{kind}" for kind in ("1", "2", "3", "L", "SU4", "SU*")},
@@ -131,7 +132,7 @@ def markdown(report: dict[str, Any]) -> str:
         seeded = any("seeds" in row for row in block["rows"])
         if seeded:
             lines += ["Means over seeds, with 95% intervals over test documents, and the range over seeds:", ""]
-        lines.append(_scores(report, block))
+        lines += [_scores(report, block), *markdown_of_trainings(block["rows"])]
         shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
         if shortened:
             lines += ["", "Documents from which sentences were left out before the model read them, and what was kept:"]
@@ -255,6 +256,8 @@ def number(value: float | None, sign: str = "") -> str:
 def write_plot(report: dict[str, Any], path: Path) -> None:
     """Write a PNG with a panel for each data set and measure; without a baseline, it shows the scores themselves.
 
+    Beside it, `<stem>_curves.png` shows the losses of trainings.
+
     Raises:
         ImportError: matplotlib is not installed.
     """
@@ -264,6 +267,13 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install matplotlib") from error
     blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]
+    trained = [block for block in blocks if any(row.get("curve") for row in block["rows"])]
+    if trained:
+        figure = Figure(figsize=(8, 4.5 * len(trained)), layout="constrained")
+        for panel, block in zip(figure.subplots(len(trained), squeeze=False).flat, trained, strict=True):
+            draw_curves(panel, [row for row in block["rows"] if row.get("curve")])
+            panel.set_title(_data_names(block), fontsize=9)
+        _save(figure, report, trained, path.with_name(f"{path.stem}_curves.png"), FigureCanvasAgg)
     blocks = [block for block in blocks if block["rows"]]
     if report["against"] is not None:
         blocks = [block for block in blocks if block.get("relations")]

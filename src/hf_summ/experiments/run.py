@@ -48,7 +48,7 @@ def run_table(
     output_dir: str,
     announce: Callable[[str], None] = print_note,
 ) -> dict[str, Any]:
-    """Train and score the rows of a table that are not done, and write `<table>_<scale>.json`, `.md` and a plot `.png`.
+    """Train and score the rows of a table that are not done, and write `<table>_<scale>.json`, `.md` and plots `.png`.
 
     Several processes may work on tables in one folder at the same time: each takes runs that no other is working on.
 
@@ -89,7 +89,7 @@ def run_table(
 
 
 def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write all three files, under a lock, as commands that share the work may get here at the same time."""
+    """Write all files, under a lock, as commands that share the work may get here at the same time."""
     report = make_report(workplace.table, workplace.scale, blocks)
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
     with FileLock(folder / f".{stem}.lock"):

@@ -32,7 +32,8 @@ class Outcome:
         losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
             trained.
         values: name -> (N,), what the recipe wrote beside each summary.
-        facts: facts about the trained model: its run, parameters, updates, epochs and seed.
+        facts: facts about the trained model: its run, parameters, updates, epochs, seed, documents summarized a second,
+            `curve`, (update, nll) at each log entry, and the tokens and seconds of its training where they are known.
         measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
     """
 
@@ -59,8 +60,20 @@ def _over_seeds(outcomes: Sequence[Outcome]) -> Outcome:
     row = (done or outcomes)[0]
     if len(done) > 1:
         measures = {name: _pooled([one.measures[name] for one in done]) for name in row.measures}
-        row = replace(row, measures=measures, facts={**row.facts, "seeds": [one.facts["seed"] for one in done]})
+        row = replace(row, measures=measures, facts=_averaged([one.facts for one in done]))
     return replace(row, problem=failed[0].problem, failed=True) if failed else row
+
+
+def _averaged(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The facts of several seeds' trainings: of the first, but with the means of what the runs recorded."""
+    recorded = ("tokens", "seconds", "documents_per_second")
+    means = {
+        name: float(np.mean([one[name] for one in seeds])) for name in recorded if all(name in one for one in seeds)
+    }
+    # a training that stopped early has fewer entries
+    points = zip(*(one.get("curve", ()) for one in seeds), strict=False)
+    curve = [np.mean(point, axis=0).tolist() for point in points]
+    return {**seeds[0], **means, "curve": curve, "seeds": [one["seed"] for one in seeds]}
 
 
 def why_not_run(row: Row) -> str | None:

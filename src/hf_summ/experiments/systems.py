@@ -112,7 +112,8 @@ class Workplace:
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
     """The systems of rows with the jobs that train them, one for each of the table's seeds; fits their vocabularies."""
     systems, unreachable = [], None
-    first, *others = [{"seed": seed} for seed in workplace.table.seeds] or [{}]
+    seeds = () if "seed" in workplace.extra else workplace.table.seeds
+    first, *others = [{"seed": seed} for seed in seeds] or [{}]
     # all rows with the first seed before any with the next, so that a report soon has them all
     runs = [(row, first) for row in rows] + [(row, seed) for seed in others for row in rows if row.is_trained]
     for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
@@ -151,7 +152,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
             workplace.announce(f"[{number}/{len(waiting)}] {system.name}: {training.folder}")
             try:
                 if training.folder not in failures:
-                    outcomes[place] = _run(system, training)
+                    outcomes[place] = _run(workplace, system, training)
             except JobBusy as error:
                 busy.append((place, training))
                 lock = error.lock
@@ -171,7 +172,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
         waiting = busy
 
 
-def _run(system: System, training: Job) -> Outcome:
+def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
     """Train and decode."""
     perform(training)
     settings = decoding_settings(training.settings, system.row, training.output, **system.decoding)
@@ -185,11 +186,11 @@ def _run(system: System, training: Job) -> Outcome:
         predictions=[line["prediction"] for line in lines],
         losses=np.array(losses, dtype=np.float64) if len(losses) == len(lines) else None,
         values={name: np.array([line[name] for line in lines]) for name in SUMMARY_VALUES if name in lines[0]},
-        facts=_facts(training) | _extraction(settings),
+        facts=_facts(workplace, system.row, training, decoding) | _extraction(settings),
     )
 
 
-def _facts(training: Job) -> dict[str, Any]:
+def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict[str, Any]:
     """What a report says about a trained model."""
     state = json.loads((training.output / "trainer_state.json").read_text(encoding="utf-8"))
     parameters = 0
@@ -198,13 +199,47 @@ def _facts(training: Job) -> dict[str, Any]:
             # shared weights are saved once
             for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 parameters += int(np.prod(tensors.get_slice(name).get_shape()))
+    results = json.loads((decoding.output / "predict_results.json").read_text(encoding="utf-8"))
+    measured = {"tokens": _tokens(training, state["epoch"]), "seconds": _seconds(workplace, row, state)}
     return {
         "run": training.folder.name,
         "parameters": parameters,
         "updates": state["global_step"],
         "epochs": round(state["epoch"], 2),
         "seed": training.settings["seed"],
+        "documents_per_second": results["predict_samples_per_second"],
+        "curve": [[entry["step"], entry["nll"]] for entry in state["log_history"] if "nll" in entry],
+        **{name: value for name, value in measured.items() if value},
     }
+
+
+def _tokens(training: Job, epochs: float) -> int | None:
+    """About how many source and target tokens a model was trained on, by the first pairs; None if they are unknown."""
+    # the process that starts runs does without them
+    from hf_summ.training.preparing import MEASURED, encode
+    from hf_summ.training.resuming import RunRecord
+
+    settings, record = training.settings, RunRecord(training.output).of("train")
+    assert record is not None, training.output
+    # these documents were shortened before
+    if extracts(settings):
+        return None
+    try:
+        pairs = read_corpus(settings, ("train",), MEASURED)["train"]
+    except (ValueError, OSError):
+        return None
+    processor = load_tokenizer(str(training.output))
+    encoded = encode(pairs[:], processor, record["lengths"], settings.get("source_prefix", ""))
+    tokens = sum(len(row) for column in ("input_ids", "labels") for row in encoded[column])
+    return round(epochs * record["data"]["train"]["rows"] * tokens / len(pairs))
+
+
+def _seconds(workplace: Workplace, row: Row, state: Mapping[str, Any]) -> float | None:
+    """The seconds of a training that it noted, see `RunProgress`, or those that its table gives each."""
+    noted = state["stateful_callbacks"]["RunProgress"]["attributes"].get("seconds")
+    if noted or workplace.scale != "full" or workplace.table.train_seconds is None:
+        return noted
+    return workplace.table.train_seconds * state["global_step"] / row.full["max_steps"]
 
 
 def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -119,6 +119,7 @@ class Table:
         against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
         seeds: those of each row's trainings, whose mean and range are reported; without them, a row is trained once.
+        train_seconds: CPU seconds of each training at the scale full, from which the rows' `max_steps` follow.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Table:
     against: str | None = None
     notes: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
+    train_seconds: float | None = None
 
     def language_of(self, dataset: str) -> str:
         """The ISO 639 code of a data set's texts."""

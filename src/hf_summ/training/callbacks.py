@@ -2,6 +2,7 @@
 
 import logging
 import math
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -109,22 +110,30 @@ class RunProgress(TrainerCallback, ExportableState):
         start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if it is not known.
         since: the sum of those that are not in it yet, in this process.
+        seconds: what all updates took, without evaluations, None if it is not known: CPU seconds of the process where
+            the device is a CPU, which other processes hardly prolong, or else wall seconds.
     """
 
     def __init__(self):
         self.start = 1
         self.loss_sum: float | None = 0.0
         self.since = torch.zeros(())
+        self.seconds: float | None = 0.0
+        self._clock, self._before = time.process_time, 0.0
 
     def state(self) -> dict:
         """What a checkpoint contains, from which transformers makes the callback again."""
-        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum}}
+        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum, "seconds": self.seconds}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Take the sum from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
+        """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
         # a checkpoint may be of another trainer, but transformers expects the state there
-        noted = state.stateful_callbacks.setdefault(type(self).__name__, {})
-        self.loss_sum = noted.get("attributes", {}).get("loss_sum") if state.global_step else 0.0
+        noted = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
+        self.loss_sum, self.seconds = (
+            noted.get(name) if state.global_step else 0.0 for name in ("loss_sum", "seconds")
+        )
+        self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
+        self._before = self._clock()
         self.since = torch.zeros((), device=args.device)
         state.compute_steps(args, state.max_steps)
         epochs = state.num_train_epochs
@@ -141,6 +150,16 @@ class RunProgress(TrainerCallback, ExportableState):
                 f"{epochs:,} epochs: each document is seen {epochs:,} times; if that is too often, lower --max_steps "
                 "or --num_train_epochs, or use --early_stopping_patience"
             )
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Count the seconds of an update."""
+        before, self._before = self._before, self._clock()
+        if self.seconds is not None:
+            self.seconds += self._before - before
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        """Leave out those of an evaluation."""
+        self._before = self._clock()
 
 
 class ChangesCallback(TrainerCallback):
