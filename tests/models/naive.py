@@ -81,7 +81,7 @@ class NaiveModel:
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights)
 
     def loss(self, inputs, labels):
-        """EQUATIONS.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
+        """docs/equations.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
         total, tokens, smoothing = 0.0, 0, self.config.label_smoothing
         for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
             wanted = labels[row][labels[row] != -100]

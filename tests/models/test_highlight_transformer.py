@@ -16,7 +16,7 @@ SETTINGS = {"decoder_layers": 1, "lit_layers": [0, 1]}
 
 
 class NaiveHighlightTransformer(NaiveModel):
-    """EQUATIONS.md, section 3, for one document at a time, whose phrases are (start, end, value)."""
+    """docs/equations.md, section 3, for one document at a time, whose phrases are (start, end, value)."""
 
     def log_probs(self, decoder_input_ids, input_ids, phrase_starts, phrase_ends, phrase_values):
         config = self.config

@@ -1,4 +1,4 @@
-"""CopyTransformer, with convolutional self-attention and BERT conditioning (Aksenov 2020)."""
+"""CopyTransformer with convolutional self-attention and BERT (Aksenov 2020; docs/equations.md, section 2)."""
 
 from collections.abc import Collection
 
