@@ -231,3 +231,8 @@ def test_padding_is_never_lit():
         ends[1, 1] = end
         scores.append(model(**{**inputs, "phrase_ends": ends}, labels=labels).logits)
     torch.testing.assert_close(scores[1], scores[0])
+
+
+def test_older_config_has_the_epsilon_of_its_time():
+    assert HIGHLIGHT_TRANSFORMER.config_class().layer_norm_eps == 1e-6
+    assert HIGHLIGHT_TRANSFORMER.config_class.from_dict({}).layer_norm_eps == 1e-5
