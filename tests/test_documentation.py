@@ -10,6 +10,7 @@ import subprocess
 import sys
 import typing
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -83,6 +84,28 @@ def test_files_that_are_linked_to_exist(page):
     # what docs/ links to is looked up when it is built
     links = re.findall(r"\]\((?!https?:)([^)#]+)", TEXTS[page])
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+EQUATIONS = (DOCS / "equations.md").read_text(encoding="utf-8")
+
+
+def test_sections_of_equations_that_are_cited_exist():
+    sections = set(re.findall(r"^## (\d) ", EQUATIONS, re.MULTILINE))
+    cited = {}
+    for folder in ("src", "tests", "configs", "docs"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".yaml", ".md"):
+                text = path.read_text(encoding="utf-8")
+                cited[path] = set(re.findall(r"equations\.md(?:, section |#)(\d+)", text))
+    assert not {path: numbers for path, numbers in cited.items() if numbers - sections}
+    assert set().union(*cited.values()) == sections
+
+
+def test_what_computes_equations_exists():
+    names = set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", EQUATIONS))
+    assert len(names) > 50
+    for name in names:
+        resolve_name(name if name.startswith("hf_summ.") else f"hf_summ.models.{name}")
 
 
 @pytest.mark.thorough

@@ -90,6 +90,11 @@ def test_no_file_names_a_path_of_a_machine(tracked):
     assert [path for path, text in texts.items() if PATH_OF_A_MACHINE.search(text)] == []
 
 
+def test_the_wheel_has_the_exception_lists(tracked):
+    # of the package's folder, it has what version control does
+    assert "src/hf_summ/evaluation/wordnet_exceptions.txt" in tracked
+
+
 def test_paths_of_machines_are_known():
     # written without their first character, as this file is looked through too
     for path in ("work/runs/x", "root/.cache", "home/ana/data", "Users/ana", "tmp/q13/x.txt", "tmp/tmp4k2x"):

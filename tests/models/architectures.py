@@ -157,6 +157,8 @@ COPY_TRANSFORMER = Architecture(
         "convolutional_attention": "2d",
         "convolutional_layers": 1,
         "window_size": 5,
+        # so large that it shows
+        "layer_norm_eps": 0.01,
         "dropout": 0.0,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
@@ -243,6 +245,7 @@ HIGHLIGHT_TRANSFORMER = Architecture(
         "ffn_dim": 32,
         "lit_heads": [0, 3],
         "lit_layers": [1],
+        "layer_norm_eps": 0.01,
         "dropout": 0.0,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,

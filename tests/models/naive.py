@@ -3,7 +3,6 @@
 import math
 
 import torch
-from torch.nn.functional import layer_norm
 
 
 def naive_convolution(inputs, taps, left):
@@ -36,7 +35,9 @@ class NaiveModel:
         return outputs if bias is None else outputs + bias
 
     def norm(self, name, x):
-        return layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+        centered = x - x.mean(-1, keepdim=True)
+        deviation = (centered.square().mean(-1, keepdim=True) + getattr(self.config, "layer_norm_eps", 1e-5)).sqrt()
+        return centered / deviation * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def sub_layer(self, norm, h, compute):
         """What comes out behind a sub-layer, normalized as the config says."""
@@ -81,7 +82,7 @@ class NaiveModel:
         return self.linear(f"{name}.out_proj", torch.cat(contexts, dim=-1)), torch.stack(weights)
 
     def loss(self, inputs, labels):
-        """EQUATIONS.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
+        """docs/equations.md, section 0: smoothed over the vocabulary, divided by the target tokens."""
         total, tokens, smoothing = 0.0, 0, self.config.label_smoothing
         for row, length in enumerate(inputs["attention_mask"].sum(-1).tolist()):
             wanted = labels[row][labels[row] != -100]

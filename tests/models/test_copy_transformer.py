@@ -20,7 +20,7 @@ from tests.models.pretrained import build
 
 
 class NaiveCopyTransformer(NaiveModel):
-    """Equations 4.3 to 4.9 and sections 4.2.3 to 4.2.6 over a model's named weights."""
+    """docs/equations.md, section 2, over a model's named weights."""
 
     def convolutional_attention(self, name, h):
         """Equations 4.4 to 4.9: a softmax over the union of the keys in the window of positions and heads."""

@@ -14,7 +14,7 @@ from tests.models.naive import NaiveModel, assert_equals_naive
 
 
 class NaiveDrgd(NaiveModel):
-    """EQUATIONS.md, section 4, one step of one document at a time; `noise` are ε of the documents, (T, L) each."""
+    """docs/equations.md, section 4, one step of one document at a time; `noise` are ε of the documents, (T, L) each."""
 
     def __init__(self, model, noise=None):
         super().__init__(model)

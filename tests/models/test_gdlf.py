@@ -21,7 +21,7 @@ GATINGS = ["none", "relu", "gtu", "glu", "gcnn", "gate_without_update", "gate"]
 
 
 class NaiveGdlf(NaiveModel):
-    """The paper's equations over a model's named weights."""
+    """docs/equations.md, section 1, over a model's named weights."""
 
     def gated_convolution(self, name, h, memory, kernel, causal):
         """The first sub-layer's output and the new memory."""

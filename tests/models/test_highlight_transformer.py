@@ -16,7 +16,7 @@ SETTINGS = {"decoder_layers": 1, "lit_layers": [0, 1]}
 
 
 class NaiveHighlightTransformer(NaiveModel):
-    """EQUATIONS.md, section 3, for one document at a time, whose phrases are (start, end, value)."""
+    """docs/equations.md, section 3, for one document at a time, whose phrases are (start, end, value)."""
 
     def log_probs(self, decoder_input_ids, input_ids, phrase_starts, phrase_ends, phrase_values):
         config = self.config
@@ -231,3 +231,8 @@ def test_padding_is_never_lit():
         ends[1, 1] = end
         scores.append(model(**{**inputs, "phrase_ends": ends}, labels=labels).logits)
     torch.testing.assert_close(scores[1], scores[0])
+
+
+def test_older_config_has_the_epsilon_of_its_time():
+    assert HIGHLIGHT_TRANSFORMER.config_class().layer_norm_eps == 1e-6
+    assert HIGHLIGHT_TRANSFORMER.config_class.from_dict({}).layer_norm_eps == 1e-5

@@ -53,3 +53,16 @@ def test_loss_that_is_scaled_in_place_leaves_its_parts():
         before = nll.item()
         loss *= 2
         assert nll.item() == before
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_what_is_added_to_log_probabilities_changes_no_gradient(smoothing):
+    # a language model's scores, as in the line that CopyTransformer's program runs: docs/equations.md, section 2
+    logits, labels = torch.randn(2, 3, 7, requires_grad=True), torch.randint(7, (2, 3))
+    gradients = [
+        torch.autograd.grad(
+            smoothed_cross_entropy(logits.log_softmax(-1) + added, labels, smoothing, None, False)[0], logits
+        )
+        for added in (0.0, torch.randn(2, 3, 7))
+    ]
+    torch.testing.assert_close(*gradients)

@@ -32,7 +32,7 @@ def naive_centrality(weights, kind, damping):
 
 
 class NaiveSagCopy(NaiveModel):
-    """EQUATIONS.md, section 5, for one document at a time."""
+    """docs/equations.md, section 5, for one document at a time."""
 
     def log_probs(self, decoder_input_ids, input_ids):
         config = self.config

@@ -13,7 +13,6 @@ from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.novelty import Average, Count, novelty_fractions
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
-from hf_summ.evaluation.rouge155 import wordnet_exceptions
 from hf_summ.evaluation.rouge_counts import Scores
 from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
 from hf_summ.evaluation.support import mean_of, support_scores
@@ -86,9 +85,7 @@ class Settings:
         """How the forms of a word are reduced to one."""
         if not self.use_stemmer or not is_english(self.language):
             return "none"
-        if self.rouge_mode == "rouge_score":
-            return "Porter (NLTK's)"
-        return "Porter and WordNet's exceptions" if wordnet_exceptions() else "Porter without WordNet's exceptions"
+        return "Porter (NLTK's)" if self.rouge_mode == "rouge_score" else "Porter and WordNet's exceptions"
 
 
 class Evaluation:

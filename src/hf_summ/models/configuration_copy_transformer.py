@@ -12,16 +12,6 @@ from .pretrained_parts import HIDDEN_STATES, check_encoder, read_config
 
 logger = logging.get_logger(__name__)
 
-# the values of models that were saved before these were keys
-_BEFORE_THEY_WERE_KEYS = {
-    "norm": "post",
-    "copy_attention": "separate",
-    "activation_dropout": 0.0,
-    "lm_space": "probability",
-    "lm_percentile": 95,
-    "lm_top_tokens": 50,
-}
-
 
 @strict
 class CopyTransformerConfig(SummarizationConfig):
@@ -60,8 +50,8 @@ class CopyTransformerConfig(SummarizationConfig):
         masked_lm_name, masked_lm_config: the same for the masked language model of the generator conditioning
             (section 4.2.7), which requires `copy=False`.
         lm_space: what the factors of generator conditioning multiply: `log`, the distance of a log-probability from
-            the mean of all, without normalizing again, as in the author's program; or `probability`, a probability,
-            then normalized, as the text can be read.
+            the mean of all, without normalizing again, as in the commented code of the author's program; or
+            `probability`, a probability, then normalized, as the text can be read.
         lm_training_factor: factor applied in training to the tokens that the language model accepts; 1 disables it.
         lm_training_percentile: percentile of the language model's distribution above which a token is accepted in
             training.
@@ -71,6 +61,7 @@ class CopyTransformerConfig(SummarizationConfig):
         mask_token_id: id of the masked language model's mask token.
         norm: `pre` normalizes what a sub-layer reads, with a LayerNorm on top of each stack, as in the author's
             program; `post` normalizes the sum of a sub-layer's input and output.
+        layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
         dropout: dropout of the embeddings and of each sub-layer's output.
         attention_dropout: dropout of the attention weights.
         activation_dropout: dropout inside the feed-forward networks, after the ReLU.
@@ -104,6 +95,15 @@ class CopyTransformerConfig(SummarizationConfig):
         **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
         "lm_top_tokens": SETTINGS["lm_top_tokens"].range,
     }
+    values_before = {
+        "norm": "post",
+        "layer_norm_eps": 1e-5,
+        "copy_attention": "separate",
+        "activation_dropout": 0.0,
+        "lm_space": "probability",
+        "lm_percentile": 95,
+        "lm_top_tokens": 50,
+    }
 
     vocab_size: int = 30522
     d_model: int = 512
@@ -135,6 +135,7 @@ class CopyTransformerConfig(SummarizationConfig):
     lm_top_tokens: int = 10
     mask_token_id: int | None = 103
     norm: str = "pre"
+    layer_norm_eps: float = 1e-6
     dropout: float | int = 0.2
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2
@@ -159,11 +160,9 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """transformers' `from_dict`; keys that an older config.json lacks get the values that models had then."""
-        config_dict = {**_BEFORE_THEY_WERE_KEYS, **config_dict}
-        # one percentile held in training and while decoding
-        config_dict.setdefault("lm_training_percentile", config_dict["lm_percentile"])
-        return super().from_dict(config_dict, **kwargs)
+        """The base's `from_dict`; of older models, one percentile held in training and while decoding."""
+        percentile = config_dict.get("lm_percentile", cls.values_before["lm_percentile"])
+        return super().from_dict({"lm_training_percentile": percentile, **config_dict}, **kwargs)
 
     @property
     def uses_bert(self) -> bool:

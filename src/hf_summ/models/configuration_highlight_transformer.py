@@ -27,6 +27,7 @@ class HighlightTransformerConfig(SummarizationConfig):
         copy: whether words are also copied from the source.
         copy_attention: what gives the copy distribution, as in CopyTransformer.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
+        layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
         dropout: dropout of embeddings and sub-layers.
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
@@ -54,6 +55,7 @@ class HighlightTransformerConfig(SummarizationConfig):
         "brightness_decay": Range(0, 1, above=True),
         "epochs_trained": Range(0),
     }
+    values_before = {"layer_norm_eps": 1e-5}
 
     vocab_size: int = 50000
     d_model: int = 512
@@ -70,6 +72,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     copy: bool = True
     copy_attention: str = "first_head"
     norm: str = "pre"
+    layer_norm_eps: float = 1e-6
     dropout: float | int = 0.2
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2

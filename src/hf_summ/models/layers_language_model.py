@@ -154,11 +154,11 @@ def condition_in_training(
     """Generator conditioning in training: tokens that the masked LM accepts are raised by `factor`.
 
     At each target position the LM reads `[decoder inputs up to there, MASK]` and accepts tokens above its percentile.
-    In the space `log`, the author's program, the log-probability of every accepted token gets `factor` times as far
-    from the mean of all, and nothing is normalized again. In the space `probability`, those of the generator's
-    `top_tokens` most likely tokens that are accepted become `factor` times as likely, before renormalizing. The choice
-    of tokens is treated as a constant: gradients flow only through `scores`. Positions whose decoder input is padding
-    predict no target, and the LM is not consulted there.
+    In the space `log`, the commented code of the author's program, the log-probability of every accepted token gets
+    `factor` times as far from the mean of all, and nothing is normalized again. In the space `probability`, those of
+    the generator's `top_tokens` most likely tokens that are accepted become `factor` times as likely, before
+    renormalizing. The choice of tokens is treated as a constant: gradients flow only through `scores`. Positions whose
+    decoder input is padding predict no target, and the LM is not consulted there.
 
     Args:
         scores: (R, T, V), logits or log-probabilities of the generator.

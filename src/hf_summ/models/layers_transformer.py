@@ -82,6 +82,11 @@ class LearnedPositions(nn.Module):
         return self.table(torch.arange(seen, length, device=embeddings.device))
 
 
+def layer_norm(config) -> nn.LayerNorm:
+    """A LayerNorm of `d_model` channels, with the config's `layer_norm_eps` or, if it has none, torch's ε of 1e-5."""
+    return nn.LayerNorm(config.d_model, eps=getattr(config, "layer_norm_eps", 1e-5))
+
+
 class InputLayer(nn.Module):
     """What the first layer reads: word embeddings, scaled, with their positions, and dropout.
 
@@ -98,7 +103,7 @@ class InputLayer(nn.Module):
         else:
             self.positions = SinusoidalPositions(config.d_model)
         has_norm = getattr(config, "embedding_norm", False)
-        self.norm = nn.LayerNorm(config.d_model) if has_norm else nn.Identity()
+        self.norm = layer_norm(config) if has_norm else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
@@ -270,7 +275,7 @@ class ResidualLayer(GradientCheckpointingLayer):
 
 def stack_norm(config) -> nn.Module:
     """The top of a stack of layers: a LayerNorm if they are `pre`, whose output is unnormalized."""
-    return nn.LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
+    return layer_norm(config) if config.norm == "pre" else nn.Identity()
 
 
 class TransformerEncoderLayer(ResidualLayer):
@@ -285,9 +290,9 @@ class TransformerEncoderLayer(ResidualLayer):
     def __init__(self, config, self_attention: nn.Module, activation: str = "relu", activation_dropout: float = 0.0):
         super().__init__(config)
         self.self_attention = self_attention
-        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention_norm = layer_norm(config)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward_norm = layer_norm(config)
 
     def forward(self, hidden_states, source_mask=None, **kwargs):
         """(B, S, C) -> (B, S, C), and what the self-attention gives beside: weights (B, H, S, S) or None, and more."""
@@ -319,11 +324,11 @@ class TransformerDecoderLayer(ResidualLayer):
         super().__init__(config)
         settings = (config, config.d_model, config.num_heads, config.attention_dropout, layer_index)
         self.self_attention = SelfAttention(*settings, is_causal=True)
-        self.self_attention_norm = nn.LayerNorm(config.d_model)
+        self.self_attention_norm = layer_norm(config)
         self.cross_attention = attention_class(*settings)
-        self.cross_attention_norm = nn.LayerNorm(config.d_model)
+        self.cross_attention_norm = layer_norm(config)
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim, activation, activation_dropout)
-        self.feed_forward_norm = nn.LayerNorm(config.d_model)
+        self.feed_forward_norm = layer_norm(config)
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""CopyTransformer, with convolutional self-attention and BERT conditioning (Aksenov 2020)."""
+"""CopyTransformer with convolutional self-attention and BERT (Aksenov 2020; docs/equations.md, section 2)."""
 
 from collections.abc import Collection
 
@@ -284,7 +284,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         )
 
     def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True):
-        # conditioned in log space, scores are trained as they are, as in the author's program
+        # conditioned in log space, scores are trained as they are, as in the commented code of the author's program
         normalize = not (self._conditions_training() and self.config.lm_space == "log")
         return super()._loss(logits, labels, num_items_in_batch, normalize)
 

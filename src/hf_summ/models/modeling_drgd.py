@@ -1,4 +1,4 @@
-"""DRGD: the deep recurrent generative decoder (Li et al. 2017), and its baseline StanD, which has no latent part."""
+"""DRGD, and StanD, its baseline without the latent part (Li et al. 2017; docs/equations.md, section 4)."""
 
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""GDLF: gated dynamic convolutions with deep layer fusion (Kwon et al. 2021), and its baseline DynamicConv."""
+"""GDLF and its baseline DynamicConv (Kwon et al. 2021; docs/equations.md, section 1)."""
 
 import math
 from functools import cache

@@ -1,4 +1,4 @@
-"""Highlight-Transformer: a CopyTransformer whose encoder attends more to key phrases (Liu et al. 2021)."""
+"""Highlight-Transformer: its encoder attends more to key phrases (Liu et al. 2021; docs/equations.md, section 3)."""
 
 from torch import nn
 from transformers.utils import can_return_tuple

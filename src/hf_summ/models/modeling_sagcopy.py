@@ -1,4 +1,4 @@
-"""SAGCopy: a Transformer whose copying follows the centrality of source words in self-attention (Xu et al. 2020)."""
+"""SAGCopy: copying follows the centrality of source words (Xu et al. 2020; docs/equations.md, section 5)."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
