@@ -259,12 +259,13 @@ class Int8Quantizer(HfQuantizer):
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
         """The weights as files have them, each matrix in 8 bits, and no metadata."""
-        state, quantize = {}, cache(quantize_weight)
+        # tied matrices stay tied
+        state, quantize, in_order = {}, cache(quantize_weight), cache(torch.Tensor.contiguous)
         for name, value in model.state_dict(keep_vars=True).items():
             if _is_float_matrix(value):
                 state[name], state[f"{name}_scale"] = quantize(value)
             else:
-                state[name] = value
+                state[name] = in_order(value)
         return state, {}
 
 
@@ -298,7 +299,7 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
             elif type(module) is nn.Embedding and module.weight.numel() >= least_weights:
                 # in place, as encoder and decoder share it
                 module.__class__ = Int8Embedding
-    dequantize = cache(_dequantized)
+    dequantize = cache(lambda levels, scale: nn.Parameter(levels * scale[:, None], requires_grad=False))
     for module in model.modules():
         if isinstance(module, (Int8Linear, Int8Embedding)):
             continue
@@ -306,10 +307,6 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
             if parameter.dtype == torch.int8:
                 setattr(module, name, dequantize(parameter, getattr(module, f"{name}_scale")))
                 delattr(module, f"{name}_scale")
-
-
-def _dequantized(levels: nn.Parameter, scale: nn.Parameter) -> nn.Parameter:
-    return nn.Parameter(levels * scale[:, None], requires_grad=False)
 
 
 # a checkpoint that brings its code along brings this file too, perhaps beside the installed package's
