@@ -78,6 +78,12 @@ def test_layer_is_within_the_bound_of_quantization(out_features):
     assert (errors > bound / 100).any()
 
 
+def test_wide_layers_compute_as_narrow_ones():
+    wide, inputs = linear(64, _WIDE), torch.randn(5, 64)
+    narrow = Int8Linear(*quantize_weight(wide.weight[:12]), wide.bias[:12])
+    torch.testing.assert_close(int8(wide)(inputs)[:, :12], narrow(inputs))
+
+
 @pytest.mark.parametrize("out_features", [12, _WIDE])
 def test_a_row_does_not_depend_on_the_rows_beside_it(out_features):
     layer = int8(linear(64, out_features))
