@@ -8,12 +8,13 @@ import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, TrainingArguments
 
 from hf_summ import Int8Config
-from hf_summ.models.quantization_int8 import _WIDE, Int8Linear, quantize_rows
+from hf_summ.models import quantization_int8
+from hf_summ.models.quantization_int8 import _WIDE, Int8Embedding, Int8Linear, quantize_rows, quantize_weight
 from tests.models.architectures import EACH
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
@@ -40,6 +41,10 @@ def linear(in_features: int, out_features: int, bias: bool = True) -> nn.Linear:
     return nn.Linear(in_features, out_features, bias).requires_grad_(False).eval()
 
 
+def int8(layer: nn.Linear) -> Int8Linear:
+    return Int8Linear(*quantize_weight(layer.weight), layer.bias)
+
+
 def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
     """The layer's output for a matrix, by exact integers, one row and one output at a time."""
     outputs = torch.empty(len(inputs), layer.out_features)
@@ -47,7 +52,7 @@ def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
         step = values.abs().max() / 127
         levels = (values / step).round().long() if step > 0 else torch.zeros_like(values).long()
         for channel, weights in enumerate(layer.weight):
-            product = int((levels * weights.long()).sum()) * step * layer.scale[channel]
+            product = int((levels * weights.long()).sum()) * step * layer.weight_scale[channel]
             outputs[row, channel] = product + (0 if layer.bias is None else layer.bias[channel])
     return outputs
 
@@ -55,7 +60,7 @@ def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("rows", [1, 5])
 def test_layer_equals_its_naive_twin(rows, bias):
-    layer = Int8Linear(linear(24, 7, bias))
+    layer = int8(linear(24, 7, bias))
     inputs = torch.randn(rows, 24)
     torch.testing.assert_close(layer(inputs), naive(layer, inputs))
 
@@ -63,19 +68,25 @@ def test_layer_equals_its_naive_twin(rows, bias):
 @pytest.mark.parametrize("out_features", [12, _WIDE])
 def test_layer_is_within_the_bound_of_quantization(out_features):
     float_layer = linear(64, out_features)
-    layer, inputs = Int8Linear(float_layer), torch.randn(2, 3, 64)
+    layer, inputs = int8(float_layer), torch.randn(2, 3, 64)
     # half a step at most for each value and for each weight
     steps = inputs.abs().amax(-1, keepdim=True) / 127
-    bound = steps / 2 * float_layer.weight.abs().sum(1) + inputs.abs().sum(-1, keepdim=True) * layer.scale / 2
-    bound = bound + 64 * steps / 2 * layer.scale / 2
+    bound = steps / 2 * float_layer.weight.abs().sum(1) + inputs.abs().sum(-1, keepdim=True) * layer.weight_scale / 2
+    bound = bound + 64 * steps / 2 * layer.weight_scale / 2
     errors = (layer(inputs) - float_layer(inputs)).abs()
     assert (errors <= bound + 1e-5).all()
     assert (errors > bound / 100).any()
 
 
+def test_wide_layers_compute_as_narrow_ones():
+    wide, inputs = linear(64, _WIDE), torch.randn(5, 64)
+    narrow = Int8Linear(*quantize_weight(wide.weight[:12]), wide.bias[:12])
+    torch.testing.assert_close(int8(wide)(inputs)[:, :12], narrow(inputs))
+
+
 @pytest.mark.parametrize("out_features", [12, _WIDE])
 def test_a_row_does_not_depend_on_the_rows_beside_it(out_features):
-    layer = Int8Linear(linear(64, out_features))
+    layer = int8(linear(64, out_features))
     inputs = torch.randn(6, 64)
     inputs[3] *= 1000
     torch.testing.assert_close(layer(inputs)[:2], layer(inputs[:2]), rtol=0, atol=1e-6)
@@ -85,7 +96,7 @@ def test_a_row_does_not_depend_on_the_rows_beside_it(out_features):
 def test_rows_of_zeros_give_the_bias(out_features):
     float_layer = linear(16, out_features)
     float_layer.weight[1] = 0.0
-    layer = Int8Linear(float_layer)
+    layer = int8(float_layer)
     outputs = layer(torch.stack((torch.zeros(16), torch.randn(16))))
     assert torch.equal(outputs[0], layer.bias)
     assert outputs[1, 1] == layer.bias[1]
@@ -98,14 +109,32 @@ def test_rows_keep_their_largest_magnitude():
     assert scales[0].item() == pytest.approx(2.0 / 127)
 
 
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_embedding_is_its_rows_times_their_scales(shape):
+    weight, scale = quantize_weight(torch.randn(9, 5))
+    layer = Int8Embedding(9, 5, _weight=weight, _freeze=True)
+    layer.weight_scale = scale
+    ids = torch.randint(9, shape)
+    assert torch.equal(layer(ids), (weight.float() * scale[:, None])[ids])
+
+
+def test_quantizing_again_changes_nothing():
+    weight, scale = quantize_weight(torch.randn(200, 7) * torch.logspace(-44, 36, 200)[:, None])
+    assert weight.abs().amax(1)[25:].eq(127).all()
+    again = quantize_weight(weight * scale[:, None])
+    assert torch.equal(again[0], weight)
+    assert torch.equal(again[1], scale)
+
+
 PRODUCTS = """
 import torch
-from hf_summ.models.quantization_int8 import Int8Linear
-for out_features in (8, 8192):
-    linear = torch.nn.Linear(64, out_features).requires_grad_(False)
-    # sums of two products of largest values are beyond 16 bits
-    linear.weight.fill_(1.0)
-    print(float((Int8Linear(linear)(torch.ones(4, 64)) - linear.bias - 64).abs().max()) < 1e-3)
+from hf_summ.models.quantization_int8 import _WIDE, Int8Linear, quantize_weight
+for out_features in (8, _WIDE):
+    for sign in (1.0, -1.0):
+        # sums of two products of largest values are beyond 16 bits
+        layer = Int8Linear(*quantize_weight(torch.full((out_features, 64), sign)), None)
+        inputs = torch.stack((torch.ones(64), -torch.ones(64)))
+        print(float((layer(inputs) - 64 * sign * inputs[:, :1]).abs().max()) < 0.2)
 """
 
 
@@ -115,11 +144,11 @@ def test_products_are_exact_without_vnni_instructions(instructions):
     environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": instructions}
     command = [sys.executable, "-c", PRODUCTS]
     completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert completed.stdout.split() == ["True"] * 2
+    assert completed.stdout.split() == ["True"] * 4
 
 
 def test_a_layer_can_be_copied_and_filled_again_after_use():
-    layer, other = Int8Linear(linear(16, _WIDE)), Int8Linear(linear(16, _WIDE))
+    layer, other = int8(linear(16, _WIDE)), int8(linear(16, _WIDE))
     inputs = torch.randn(2, 16)
     expected = layer(inputs)
     assert torch.equal(copy.deepcopy(layer)(inputs), expected)
@@ -136,25 +165,67 @@ def test_a_model_in_8_bits_scores_like_its_original(architecture, folder):
     assert outputs.loss.item() != expected.loss.item()
 
 
-def test_linear_layers_alone_are_in_8_bits(folder):
+def test_layers_compute_with_integers(folder):
     model = load(folder)
-    linears = [name for name, module in model.named_modules() if isinstance(module, Int8Linear)]
-    assert "lm_head" in linears
-    assert any(".decoder." in name for name in linears)
-    assert not any(type(module) is nn.Linear for module in model.modules())
-    for name, parameter in model.state_dict().items():
-        owner, _, kind = name.rpartition(".")
-        assert parameter.dtype == (torch.int8 if owner in linears and kind == "weight" else torch.float32), name
-    # the embedding's matrix stays beside its 8-bit copy
-    assert model.get_input_embeddings().weight.is_floating_point()
+    kinds = {type(module) for module in model.modules()}
+    assert {Int8Linear, Int8Embedding} < kinds
+    assert not {nn.Linear, nn.Embedding} & kinds
+    # tied matrices are one
+    ties = {target: source for target, source in model.all_tied_weights_keys.items() if target.endswith("weight")}
+    assert ties
+    assert all(model.get_parameter(target) is model.get_parameter(source) for target, source in ties.items())
 
 
-def test_small_layers_stay_in_32_bits(folder):
+def test_small_layers_compute_in_32_bits(folder):
     model = load(folder, least_weights=240)
     for module in model.modules():
-        assert not isinstance(module, Int8Linear) or module.weight.numel() >= 240
-        assert type(module) is not nn.Linear or module.weight.numel() < 240
+        assert not isinstance(module, Int8Linear | Int8Embedding) or module.weight.numel() >= 240
+        assert type(module) not in (nn.Linear, nn.Embedding) or module.weight.numel() < 240
     assert isinstance(model.lm_head, Int8Linear)
+
+
+@pytest.mark.parametrize(("least_weights", "is_exact"), [(0, True), (0, False), (2**17, False)])
+def test_matrices_are_stored_as_integers_and_once(folder, least_weights, is_exact, tmp_path, monkeypatch):
+    # weights lie in another order in memory where products are exact
+    monkeypatch.setattr(quantization_int8, "has_exact_products", lambda: is_exact)
+    load(folder, least_weights).save_pretrained(tmp_path / "int8")
+    original, stored = load_file(folder / "model.safetensors"), load_file(tmp_path / "int8" / "model.safetensors")
+    matrices = {name for name, value in original.items() if value.ndim == 2}
+    assert stored.keys() == original.keys() | {f"{name}_scale" for name in matrices}
+    for name, value in original.items():
+        if name not in matrices:
+            assert torch.equal(stored[name], value)
+            continue
+        scale = stored[f"{name}_scale"]
+        assert stored[name].dtype == torch.int8
+        assert ((stored[name] * scale[:, None] - value).abs() <= scale[:, None] / 2 * (1 + 1e-5)).all()
+    # what was stored is stored again, whatever is computed in 32 bits
+    AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8").save_pretrained(tmp_path / "again")
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("int8", "again")]
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("settings", [{}, {"layout": 3}])
+def test_another_layout_is_refused(folder, settings, tmp_path):
+    load(folder).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    config["quantization_config"] = {"quant_method": "hf_summ_int8", "least_weights": 0, **settings}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    found = settings.get("layout", 1)
+    with pytest.raises(
+        ValueError, match=f"^`layout` is {found}, but must be 2: .*; load the checkpoint in 32 bits with"
+    ):
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["weight", "weight_scale"])
+def test_missing_integers_are_noticed(folder, kind, tmp_path):
+    load(folder).save_pretrained(tmp_path)
+    stored = load_file(tmp_path / "model.safetensors")
+    lost = [name for name in stored if name.endswith(kind)]
+    save_file({name: value for name, value in stored.items() if name not in lost}, tmp_path / "model.safetensors")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert model.weights_problem().startswith("has no weights for ")
 
 
 def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
@@ -163,9 +234,8 @@ def test_a_saved_model_gives_the_same_tokens(architecture, folder, tmp_path):
     tokens = model.generate(**inputs, **settings)
     model.save_pretrained(tmp_path / "int8")
     assert not list((tmp_path / "int8").glob("*.bin"))
-    assert load_file(tmp_path / "int8" / "model.safetensors")["lm_head.weight"].dtype == torch.int8
     config = json.loads((tmp_path / "int8" / "config.json").read_text(encoding="utf-8"))
-    assert config["quantization_config"] == {"quant_method": "hf_summ_int8", "least_weights": 0}
+    assert config["quantization_config"] == {"quant_method": "hf_summ_int8", "least_weights": 0, "layout": 2}
     again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
     assert not any(report.values()), report
     assert torch.equal(again.generate(**inputs, **settings), tokens)
@@ -228,7 +298,7 @@ def test_training_is_refused(architecture, folder, tmp_path):
         model.train()
     with pytest.raises(ValueError, match="fine-tuning"):
         Trainer(model, TrainingArguments(tmp_path / "out"))
-    model.get_input_embeddings().requires_grad_(True)
+    model.get_input_embeddings().weight_scale.requires_grad_(True)
     with pytest.raises(ValueError, match=f"^{NOT_TRAINED}$"):
         model(**architecture.inputs(), labels=architecture.labels())
 

@@ -57,10 +57,14 @@ def test_a_missing_folder_is_named(shipped):
 
 
 @pytest.mark.skipif(not (pretrained.FOLDER / pretrained.DEFAULT_MODEL).is_dir(), reason="a clone without the model")
-def test_the_model_of_the_package():
+def test_the_model_of_the_package(tmp_path):
     assert (shipped_model() / "model.safetensors").stat().st_size <= 8_000_000
     assert (shipped_model() / "README.md").is_file()
     summarizer = pipeline("summarization", model=shipped_model(), device="cpu")
     assert {parameter.dtype for parameter in summarizer.model.parameters()} == {torch.float32}
     (record,) = summarizer((ROOT / "examples" / "abstract.txt").read_text(encoding="utf-8"))
     assert 3 <= len(record["summary_text"].split()) <= 25
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(shipped_model(), quantization_config=Int8Config())
+    int8.save_pretrained(tmp_path)
+    # a quarter of float32, its scales and biases
+    assert (tmp_path / "model.safetensors").stat().st_size <= 0.26 * 4 * summarizer.model.num_parameters()
