@@ -15,10 +15,10 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
 
     The LM reads `[draft so far, MASK]`. A token is accepted if it is above the percentile of the LM's distribution.
 
-    In the space `log`, the author's program, a factor multiplies the distance of a token's log-probability from the
-    mean of all: the accepted factor for those of the most likely tokens that are accepted, the rejected factor for all
-    others but the ends. Nothing is normalized. In the space `probability` factors multiply the probabilities of the
-    most likely tokens alone, and the result is normalized: log-probabilities.
+    In the space `log`, which the author's program has in commented code, a factor multiplies the distance of a token's
+    log-probability from the mean of all: the accepted factor for those of the most likely tokens that are accepted, the
+    rejected factor for all others but the ends. Nothing is normalized. In the space `probability` factors multiply the
+    probabilities of the most likely tokens alone, and the result is normalized: log-probabilities.
 
     Scores may be logits or log-probabilities. Forbidden tokens stay forbidden, and in the space `probability` their
     probability goes to the others, so this must come before processors that forbid tokens.
