@@ -91,8 +91,7 @@ def set_up(arguments: RunArguments, argv: Sequence[str] = ()) -> Parts:
     rates = parse_learning_rates(training.learning_rates)
     scorer = None
     if training.do_eval or training.do_predict:
-        language, folder = data.language, arguments.model.cache_dir
-        scorer = Scorer(training.metrics, training.rouge_mode, language, folder, training.several_references)
+        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
     corpus = load_splits(arguments)
     set_seed(training.seed)
     built = model, processor, lengths = build(arguments)
