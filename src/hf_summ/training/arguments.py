@@ -22,6 +22,7 @@ from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import SETTINGS
 from hf_summ.training.bounds import check_bounds
 from hf_summ.training.licenses import check_license
+from hf_summ.training.optimization import parse_learning_rates
 from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.parallelism import check_parallelism
 from hf_summ.training.scores import FALLING, METRICS, score_names
@@ -322,6 +323,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         self._check_libraries()
         if self.license is not None:
             check_license(self.license)
+        parse_learning_rates(self.learning_rates)
         self._check_metrics()
         self._resolve_best_metric()
         try:

@@ -25,8 +25,11 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
 from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.building import Built
 from hf_summ.training.checkpoints import checkpoint_folders, resume_problem, start_of
+from hf_summ.training.extraction import Extraction
 from hf_summ.training.overrides import BOOKKEEPING
+from hf_summ.training.preparing import processor_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -125,18 +128,16 @@ def describe(
     arguments: RunArguments,
     argv: Sequence[str],
     corpus: datasets.DatasetDict,
-    model_config: Mapping[str, Any],
-    processor: str,
-    lengths: tuple[int, int],
+    built: Built,
+    extraction: Extraction | None,
 ) -> dict[str, Any]:
     """What a run is of: its command, versions, data, model and all settings but secrets, ready for YAML.
 
     Args:
         argv: the command line of the arguments.
         corpus: the splits that are used.
-        model_config: all values of the model's configuration.
-        processor: what identifies the processor, see `processor_fingerprint`.
-        lengths: numbers of tokens to which documents and training summaries are cut.
+        built: the model, the processor and the lengths.
+        extraction: what shortens the documents.
     """
     groups = [getattr(arguments, field.name) for field in dataclasses.fields(arguments)]
     values = {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
@@ -146,15 +147,17 @@ def describe(
         "versions": {"hf_summ": hf_summ.__version__} | {name: importlib.metadata.version(name) for name in LIBRARIES},
         "processes": arguments.training.world_size,
         "data": {split: _data_of(arguments.corpus, split, rows) for split, rows in corpus.items()},
-        "processor": processor,
-        "lengths": list(lengths),
-        "model": {name: value for name, value in model_config.items() if name not in _NOT_SETTINGS},
+        "processor": processor_fingerprint(built.processor),
+        "lengths": [built.lengths.source, built.lengths.target],
+        "model": {name: value for name, value in built.model.config.to_dict().items() if name not in _NOT_SETTINGS},
         "settings": {
             name: value
             for name, value in sorted(values.items())
             if name not in hidden and value not in (None, "", [], {})
         },
     }
+    if extraction is not None:
+        extraction.describe(description["data"])
     # enumerations and paths become strings
     return json.loads(json.dumps(description, default=str))
 
@@ -261,7 +264,7 @@ def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool
 def find_resumption(
     training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
 ) -> Resumption:
-    """Where this training goes on in its output folder.
+    """Where a training goes on in its output folder; nowhere without `do_train`.
 
     It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
     this is done once: when the same command is given again, the training goes on from its own checkpoints.
@@ -272,6 +275,8 @@ def find_resumption(
     Raises:
         ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
     """
+    if not training.do_train:
+        return Resumption()
     named = named_checkpoint(training)
     before = record.of("train") or {}
     changes = differences(before, description, training) if before else []

@@ -366,6 +366,9 @@ def make_trainer(
         prepared: the rows of each split as the model reads them.
     """
     (model, processor, lengths), data, training = built, arguments.data, arguments.training
+    if scorer is not None:
+        # of a text, what the processor reads
+        scorer.clean = getattr(processor, "clean", scorer.clean)
     kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
     collator = kind(
         processor,
