@@ -32,9 +32,9 @@ def rows() -> datasets.Dataset:
 def load(settings, tiny_tokenizer):
     """The stage of flags, with the flags and the processor."""
 
-    def loaded(corpus=datasets.DatasetDict(), **flags):
+    def loaded(corpus=None, **flags):
         arguments, processor = parse_arguments([settings(**flags)]), tiny.processor(tiny_tokenizer)
-        return load_extraction(arguments, processor, corpus), processor, arguments
+        return load_extraction(arguments, processor, corpus or {}), processor, arguments
 
     return loaded
 
