@@ -20,7 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 from hf_summ.common.files import write_atomically
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
-from hf_summ.training.adapters import base_model, is_adapted
+from hf_summ.training.adapters import base_model, is_adapted, takes
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.building import Built
@@ -33,7 +33,7 @@ from hf_summ.training.callbacks import (
 )
 from hf_summ.training.cards import PRIVATE, RESULTS, Card, hide_paths
 from hf_summ.training.checks import asks_for_fsdp
-from hf_summ.training.evaluating import RowwiseTrainer, takes
+from hf_summ.training.evaluating import RowwiseTrainer
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
 from hf_summ.training.reports import score
 from hf_summ.training.scores import Scorer
