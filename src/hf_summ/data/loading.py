@@ -270,7 +270,7 @@ def _rows(
         row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
         if lists:
             row |= single_texts(row, lists, how.separate)
-        if _is_whole(row["document"], row["summary"]):
+        if has_text(row["document"]) and has_text(row["summary"]):
             yield row
 
 
@@ -310,7 +310,9 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
         named = named.map(
             single_texts, fn_kwargs={"columns": lists, "separate": how.separate}, desc="joining lists of texts"
         )
-    whole = named.filter(_is_whole, input_columns=["document", "summary"], desc="leaving out blank rows")
+    whole = named.filter(
+        lambda *texts: all(map(has_text, texts)), input_columns=["document", "summary"], desc="leaving out blank rows"
+    )
     if len(whole) < len(dataset):
         logger.warning(
             f"{where}: {len(dataset) - len(whole)} of {len(dataset)} rows have a blank document or summary and are "
@@ -323,7 +325,3 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
 
 def _is_text(feature: Any) -> bool:
     return getattr(feature, "dtype", None) in ("string", "large_string")
-
-
-def _is_whole(document: str | None, summary: str | None) -> bool:
-    return has_text(document) and has_text(summary)
