@@ -109,7 +109,8 @@ def run(
             metrics |= reports.finish(trainer, record, "predict", found, len(prepared["test"]))
         if training.do_train:
             card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer, argv)
-            trainer.push_to_hub(card=card) if training.push_to_hub else trainer.create_model_card(card)
+            publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
+            publish(card=card)
         return metrics
 
 

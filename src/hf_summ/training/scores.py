@@ -57,7 +57,7 @@ class Scorer:
         language_code(language)
         measures: dict[str, Callable[..., dict[str, Any]]] = {
             "rouge": partial(rouge, rouge_mode=rouge_mode, language=language, several=several),
-            "bleu": partial(bleu, tokenize=tokenizer_for(language)),
+            "bleu": lambda *texts: bleu(*texts, tokenize=tokenizer_for(language)),
             "novelty": partial(novelty, language=language),
             "support": partial(support, language=language),
         }
