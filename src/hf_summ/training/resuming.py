@@ -26,7 +26,7 @@ from hf_summ.data.loading import columns_of
 from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.building import Built
-from hf_summ.training.checkpoints import checkpoint_folders, resume_problem, start_of
+from hf_summ.training.checkpoints import check_fits, check_optimizer, checkpoint_folders, resume_problem, start_of
 from hf_summ.training.extraction import Extraction
 from hf_summ.training.overrides import BOOKKEEPING
 from hf_summ.training.preparing import processor_fingerprint
@@ -262,7 +262,7 @@ def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool
 
 
 def find_resumption(
-    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
+    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any], model: PreTrainedModel
 ) -> Resumption:
     """Where a training goes on in its output folder; nowhere without `do_train`.
 
@@ -271,9 +271,11 @@ def find_resumption(
 
     Args:
         description: what the run is of, see `describe`.
+        model: as it was built, without the weights of a checkpoint.
 
     Raises:
-        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
+        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with, or the
+            checkpoint is of another model or optimizer.
     """
     if not training.do_train:
         return Resumption()
@@ -288,7 +290,7 @@ def find_resumption(
             return Resumption(start=start)
         theirs = RunRecord(Path(named).parent).of("train")
         changes = [] if theirs is None else differences(theirs, description, training)
-        return Resumption(named, start, _accepted(training, changes, named))
+        return _going_on(named, start, changes, training, model)
     if is_same and record.has_finished("train") and _is_same_training(before, description):
         return Resumption(start=record.start, is_trained=True)
     checkpoint = last_complete_checkpoint(training.output_dir)
@@ -300,7 +302,7 @@ def find_resumption(
     if changes and record.has_finished("train") and _are_equal(before, description, ["max_steps", "num_train_epochs"]):
         # no update is left to which they could apply
         checkpoint = None
-    return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
+    return _going_on(checkpoint, record.start, changes, training, model)
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
@@ -320,11 +322,18 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     return named
 
 
-def _accepted(training: SummarizationTrainingArguments, changes: list[str], checkpoint: str | None) -> tuple[str, ...]:
-    """The changes, if the user wants them.
+def _going_on(
+    checkpoint: str | None,
+    start: int,
+    changes: list[str],
+    training: SummarizationTrainingArguments,
+    model: PreTrainedModel,
+) -> Resumption:
+    """Where a training goes on, if it can.
 
     Raises:
-        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply.
+        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply; or
+            the checkpoint does not fit.
     """
     if changes and not (training.accept_changes and checkpoint):
         apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
@@ -332,7 +341,10 @@ def _accepted(training: SummarizationTrainingArguments, changes: list[str], chec
             f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
             f"folder, or start over there with --resume_from_checkpoint no{apply}"
         )
-    return tuple(changes)
+    if checkpoint is not None:
+        check_fits(checkpoint, model)
+        check_optimizer(checkpoint, training)
+    return Resumption(checkpoint, start, tuple(changes))
 
 
 def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:

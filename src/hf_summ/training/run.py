@@ -19,7 +19,6 @@ from hf_summ.training.adapters import is_adapted
 from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import build
 from hf_summ.training.cards import make_card
-from hf_summ.training.checkpoints import check_fits, check_optimizer
 from hf_summ.training.extraction import load_extraction
 from hf_summ.training.optimization import check_patterns
 from hf_summ.training.parsing import parse_arguments
@@ -48,9 +47,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     return metrics
 
 
-def run(
-    arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable[[], object] = lambda: None
-) -> dict[str, float]:
+def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = lambda: None) -> dict[str, float]:
     """Train, evaluate and predict as requested, publish what was trained, and return all metrics.
 
     What the same command has already done is left as it is.
@@ -63,12 +60,12 @@ def run(
         ValueError: a corpus, a checkpoint or a setting that cannot work; the message says what would.
         FloatingPointError: the loss is no longer finite.
     """
-    training, data = arguments.training, arguments.data
+    training = arguments.training
     _set_up_logging(training)
     _check_steps(training)
     scorer = None
     if training.do_eval or training.do_predict:
-        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
+        scorer = Scorer(training.metrics, training.rouge_mode, arguments.data.language, training.several_references)
     corpus = load_splits(arguments)
     set_seed(training.seed)
     built = build(arguments)
@@ -79,10 +76,7 @@ def run(
     description = describe(arguments, argv, corpus, built, extraction)
     with lock_folder(training):
         record = RunRecord(training.output_dir)
-        resumption = find_resumption(training, record, description)
-        if resumption.checkpoint is not None:
-            check_fits(resumption.checkpoint, built.model)
-            check_optimizer(resumption.checkpoint, training)
+        resumption = find_resumption(training, record, description, built.model)
         if resumption.is_trained:
             built = build(_of_trained_model(arguments))
         on_start()
