@@ -78,7 +78,8 @@ class SummarizationTrainer(RowwiseTrainer):
         self._parts_since = 0
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
-        self.add_callback(BrightnessCallback())
+        if hasattr(base_model(model).config, "epochs_trained"):
+            self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
         self.start = 1
         self.applies_changes = False
