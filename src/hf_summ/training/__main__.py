@@ -4,12 +4,9 @@ import shutil
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event
 
 from hf_summ.common.messages import one_line
-
-if TYPE_CHECKING:
-    from hf_summ.training.arguments import SummarizationTrainingArguments
 
 # number of bytes below which a disk counts as full
 _LEAST_ROOM = 2**20
@@ -22,34 +19,33 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
         0 on success, 2 if something given to it cannot work, 1 if that only appears later, 130 after Ctrl-C.
     """
     argv = sys.argv[1:] if argv is None else argv
-    running: list[SummarizationTrainingArguments] = []
+    arguments, started = None, Event()
     try:
         # here, so that Ctrl-C ends in one line while libraries are imported too
         from hf_summ.training.parsing import parse_arguments
         from hf_summ.training.run import end_processes, run
 
         arguments = parse_arguments(argv)
-        run(arguments, argv, on_start=lambda: running.append(arguments.training))
+        run(arguments, argv, on_start=started.set)
     except KeyboardInterrupt:
-        if not running:
+        # on a line below the progress bar
+        if arguments is None:
             print(f"\n{prefix}interrupted: the same command starts over", file=sys.stderr)
-        elif running[0].do_train and running[0].process_index == 0:
-            # on a line below the progress bar
-            print(f"\n{prefix}{_resume_hint(running[0].output_dir, 'interrupted')}", file=sys.stderr)
+        elif arguments.training.do_train and arguments.training.process_index == 0:
+            print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
         return 130
     except Exception as error:
         message = one_line(error)
-        if running and _is_full(running[0].output_dir):
+        if arguments is not None and started.is_set() and _is_full(folder := arguments.training.output_dir):
             # the libraries report it in many ways
-            folder = running[0].output_dir
             message = _resume_hint(folder, f"{folder} is on a disk that is full: make room; stopped")
         elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
             raise
-        elif running and (isinstance(error, OSError) or not _is_ours(error)):
+        elif started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
             # another library's error, hours into a run, is reported with its traceback
             raise
         print(f"{prefix}error: {message}", file=sys.stderr)
-        return 1 if running else 2
+        return 1 if started.is_set() else 2
     end_processes()
     return 0
 
