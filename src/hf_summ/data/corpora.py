@@ -8,9 +8,11 @@ from typing import Any
 
 from hf_summ.common.flags import flag, names
 from hf_summ.common.messages import unknown_choice
-from hf_summ.data.raw_formats import DENSITY_BINS, LCSTS_MIN_SCORE, LCSTS_SCORES, DataFormat, format_of
+from hf_summ.data.raw_formats import DENSITY_BINS, DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
+# of LCSTS; and the lowest that is used, as for the published test set (Hu et al. 2015)
+_SCORES, _MIN_SCORE = (1, 5), 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ class Reading:
                     f"`{name}` is {value}, which needs `data_format` '{owner}', but that is {given}: leave it out, or "
                     f"set `data_format` to '{owner}'"
                 )
-        least, most = LCSTS_SCORES
+        least, most = _SCORES
         if self.min_score is not None and not least <= self.min_score <= most:
             raise ValueError(
                 f"`min_score` is {self.min_score}, but must be from {least} to {most}, the scores of LCSTS"
@@ -75,7 +77,7 @@ class Reading:
         if self.density_bin is not None and self.density_bin not in DENSITY_BINS:
             raise ValueError(unknown_choice("`density_bin`", self.density_bin, DENSITY_BINS))
         if self.data_format == "lcsts":
-            return LCSTS_MIN_SCORE if self.min_score is None else self.min_score
+            return _MIN_SCORE if self.min_score is None else self.min_score
         return self.density_bin
 
 

@@ -15,9 +15,6 @@ _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>",
 _LINE_END = re.compile(r"NEWLINE_CHAR\b")
 _SEPARATOR, _OLDER_SEPARATOR = "|||||", "story_separator_special_tag"
 DENSITY_BINS = ("abstractive", "mixed", "extractive")
-LCSTS_SCORES = (1, 5)
-# as for the published test set (Hu et al. 2015)
-LCSTS_MIN_SCORE = 3
 # possible names of each split's file in the folder of a distribution; the first that exists is used
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
