@@ -1,6 +1,5 @@
 """A training run, in its order: data, model, training, evaluation, prediction, model card."""
 
-import dataclasses
 import gc
 import logging
 import sys
@@ -16,11 +15,10 @@ from transformers.trainer import TRAINER_STATE_NAME
 from hf_summ.common.records import shown
 from hf_summ.training import reports
 from hf_summ.training.adapters import is_adapted
-from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
-from hf_summ.training.building import build
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
+from hf_summ.training.building import build, build_trained
 from hf_summ.training.cards import make_card
 from hf_summ.training.extraction import load_extraction
-from hf_summ.training.optimization import check_patterns
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import load_splits, prepare_splits, source_ranges
 from hf_summ.training.resuming import (
@@ -69,7 +67,6 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     corpus = load_splits(arguments)
     set_seed(training.seed)
     built = build(arguments)
-    check_patterns(built.model, training.learning_rates)
     if training.do_train:
         check_room(training, built.model)
     extraction = load_extraction(arguments, built.processor, corpus)
@@ -78,7 +75,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         record = RunRecord(training.output_dir)
         resumption = find_resumption(training, record, description, built.model)
         if resumption.is_trained:
-            built = build(_of_trained_model(arguments))
+            built = build_trained(arguments)
         on_start()
         steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
         if resumption.is_trained and all(record.has_finished(step, description) for step in steps):
@@ -133,14 +130,6 @@ def _train(
     trainer.save_model()
     trainer.save_state()
     return reports.finish(trainer, record, "train", output.metrics, len(trainer.train_dataset))
-
-
-def _of_trained_model(arguments: RunArguments) -> RunArguments:
-    """The arguments with which the model of a complete training is loaded from the output folder."""
-    folder = arguments.training.output_dir
-    started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
-    model = dataclasses.replace(arguments.model, model_name_or_path=folder, **started)
-    return dataclasses.replace(arguments, model=model, lora=LoraArguments())
 
 
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
