@@ -1,7 +1,7 @@
 """Loading the rows of a corpus: how they are checked first, and how they become a data set."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,7 @@ class Survey:
             raise ValueError(f"{self._name} has no rows: it must contain at least one document and its summary")
         if left_out:
             logger.info(f"{self._name}: {rows} of {rows + left_out} rows are used, those {_passing(corpus)}")
-        _report_blank(self._name, self._blank, rows, f" ({_named(self._blank_places, self._blank)})")
+        _report_blank(self._name, self._blank, rows, self._blank_places)
         if self._nul_places:
             logger.warning(
                 f"{self._name}: NUL characters in {_named(self._nul_places, len(self._nul_places))}, which are no "
@@ -216,12 +216,13 @@ def _none_passes(rows: int, reading: Reading) -> str:
     return f"none of the {rows} rows is one {_passing(reading)}: {hint}"
 
 
-def _report_blank(where: str, blank: int, rows: int, places: str = "") -> None:
-    """Warn of rows that are left out, and raise a ValueError if these are all."""
+def _report_blank(where: str, blank: int, rows: int, places: Sequence[str] = ()) -> None:
+    """Warn of blank rows, and of the places of the first if they are known; raise a ValueError if all are blank."""
     if blank == rows:
         raise ValueError(f"{where}: all {rows} rows have a blank document or summary")
     if blank:
-        logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{places}")
+        named = f" ({_named(places, blank)})" if places else ""
+        logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{named}")
 
 
 def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
@@ -232,7 +233,7 @@ def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[s
     return {name: name for name in present if name not in taken} | renamed
 
 
-def _named(places: list[str], number: int) -> str:
+def _named(places: Sequence[str], number: int) -> str:
     """The first of a number of places."""
     return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
 
