@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 from transformers.trainer import DEFAULT_CALLBACKS
 
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.run import end_processes, run, set_up
+from hf_summ.training.run import end_processes, run
 
 
 class ShardedCallback(TrainerCallback):
@@ -44,5 +44,5 @@ if __name__ == "__main__":
     DEFAULT_CALLBACKS.append(ShardedCallback)
     for argv in json.loads(sys.argv[1]):
         arguments = parse_arguments(argv)
-        run(set_up(arguments))
+        run(arguments)
     end_processes()

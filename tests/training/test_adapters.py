@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM
 
 from hf_summ.cli import main as hf_summ
-from hf_summ.training.run import console_main, main
+from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.run import main
 from tests.training import tiny
 
 LORA = ["--lora_r", "2", "--lora_dropout", "0.1", "--learning_rate", "0.5"]
@@ -140,12 +141,12 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
     ],
 )
 def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
-    assert console_main(command("gdlf", *flags)) == 2
+    assert run_recipe(command("gdlf", *flags)) == 2
     assert re.search(message, capsys.readouterr().err.splitlines()[-1])
 
 
 def test_a_new_model_has_nothing_to_adapt(settings, capsys):
-    assert console_main([settings(), "--lora_r", "2"]) == 2
+    assert run_recipe([settings(), "--lora_r", "2"]) == 2
     assert "a new model has nothing to adapt" in capsys.readouterr().err
 
 
@@ -156,7 +157,7 @@ def test_a_tokenizer_with_more_tokens_is_refused(command, tmp_path, bases, tiny_
     content = json.loads(path.read_text())
     content["added_tokens"].append({**content["added_tokens"][0], "id": len(tiny_tokenizer), "content": "<more>"})
     path.write_text(json.dumps(content))
-    assert console_main(command(str(larger), "--lora_r", "2")) == 2
+    assert run_recipe(command(str(larger), "--lora_r", "2")) == 2
     assert "an adapter has no place for new ones" in capsys.readouterr().err
 
 
@@ -166,7 +167,7 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
 
     def refused(*flags: str, start: Path) -> str:
         capsys.readouterr()
-        assert console_main(command(str(start), *flags, folder="other")) == 2
+        assert run_recipe(command(str(start), *flags, folder="other")) == 2
         return capsys.readouterr().err.splitlines()[-1]
 
     assert "is an adapter already" in refused("--lora_r", "4", start=good)
@@ -197,10 +198,10 @@ def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bas
 
 @pytest.mark.thorough
 def test_without_peft_it_is_said_what_to_install(command, tmp_path):
-    code = "import sys; sys.modules['peft'] = None; from hf_summ.training.run import console_main; "
+    code = "import sys; sys.modules['peft'] = None; from hf_summ.training.__main__ import main as run_recipe; "
     arguments = command("gdlf", "--lora_r", "2")
     ended = subprocess.run(
-        [sys.executable, "-c", f"{code} sys.exit(console_main({arguments!r}))"], capture_output=True, text=True
+        [sys.executable, "-c", f"{code} sys.exit(run_recipe({arguments!r}))"], capture_output=True, text=True
     )
     assert ended.returncode == 2
     assert "--lora_r 2: needs peft: pip install peft" in ended.stderr

@@ -19,7 +19,7 @@ from transformers import pipeline
 from hf_summ.training.card_results import Results
 from hf_summ.training.cards import SERVICE
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.run import main, run, set_up
+from hf_summ.training.run import main, run
 from tests.training import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -379,7 +379,7 @@ def test_hub_gets_scores_of_a_hub_data_set(settings, trained, dataset_folder, tm
 
 def test_data_set_in_a_folder_is_not_one_of_the_hub(settings, dataset_folder, tmp_path):
     arguments = parse_arguments([settings(**NO_FILES, dataset_name=str(dataset_folder), do_predict=True)])
-    run(set_up(arguments))
+    run(arguments)
     card = card_of(tmp_path / "out")
     assert "This model was trained from scratch on the data set `news`." in card
     assert "The data set was a folder and is not on the Hub under this name." in card

@@ -13,7 +13,7 @@ from hf_summ.training import extraction
 from hf_summ.training.extraction import load_extraction
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import whole_lengths
-from hf_summ.training.run import main, set_up
+from hf_summ.training.run import main
 from tests.conftest import SENTENCES
 from tests.training import tiny
 
@@ -32,9 +32,9 @@ def rows() -> datasets.Dataset:
 def load(settings, tiny_tokenizer):
     """The stage of flags, with the flags and the processor."""
 
-    def loaded(**flags):
+    def loaded(corpus=None, **flags):
         arguments, processor = parse_arguments([settings(**flags)]), tiny.processor(tiny_tokenizer)
-        return load_extraction(arguments, processor), processor, arguments
+        return load_extraction(arguments, processor, corpus or {}), processor, arguments
 
     return loaded
 
@@ -146,7 +146,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
 )
 def test_wrong_flags_are_reported_before_anything_starts(settings, flags, message):
     with pytest.raises(ValueError, match=message):
-        set_up(parse_arguments([settings(**flags)]))
+        tiny.check([settings(**flags)])
 
 
 def test_frequencies_of_another_language(settings, tmp_path):
@@ -154,12 +154,11 @@ def test_frequencies_of_another_language(settings, tmp_path):
     with pytest.raises(
         ValueError, match=r"^--extract_idf the document frequencies are of language 'de', but `language`"
     ):
-        set_up(parse_arguments([settings(extract_share=0.5, extract_idf=str(tmp_path / "idf.json"))]))
+        tiny.check([settings(extract_share=0.5, extract_idf=str(tmp_path / "idf.json"))])
 
 
 def test_examples_of_several_documents(load):
     rows = datasets.Dataset.from_list([{"document": "A.\n\nB.", "documents": ["A.", "B."], "summary": "s"}])
-    stage, *_ = load(extract_share=0.5, extract_splits="train")
-    stage.check(datasets.DatasetDict(test=rows))
+    load(datasets.DatasetDict(test=rows), extract_share=0.5, extract_splits="train")
     with pytest.raises(ValueError, match=r"^--extract_splits: the examples of train have several documents each"):
-        stage.check(datasets.DatasetDict(train=rows))
+        load(datasets.DatasetDict(train=rows), extract_share=0.5, extract_splits="train")

@@ -103,6 +103,6 @@ def test_rates_that_are_none(item, message):
 
 
 def test_pattern_without_parameter(model):
-    check_patterns(model, [("embed", 1.0)])
+    check_patterns(model, ["embed=1"])
     with pytest.raises(ValueError, match=r"'embde' matches no trainable parameter; the names are embed.weight"):
-        check_patterns(model, [("embde", 1.0)])
+        check_patterns(model, ["embde=1"])

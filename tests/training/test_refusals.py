@@ -8,9 +8,9 @@ import pytest
 import torch
 from transformers import AutoProcessor
 
+from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.resuming import check_room
-from hf_summ.training.run import console_main, set_up
 from tests.training import tiny
 
 
@@ -23,7 +23,7 @@ def test_output_folder_that_cannot_be_written_to_is_reported_before_anything_sta
     place = tmp_path / name.split("/")[0]
     problem = "is not a folder: name another one" if place.is_file() else "is read-only: name another folder"
     with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {place} {problem}$"):
-        set_up(parse_arguments([settings(output_dir=str(tmp_path / name))]))
+        tiny.check([settings(output_dir=str(tmp_path / name))])
 
 
 def test_data_set_that_is_a_script_is_reported_in_one_line(settings, tmp_path):
@@ -31,7 +31,7 @@ def test_data_set_that_is_a_script_is_reported_in_one_line(settings, tmp_path):
     (tmp_path / "news" / "news.py").write_text("raise SystemExit")
     files = dict.fromkeys(("train_file", "validation_file", "test_file"))
     with pytest.raises(ValueError, match="news is a script, which `datasets` does not run: name a data set of files"):
-        set_up(parse_arguments([settings(**files, dataset_name=str(tmp_path / "news"))]))
+        tiny.check([settings(**files, dataset_name=str(tmp_path / "news"))])
 
 
 def test_reports_that_need_a_library_are_reported_before_anything_starts(settings):
@@ -41,8 +41,8 @@ def test_reports_that_need_a_library_are_reported_before_anything_starts(setting
 
 def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
     # a disk on which nothing is free, whatever its size
-    monkeypatch.setattr("hf_summ.training.run._LEAST_ROOM", math.inf)
-    assert console_main([settings(learning_rate=1e20)]) == 1
+    monkeypatch.setattr("hf_summ.training.__main__._LEAST_ROOM", math.inf)
+    assert run_recipe([settings(learning_rate=1e20)]) == 1
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
 

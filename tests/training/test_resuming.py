@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from hf_summ.training.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.resuming import last_complete_checkpoint
-from hf_summ.training.run import main, set_up
+from hf_summ.training.run import main, run
 from tests.training import tiny
 
 SAVING = {"save_strategy": "steps", "save_steps": 2, "max_steps": 6, "schedule_period": 8}
@@ -119,7 +119,7 @@ def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settin
     with pytest.raises(
         ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot take: leave"
     ):
-        set_up(parse_arguments([path, "--optimizer", "adadelta", "--accept_changes"]))
+        tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
 
 def test_checkpoints_without_an_optimizer_are_passed_over(settings, out, caplog):
@@ -150,11 +150,12 @@ def test_train_loss_covers_the_whole_run_after_resuming(settings, out):
 
 def test_second_run_in_a_folder_waits_for_the_first(settings):
     path = settings()
-    first = set_up(parse_arguments([path]))
-    with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
-        set_up(parse_arguments([path]))
-    first.lock.close()
-    main([path])
+
+    def start_second() -> None:
+        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
+            tiny.check([path])
+
+    run(parse_arguments([path]), [path], start_second)
     main([path, "--no_do_train", "--do_eval", "--model_name_or_path", str(Path(path).with_name("out"))])
 
 

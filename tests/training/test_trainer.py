@@ -12,8 +12,9 @@ from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
 from hf_summ.evaluation import perplexity
+from hf_summ.training.adapters import takes
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.evaluating import strip_padding, takes
+from hf_summ.training.evaluating import strip_padding
 from hf_summ.training.trainer import SummarizationTrainer
 from tests.models.architectures import COPY_TRANSFORMER, GDLF, SAGCOPY
 from tests.training import tiny

@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import datasets
+import pytest
 import yaml
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.data import SummarizationCollator
+from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.run import run
 
 MODEL = {
     "d_model": 16,
@@ -26,6 +29,11 @@ MODEL = {
     "conv_implementation": "chunked",
 }
 NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0, "kernel_dropout": 0.0}
+
+
+def check(argv: list[str]) -> None:
+    """Check the settings of a run, which must not start."""
+    run(parse_arguments(argv), on_start=lambda: pytest.fail("the run has started"))
 
 
 def rows(number: int, seed: int = 0) -> list[dict[str, str]]:

@@ -6,6 +6,8 @@ import traceback
 import typing
 from typing import Any
 
+from hf_summ.training.__main__ import main
+
 _USAGE = "hf-summ train CONFIG [--flag value ...]"
 _DESCRIPTION = (
     "Train a model, evaluate it and predict, as described by CONFIG and the flags: a .yaml or .json file, whose keys "
@@ -25,11 +27,9 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the recipe and return its exit status, see `hf_summ.training.run.console_main`."""
-    from hf_summ.training.run import console_main
-
+    """Run the recipe and return its exit status, see `hf_summ.training.__main__.main`."""
     try:
-        return console_main(arguments.more, "hf-summ: ")
+        return main(arguments.more, "hf-summ: ")
     except BrokenPipeError:
         raise
     except Exception:

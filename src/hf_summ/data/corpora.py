@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.common.flags import flag, names
-from hf_summ.data.raw_formats import DataFormat, check_format, format_of
+from hf_summ.common.messages import unknown_choice
+from hf_summ.data.raw_formats import DENSITY_BINS, DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
+# of LCSTS; and the lowest that is used, as for the published test set (Hu et al. 2015)
+_SCORES, _MIN_SCORE = (1, 5), 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +60,25 @@ class Reading:
         Raises:
             ValueError: an unknown format, an option of another format, or a value out of range.
         """
-        return check_format(self.data_format, self.min_score, self.density_bin)
+        format_of(self.data_format)
+        for name, owner in (("min_score", "lcsts"), ("density_bin", "newsroom")):
+            value = getattr(self, name)
+            if value is not None and self.data_format != owner:
+                given = f"'{self.data_format}'" if self.data_format else "not set"
+                raise ValueError(
+                    f"`{name}` is {value}, which needs `data_format` '{owner}', but that is {given}: leave it out, or "
+                    f"set `data_format` to '{owner}'"
+                )
+        least, most = _SCORES
+        if self.min_score is not None and not least <= self.min_score <= most:
+            raise ValueError(
+                f"`min_score` is {self.min_score}, but must be from {least} to {most}, the scores of LCSTS"
+            )
+        if self.density_bin is not None and self.density_bin not in DENSITY_BINS:
+            raise ValueError(unknown_choice("`density_bin`", self.density_bin, DENSITY_BINS))
+        if self.data_format == "lcsts":
+            return _MIN_SCORE if self.min_score is None else self.min_score
+        return self.density_bin
 
 
 @dataclass(frozen=True, kw_only=True)

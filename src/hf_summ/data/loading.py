@@ -1,8 +1,7 @@
 """Loading the rows of a corpus: how they are checked first, and how they become a data set."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +60,8 @@ def load(
     if corpus.dataset_name is not None:
         return _load_from_hub(corpus, cache_dir, token, trust_remote_code)
     # all are checked before the first is converted
-    surveys = {split: survey(corpus, split) for split in corpus.files}
-    return datasets.DatasetDict({split: _convert(surveyed, split, cache_dir) for split, surveyed in surveys.items()})
+    surveys = {split: Survey(corpus, split) for split in corpus.files}
+    return datasets.DatasetDict({split: survey.convert(cache_dir) for split, survey in surveys.items()})
 
 
 def _load_from_hub(
@@ -94,95 +93,103 @@ def _load_from_hub(
     return datasets.DatasetDict(parts)
 
 
-@dataclass
 class Survey:
-    """The result of checking all rows of a file.
-
-    Args:
-        name: the file as the user named it.
-        reading: how it is read and which rows are used.
-        paths: the file, the two of a pair, or all that make up the split.
-        document, summary: names of their columns in the file.
-        lists: whether these columns contain lists of texts.
-        kinds: the kinds of value in every column.
-        rows: number of rows.
-        blank: number of rows with a blank document or summary.
-        blank_places: places of the first of these.
-        nul_places: places of the rows with NUL characters in a document or summary.
-    """
-
-    name: str
-    reading: Reading
-    paths: tuple[Path, ...]
-    document: str = ""
-    summary: str = ""
-    lists: dict[str, bool] = field(default_factory=dict)
-    kinds: dict[str, set[str]] = field(default_factory=dict)
-    rows: int = 0
-    blank: int = 0
-    blank_places: list[str] = field(default_factory=list)
-    nul_places: list[str] = field(default_factory=list)
-
-    def look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
-        """Count a row.
-
-        Raises:
-            ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
-        """
-        self.rows += 1
-        is_whole, has_nul = True, False
-        where = f"{self.name}, {place}"
-        for column in (self.document, self.summary):
-            value = text_or_texts(row, column, where)
-            if column == self.document and how.separate is not None and isinstance(value, str):
-                value = how.separate(value)
-            is_list = isinstance(value, list)
-            if value is not None and self.lists.setdefault(column, is_list) != is_list:
-                holds, hint = ("list", "join its parts into one text") if is_list else ("str", "make it a list of one")
-                raise ValueError(
-                    f"{where}: '{column}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}"
-                )
-            is_whole = is_whole and has_text(value)
-            has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
-        if not is_whole:
-            self.blank += 1
-            if len(self.blank_places) < _LINES_NAMED:
-                self.blank_places.append(place)
-        elif has_nul:
-            self.nul_places.append(place)
-        for name, value in row.items():
-            self.kinds.setdefault(name, set()).add(kind_of_value(value))
-
-
-def survey(corpus: Corpus, split: str) -> Survey:
-    """Check all rows of a split's file, so that a problem is reported with its line before any work starts.
+    """All rows of a split's files, checked, so that a problem is reported with its line before any work starts.
 
     Raises:
         ValueError: as `load`.
     """
-    name, how, option = corpus.files[split], corpus.format, corpus.option()
-    surveyed = Survey(name, corpus, corpus.paths(split))
-    # other kinds of file have no column names of their own to choose from
-    has_names = len(surveyed.paths) == 1 and kind_of_file(surveyed.paths[0]) in ROW_FILES
-    columns = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
-    left_out = 0
-    for place, row in how.read(surveyed.paths, True):
-        where = f"{name}, {place}"
-        if not how.keeps(row, option, where):
-            left_out += 1
-            continue
-        if not surveyed.rows:
-            surveyed.document, surveyed.summary = choose_columns(list(row), *columns, where)
-        surveyed.look_at(place, row, how)
-    if not surveyed.rows and left_out:
-        raise ValueError(f"{name}: {_none_passes(left_out, corpus)}")
-    if not surveyed.rows:
-        raise ValueError(f"{name} has no rows: it must contain at least one document and its summary")
-    if surveyed.blank == surveyed.rows:
-        raise ValueError(f"{name}: all {surveyed.rows} rows have a blank document or summary")
-    if left_out:
-        logger.info(f"{name}: {surveyed.rows} of {surveyed.rows + left_out} rows are used, those {_passing(corpus)}")
-    return surveyed
+
+    def __init__(self, corpus: Corpus, split: str):
+        self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
+        # what the file calls `document` and `summary`, and of these names, whether their columns have lists of texts
+        self._chosen: dict[str, str] = {}
+        self._lists: dict[str, bool] = {}
+        # the kinds of value in every column
+        self._kinds: dict[str, set[str]] = {}
+        # rows without a document or summary, the places of the first of them, and those with NUL characters
+        self._blank = 0
+        self._blank_places: list[str] = []
+        self._nul_places: list[str] = []
+        how, option = corpus.format, corpus.option()
+        # other kinds of file have no column names of their own to choose from
+        has_names = len(self._paths) == 1 and kind_of_file(self._paths[0]) in ROW_FILES
+        columns = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
+        rows = left_out = 0
+        for place, row in how.read(self._paths, True):
+            where = f"{self._name}, {place}"
+            if not how.keeps(row, option, where):
+                left_out += 1
+                continue
+            if not rows:
+                self._chosen = dict(zip(LIST_COLUMNS, choose_columns(list(row), *columns, where), strict=True))
+            rows += 1
+            self._look_at(place, row, how)
+        if not rows and left_out:
+            raise ValueError(f"{self._name}: {_none_passes(left_out, corpus)}")
+        if not rows:
+            raise ValueError(f"{self._name} has no rows: it must contain at least one document and its summary")
+        if left_out:
+            logger.info(f"{self._name}: {rows} of {rows + left_out} rows are used, those {_passing(corpus)}")
+        _report_blank(self._name, self._blank, rows, self._blank_places)
+        if self._nul_places:
+            logger.warning(
+                f"{self._name}: NUL characters in {_named(self._nul_places, len(self._nul_places))}, which are no "
+                "text: was the file written completely?"
+            )
+
+    def _look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
+        """Check a row, and note what it has.
+
+        Raises:
+            ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
+        """
+        is_whole, has_nul = True, False
+        where = f"{self._name}, {place}"
+        for column, name in self._chosen.items():
+            value = text_or_texts(row, name, where)
+            if column == "document" and how.separate is not None and isinstance(value, str):
+                value = how.separate(value)
+            is_list = isinstance(value, list)
+            if value is not None and self._lists.setdefault(name, is_list) != is_list:
+                holds, hint = ("list", "join its parts into one text") if is_list else ("str", "make it a list of one")
+                raise ValueError(f"{where}: '{name}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}")
+            is_whole = is_whole and has_text(value)
+            has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
+        if not is_whole:
+            self._blank += 1
+            if len(self._blank_places) < _LINES_NAMED:
+                self._blank_places.append(place)
+        elif has_nul:
+            self._nul_places.append(place)
+        for name, value in row.items():
+            self._kinds.setdefault(name, set()).add(kind_of_value(value))
+
+    def convert(self, cache_dir: str | None) -> datasets.Dataset:
+        """The rows as a data set, from the cache if the files have not changed."""
+        lists = tuple(column for column, name in self._chosen.items() if self._lists[name])
+        columns = _renamed(self._kinds, self._chosen, lists)
+        kinds = {columns[name]: kind_of_column(kinds) for name, kinds in self._kinds.items() if name in columns}
+        # a split in which all values of such a column are null has no kind of its own
+        kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(self._chosen, "string")
+        order = [*self._chosen, *(name for name in kinds if name not in self._chosen)]
+        return datasets.Dataset.from_generator(
+            _rows,
+            features=datasets.Features({name: feature_of(kinds[name]) for name in order}),
+            cache_dir=cache_dir,
+            split=datasets.NamedSplit(self._split),
+            gen_kwargs={
+                # size and time are part of the cache's key, so that a changed file is converted again
+                "files": tuple(
+                    (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in self._paths
+                ),
+                "columns": tuple(sorted(columns.items())),
+                "lists": lists,
+                "json_columns": tuple(sorted(name for name, kind in kinds.items() if kind == "json")),
+                "data_format": self._corpus.data_format,
+                "option": self._corpus.option(),
+            },
+        )
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
@@ -209,41 +216,13 @@ def _none_passes(rows: int, reading: Reading) -> str:
     return f"none of the {rows} rows is one {_passing(reading)}: {hint}"
 
 
-def _convert(surveyed: Survey, split: str, cache_dir: str | None) -> datasets.Dataset:
-    if surveyed.blank:
-        logger.warning(
-            f"{surveyed.name}: {surveyed.blank} of {surveyed.rows} rows have a blank document or summary and are left "
-            f"out ({_named(surveyed.blank_places, surveyed.blank)})"
-        )
-    if surveyed.nul_places:
-        logger.warning(
-            f"{surveyed.name}: NUL characters in {_named(surveyed.nul_places, len(surveyed.nul_places))}, which are no "
-            "text: was the file written completely?"
-        )
-    chosen = {"document": surveyed.document, "summary": surveyed.summary}
-    lists = tuple(column for column, name in chosen.items() if surveyed.lists[name])
-    columns = _renamed(surveyed.kinds, chosen, lists)
-    kinds = {columns[name]: kind_of_column(kinds) for name, kinds in surveyed.kinds.items() if name in columns}
-    # a split in which all values of such a column are null has no kind of its own
-    kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(chosen, "string")
-    order = [*chosen, *(name for name in kinds if name not in chosen)]
-    return datasets.Dataset.from_generator(
-        _rows,
-        features=datasets.Features({name: feature_of(kinds[name]) for name in order}),
-        cache_dir=cache_dir,
-        split=datasets.NamedSplit(split),
-        gen_kwargs={
-            # size and time are part of the cache's key, so that a changed file is converted again
-            "files": tuple(
-                (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in surveyed.paths
-            ),
-            "columns": tuple(sorted(columns.items())),
-            "lists": lists,
-            "json_columns": tuple(sorted(name for name, kind in kinds.items() if kind == "json")),
-            "data_format": surveyed.reading.data_format,
-            "option": surveyed.reading.option(),
-        },
-    )
+def _report_blank(where: str, blank: int, rows: int, places: Sequence[str] = ()) -> None:
+    """Warn of blank rows, and of the places of the first if they are known; raise a ValueError if all are blank."""
+    if blank == rows:
+        raise ValueError(f"{where}: all {rows} rows have a blank document or summary")
+    if blank:
+        named = f" ({_named(places, blank)})" if places else ""
+        logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{named}")
 
 
 def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
@@ -254,7 +233,7 @@ def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[s
     return {name: name for name in present if name not in taken} | renamed
 
 
-def _named(places: list[str], number: int) -> str:
+def _named(places: Sequence[str], number: int) -> str:
     """The first of a number of places."""
     return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
 
@@ -270,7 +249,7 @@ def _rows(
         row = {new: storable(row.get(old), as_json=new in json_columns) for old, new in columns}
         if lists:
             row |= single_texts(row, lists, how.separate)
-        if _is_whole(row["document"], row["summary"]):
+        if has_text(row["document"]) and has_text(row["summary"]):
             yield row
 
 
@@ -310,20 +289,12 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
         named = named.map(
             single_texts, fn_kwargs={"columns": lists, "separate": how.separate}, desc="joining lists of texts"
         )
-    whole = named.filter(_is_whole, input_columns=["document", "summary"], desc="leaving out blank rows")
-    if len(whole) < len(dataset):
-        logger.warning(
-            f"{where}: {len(dataset) - len(whole)} of {len(dataset)} rows have a blank document or summary and are "
-            "left out"
-        )
-    if not len(whole):
-        raise ValueError(f"{where}: all {len(dataset)} rows have a blank document or summary")
+    whole = named.filter(
+        lambda *texts: all(map(has_text, texts)), input_columns=["document", "summary"], desc="leaving out blank rows"
+    )
+    _report_blank(where, len(dataset) - len(whole), len(dataset))
     return whole
 
 
 def _is_text(feature: Any) -> bool:
     return getattr(feature, "dtype", None) in ("string", "large_string")
-
-
-def _is_whole(document: str | None, summary: str | None) -> bool:
-    return has_text(document) and has_text(summary)

@@ -15,9 +15,6 @@ _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>",
 _LINE_END = re.compile(r"NEWLINE_CHAR\b")
 _SEPARATOR, _OLDER_SEPARATOR = "|||||", "story_separator_special_tag"
 DENSITY_BINS = ("abstractive", "mixed", "extractive")
-LCSTS_SCORES = (1, 5)
-# as for the published test set (Hu et al. 2015)
-_LCSTS_MIN_SCORE = 3
 # possible names of each split's file in the folder of a distribution; the first that exists is used
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
@@ -149,29 +146,6 @@ def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterat
             elif text:
                 part.append(text)
         yield path.name, {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
-
-
-def check_format(data_format: str | None, min_score: int | None = None, density_bin: str | None = None) -> Any:
-    """The value of a format's option: the one given, or its default.
-
-    Raises:
-        ValueError: an unknown format, an option of another format, or a value out of range.
-    """
-    format_of(data_format)
-    for name, value, owner in (("min_score", min_score, "lcsts"), ("density_bin", density_bin, "newsroom")):
-        if value is not None and data_format != owner:
-            raise ValueError(
-                f"`{name}` is {value}, which needs `data_format` '{owner}', but that is "
-                f"{repr(data_format) if data_format else 'not set'}: leave it out, or set `data_format` to '{owner}'"
-            )
-    least, most = LCSTS_SCORES
-    if min_score is not None and not least <= min_score <= most:
-        raise ValueError(f"`min_score` is {min_score}, but must be from {least} to {most}, the scores of LCSTS")
-    if density_bin is not None and density_bin not in DENSITY_BINS:
-        raise ValueError(unknown_choice("`density_bin`", density_bin, DENSITY_BINS))
-    if data_format == "lcsts":
-        return _LCSTS_MIN_SCORE if min_score is None else min_score
-    return density_bin
 
 
 def format_of(data_format: str | None) -> "DataFormat":

@@ -134,7 +134,7 @@ def _check_line(line: bytes, number: int, where: str) -> None:
         raise ValueError(
             f"{where}: longer than {_LONGEST_LINE >> 20} MiB, which is no document: write one row per line"
         )
-    # single ones are strange characters, see `survey`
+    # single ones are strange characters, see `Survey`
     if b"\0" in line and line.count(0) * 4 > len(line):
         raise ValueError(
             f"{where}: mostly NUL, so the file is not UTF-8 but perhaps UTF-16, or was not written completely: convert "

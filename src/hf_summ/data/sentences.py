@@ -34,13 +34,7 @@ def language_code(language: str) -> str:
     Raises:
         ValueError: it is not such a code, but for example a name such as "English".
     """
-    # what is no string may have no hash
     check_text("language", language)
-    return _language_code(language)
-
-
-@cache
-def _language_code(language: str) -> str:
     match = _LANGUAGE.fullmatch(language.lower())
     if match is None:
         raise ValueError(

@@ -17,6 +17,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from hf_summ.common.files import write_atomically
+from hf_summ.training.__main__ import main as run_recipe
 
 _SETTINGS, _RECORD, _LOCK = "settings.yaml", "record.json", "lock"
 # the exit status if another process is working on the run (sysexits: EX_TEMPFAIL)
@@ -134,16 +135,13 @@ def _reason(output: str, status: int) -> str:
 
 def main(folder: Path) -> int:
     """Run the recipe and return its exit status: 0 if already done, `_BUSY` if another process is working on it."""
-    # the process that starts runs does without it
-    from hf_summ.training.run import console_main
-
     try:
         with FileLock(folder / _LOCK, timeout=0):
             if (folder / _RECORD).exists():
                 return 0
             start = time.monotonic()
             sys.argv = ["run_summarization.py", str(folder / _SETTINGS)]
-            status = console_main()
+            status = run_recipe()
             if status == 0:
                 # written last: a run without it was interrupted, and resumes from its last checkpoint
                 record = {"seconds": round(time.monotonic() - start, 1)}

@@ -65,25 +65,3 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             result -= share * (smoothing / logits.shape[-1])
         result.scatter_add_(-1, labels.clamp(min=0)[..., None], share * (smoothing - 1.0))
         return result, None, None, None, None
-
-
-def shift_right(labels: torch.Tensor, start_token_id: int, pad_token_id: int) -> torch.Tensor:
-    """Decoder inputs for teacher forcing: the labels shifted right behind the start token, (B, T) -> (B, T)."""
-    shifted = labels.new_full(labels.shape, start_token_id)
-    shifted[:, 1:] = labels[:, :-1]
-    return shifted.masked_fill(shifted == IGNORED_LABEL, pad_token_id)
-
-
-def check_labels(labels: torch.Tensor, vocab_size: int) -> None:
-    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway;
-    # a graph cannot depend on it
-    if labels.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    wanted = labels[labels != IGNORED_LABEL]
-    outside = wanted[(wanted < 0) | (wanted >= vocab_size)]
-    if outside.numel():
-        raise ValueError(
-            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
-            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
-        )

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput, ModelOutput, Seq2SeqL
 from transformers.utils import can_return_tuple
 
 from .generation_mixin import SummarizationGenerationMixin
-from .losses import check_labels, shift_right, smoothed_cross_entropy
+from .losses import IGNORED_LABEL, smoothed_cross_entropy
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method that saved checkpoints name
 
 if TYPE_CHECKING:
@@ -117,8 +117,10 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             self.generation_config._from_model_config = False
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Decoder inputs for teacher forcing, (B, T) -> (B, T)."""
-        return shift_right(labels, self.config.decoder_start_token_id, self.config.pad_token_id)
+        """Decoder inputs for teacher forcing: the labels behind the start token, (B, T) -> (B, T)."""
+        shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
+        shifted[:, 1:] = labels[:, :-1]
+        return shifted.masked_fill(shifted == IGNORED_LABEL, self.config.pad_token_id)
 
     @torch.no_grad()
     def _init_weights(self, module):
@@ -231,7 +233,7 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
         """
         scoring = {name: inputs.pop(name) for name in self.scoring_inputs}
         if labels is not None:
-            check_labels(labels, self.config.vocab_size)
+            _check_labels(labels, self.config.vocab_size)
             inputs["use_cache"] = False
             if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
                 inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
@@ -255,6 +257,21 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
             return {"logits": logits}
         loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
         return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
+
+
+def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
+    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
+    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway;
+    # a graph cannot depend on it
+    if labels.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    wanted = labels[labels != IGNORED_LABEL]
+    outside = wanted[(wanted < 0) | (wanted >= vocab_size)]
+    if outside.numel():
+        raise ValueError(
+            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
+            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
+        )
 
 
 def _loading_problem(loaded: Mapping[str, Any]) -> str | None:

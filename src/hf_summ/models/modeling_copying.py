@@ -396,7 +396,9 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         if self.config.copy:
             if outputs.source_ids is None:
                 raise ValueError("copying needs the source's subwords: give `input_ids`, even with `encoder_outputs`")
-            gates = self._gate_logits(outputs)
+            gates = outputs.copy_gate_logits
+            if gates is None:
+                gates = self.copy_gate(outputs.last_hidden_state)[..., 0]
         if skip_logits is None:
             skip_logits = self.training
         if labels is not None and skip_logits and self._can_skip_logits():
@@ -415,12 +417,6 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         else:
             scored = self._loss(self._logits(outputs, gates, inputs), labels, num_items_in_batch)
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
-
-    def _gate_logits(self, outputs) -> torch.Tensor:
-        """The logits (R, T) of copying."""
-        if outputs.copy_gate_logits is not None:
-            return outputs.copy_gate_logits
-        return self.copy_gate(outputs.last_hidden_state)[..., 0]
 
     def _can_skip_logits(self) -> bool:
         # with an adapter on the output layer, its weight and bias are not all that it computes, and FSDP2, which makes

@@ -1,6 +1,6 @@
 """The base of all architectures' processors."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,7 +32,13 @@ class SummarizationProcessor(ProcessorMixin):
     Raises:
         TypeError: a length is no integer.
         ValueError: a length below 2, a tokenizer without a padding or end token, or a separator that is no token.
+
+    Attributes:
+        unaligned_fields: those with an entry for something other than each subword, to which `pad` gives the length of
+            their own longest row, and at least one, as a row of nothing has no type.
     """
+
+    unaligned_fields: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -94,12 +100,8 @@ class SummarizationProcessor(ProcessorMixin):
     @property
     def padding_values(self) -> dict[str, Any]:
         """Field -> the value with which `pad` pads it."""
-        return source_padding_values(self.pad_token_id)
-
-    @property
-    def unaligned_fields(self) -> tuple[str, ...]:
-        """Fields with an entry for something other than each subword, which `pad` gives a length of their own."""
-        return ()
+        ids = dict.fromkeys(("input_ids", "decoder_input_ids"), self.pad_token_id)
+        return {**ids, "attention_mask": 0, "labels": IGNORED_LABEL}
 
     def __call__(
         self,
@@ -161,7 +163,7 @@ class SummarizationProcessor(ProcessorMixin):
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
         elif return_tensors is not None:
-            check_even(features)
+            _check_even(features)
         reported = reported if return_lengths else {}
         if "lengths" in reported:
             features["lengths"] = reported.pop("lengths")
@@ -189,17 +191,54 @@ class SummarizationProcessor(ProcessorMixin):
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Pad every field of rows, or of a batch of lists, to one length; labels with -100.
+        """Pad the fields of `padding_values` to one length, on the right, and leave out others.
 
         Args:
             features: one mapping per row, or one mapping of lists.
-            padding: True or `longest`, `max_length` (of the source), or False.
+            padding: True or `longest`, `max_length` (of the source), or False. Labels are padded to their longest row.
             max_length: the length for `max_length`.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists.
+
+        Raises:
+            ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, a multiple below
+                1, or a longer row.
         """
-        lengths = padding, max_length, pad_to_multiple_of
-        return pad_features(features, self.padding_values, *lengths, return_tensors, self.unaligned_fields)
+        if padding not in (True, False, "longest", "max_length", "do_not_pad"):
+            known = "True, 'longest', 'max_length', False, 'do_not_pad'"
+            raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
+        if pad_to_multiple_of is not None:
+            check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
+        if max_length is not None and padding == "max_length":
+            check_integer("max_length", max_length, 1, _LONGEST)
+        if not features:
+            raise ValueError("no features to pad")
+        if padding == "max_length" and max_length is None:
+            raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
+        if not isinstance(features, Mapping):
+            features = {name: [row[name] for row in features] for name in features[0]}
+        values, multiple, padded = self.padding_values, pad_to_multiple_of or 1, {}
+        for name, rows in features.items():
+            if name not in values:
+                continue
+            rows = [row.tolist() if isinstance(row, torch.Tensor) else list(row) for row in rows]
+            if padding not in (False, "do_not_pad"):
+                longest = max(map(len, rows), default=0)
+                if name in self.unaligned_fields:
+                    length = max(longest, 1)
+                else:
+                    fixed = max_length if padding == "max_length" and name != "labels" else None
+                    length = longest if fixed is None else fixed
+                    if longest > length:
+                        raise ValueError(
+                            f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it"
+                        )
+                    length = -(-length // multiple) * multiple
+                rows = [row + [values[name]] * (length - len(row)) for row in rows]
+            padded[name] = rows
+        if return_tensors is not None:
+            _check_even(padded)
+        return BatchFeature(padded, tensor_type=return_tensors)
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's."""
@@ -325,63 +364,7 @@ def align_config(config, tokenizer) -> None:
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
 
 
-def pad_features(
-    features: Sequence[Mapping[str, Any]] | Mapping[str, Sequence],
-    padding_values: Mapping[str, Any],
-    padding: bool | str = True,
-    max_length: int | None = None,
-    pad_to_multiple_of: int | None = None,
-    return_tensors: str | None = "pt",
-    unaligned: Collection[str] = (),
-) -> BatchFeature:
-    """Pad rows of different lengths to one length, on the right.
-
-    Args:
-        features: one mapping per row, or one mapping of lists; fields that are not in `padding_values` are left out.
-        padding_values: field -> the value with which it is padded. `labels` are padded to their own longest row.
-        padding: True or `longest`, `max_length` (of the source), or False.
-        max_length: the length for `max_length`.
-        pad_to_multiple_of: lengths are rounded up to a multiple of this number.
-        return_tensors: `pt`, or None for lists.
-        unaligned: fields with an entry for something other than each token: their length is that of their own longest
-            row, and at least one, as a row of nothing has no type.
-
-    Raises:
-        ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, a multiple below 1, or
-            a longer row.
-    """
-    if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-        known = "True, 'longest', 'max_length', False, 'do_not_pad'"
-        raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
-    if pad_to_multiple_of is not None:
-        check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
-    if max_length is not None and padding == "max_length":
-        check_integer("max_length", max_length, 1, _LONGEST)
-    if not features:
-        raise ValueError("no features to pad")
-    padding = False if padding == "do_not_pad" else padding
-    if padding == "max_length" and max_length is None:
-        raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
-    if not isinstance(features, Mapping):
-        features = {name: [row[name] for row in features] for name in features[0]}
-    fields = {name: features[name] for name in features if name in padding_values}
-    padded = {}
-    for name, rows in fields.items():
-        rows = [row.tolist() if isinstance(row, torch.Tensor) else list(row) for row in rows]
-        if padding:
-            fixed = max_length if padding == "max_length" and name != "labels" else None
-            if name in unaligned:
-                longest = max(map(len, rows))
-                rows = _pad_rows(name, rows, padding_values[name], max(longest, 1), None)
-            else:
-                rows = _pad_rows(name, rows, padding_values[name], fixed, pad_to_multiple_of)
-        padded[name] = rows
-    if return_tensors is not None:
-        check_even(padded)
-    return BatchFeature(padded, tensor_type=return_tensors)
-
-
-def check_even(fields: Mapping[str, Sequence]) -> None:
+def _check_even(fields: Mapping[str, Sequence]) -> None:
     """Raise a ValueError for a field whose rows have different lengths, which no tensor has."""
     for name, rows in fields.items():
         if len(lengths := {len(row) for row in rows}) > 1:
@@ -389,26 +372,6 @@ def check_even(fields: Mapping[str, Sequence]) -> None:
                 f"`{name}` has rows of {min(lengths)} to {max(lengths)}, which cannot be a tensor: pad them with "
                 "`padding=True`, or leave out `return_tensors`"
             )
-
-
-def source_padding_values(pad_token_id: int) -> dict[str, int]:
-    """The values with which the fields of every architecture are padded."""
-    return {
-        "input_ids": pad_token_id,
-        "attention_mask": 0,
-        "labels": IGNORED_LABEL,
-        "decoder_input_ids": pad_token_id,
-    }
-
-
-def _pad_rows(name: str, rows: list[list], value: Any, length: int | None, multiple: int | None) -> list[list]:
-    longest = max(map(len, rows), default=0)
-    if length is not None and longest > length:
-        raise ValueError(f"`{name}` has a row of {longest}, but must be at most `max_length` ({length}): truncate it")
-    length = longest if length is None else length
-    if multiple:
-        length = -(-length // multiple) * multiple
-    return [row + [value] * (length - len(row)) for row in rows]
 
 
 SummarizationProcessor.register_for_auto_class()

@@ -40,6 +40,8 @@ class HighlightTransformerProcessor(CopyingProcessor):
         chat_template: stored and saved as in every transformers processor, but not used.
     """
 
+    unaligned_fields = _PHRASE_FIELDS
+
     def __init__(
         self,
         tokenizer,
@@ -68,10 +70,6 @@ class HighlightTransformerProcessor(CopyingProcessor):
     @property
     def model_input_names(self) -> list[str]:
         return [*super().model_input_names, *_PHRASE_FIELDS]
-
-    @property
-    def unaligned_fields(self) -> tuple[str, ...]:
-        return _PHRASE_FIELDS
 
     @property
     def padding_values(self) -> dict[str, Any]:

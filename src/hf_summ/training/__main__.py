@@ -1,18 +1,74 @@
 """`python -m hf_summ.training CONFIG.yaml [--flag value ...]`, also under `accelerate launch -m`."""
 
+import shutil
 import sys
+import traceback
+from pathlib import Path
+from threading import Event
+
+from hf_summ.common.messages import one_line
+
+# number of bytes below which a disk counts as full
+_LEAST_ROOM = 2**20
 
 
-def main() -> int:
-    """Run the training recipe and return its exit status, see `hf_summ.training.run.console_main`."""
+def main(argv: list[str] | None = None, prefix: str = "") -> int:
+    """Run the training recipe; errors that users can fix are printed in one line, which begins with `prefix`.
+
+    Returns:
+        0 on success, 2 if something given to it cannot work, 1 if that only appears later, 130 after Ctrl-C.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    arguments, started = None, Event()
     try:
         # here, so that Ctrl-C ends in one line while libraries are imported too
-        from hf_summ.training.run import console_main
+        from hf_summ.training.parsing import parse_arguments
+        from hf_summ.training.run import end_processes, run
 
-        return console_main()
+        arguments = parse_arguments(argv)
+        run(arguments, argv, on_start=started.set)
     except KeyboardInterrupt:
-        print("\ninterrupted: the same command starts over", file=sys.stderr)
+        # on a line below the progress bar
+        if arguments is None:
+            print(f"\n{prefix}interrupted: the same command starts over", file=sys.stderr)
+        elif arguments.training.do_train and arguments.training.process_index == 0:
+            print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
         return 130
+    except Exception as error:
+        message = one_line(error)
+        if arguments is not None and started.is_set() and _is_full(folder := arguments.training.output_dir):
+            # the libraries report it in many ways
+            message = _resume_hint(folder, f"{folder} is on a disk that is full: make room; stopped")
+        elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
+            raise
+        elif started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
+            # another library's error, hours into a run, is reported with its traceback
+            raise
+        print(f"{prefix}error: {message}", file=sys.stderr)
+        return 1 if started.is_set() else 2
+    end_processes()
+    return 0
+
+
+def _resume_hint(folder: str, what: str) -> str:
+    """How to continue a run that ended as `what` says."""
+    from hf_summ.training.resuming import last_complete_checkpoint
+
+    checkpoint = last_complete_checkpoint(folder)
+    if checkpoint is None:
+        return f"{what} before the first checkpoint: the same command starts over"
+    return f"{what}: the same command resumes from {checkpoint}"
+
+
+def _is_full(folder: str) -> bool:
+    """Whether next to nothing can be written to an output folder any more."""
+    return Path(folder).is_dir() and shutil.disk_usage(folder).free < _LEAST_ROOM
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether the package itself raised the error, so that its message is sufficient."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").startswith("hf_summ.")
 
 
 if __name__ == "__main__":

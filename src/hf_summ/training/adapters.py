@@ -1,6 +1,7 @@
 """Adapters: LoRA's matrices, which a run trains and saves in place of a model's weights, and checkpoints of them."""
 
 import dataclasses
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,11 @@ def is_adapted(model: Any) -> bool:
 def base_model(model: Any) -> Any:
     """The model, without the adapter that may be on it."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def takes(model: Any, name: str) -> bool:
+    """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
+    return name in inspect.signature(base_model(model).forward).parameters
 
 
 def trained_weights(model: Any) -> dict[str, torch.Tensor]:

@@ -20,10 +20,9 @@ from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import SETTINGS
-from hf_summ.training.bounds import check_bounds
-from hf_summ.training.licenses import check_license
+from hf_summ.training.checks import check_bounds, check_license, check_parallelism
+from hf_summ.training.optimization import parse_learning_rates
 from hf_summ.training.overrides import MergeOverrides
-from hf_summ.training.parallelism import check_parallelism
 from hf_summ.training.scores import FALLING, METRICS, score_names
 
 
@@ -156,9 +155,6 @@ class DataArguments:
 
     def __post_init__(self):
         check_bounds(self)
-        self._check_extraction()
-
-    def _check_extraction(self):
         if self.extract_share is not None and self.extract_tokens is not None:
             raise ValueError("--extract_share and --extract_tokens exclude each other: give only one of them")
         if self.extract_share is None and self.extract_tokens is None:
@@ -322,7 +318,10 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         self._check_libraries()
         if self.license is not None:
             check_license(self.license)
-        self._check_metrics()
+        parse_learning_rates(self.learning_rates)
+        for metric in self.metrics:
+            if metric not in METRICS:
+                raise ValueError(unknown_choice("--metrics", metric, METRICS))
         self._resolve_best_metric()
         try:
             super().__post_init__()
@@ -344,11 +343,6 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         backends = [backend.value.lower() for backend in DynamoBackend]
         if self.torch_compile_backend is not None and self.torch_compile_backend.lower() not in backends:
             raise ValueError(unknown_choice("--torch_compile_backend", self.torch_compile_backend, backends))
-
-    def _check_metrics(self):
-        for metric in self.metrics:
-            if metric not in METRICS:
-                raise ValueError(unknown_choice("--metrics", metric, METRICS))
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:

@@ -3,7 +3,7 @@
 import copy
 import logging
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +28,9 @@ from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training.adapters import Adapter, add_lora, find_adapter
-from hf_summ.training.arguments import DataArguments, GenerationArguments, ModelArguments, RunArguments
+from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments, ModelArguments, RunArguments
 from hf_summ.training.checkpoints import model_problem, settings_problem
+from hf_summ.training.optimization import check_patterns
 from hf_summ.training.overrides import apply_overrides, refusal
 
 logger = logging.getLogger(__name__)
@@ -109,7 +110,16 @@ def build(arguments: RunArguments) -> Built:
         model = adapter.load(model, is_trainable=arguments.training.do_train)
     elif arguments.lora.lora_r is not None:
         model = add_lora(model, arguments.lora)
+    check_patterns(model, arguments.training.learning_rates)
     return Built(model, processor, lengths)
+
+
+def build_trained(arguments: RunArguments) -> Built:
+    """As `build`, with the model that is in the output folder when its training is complete."""
+    folder = arguments.training.output_dir
+    started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
+    model = replace(arguments.model, model_name_or_path=folder, **started)
+    return build(replace(arguments, model=model, lora=LoraArguments()))
 
 
 def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:

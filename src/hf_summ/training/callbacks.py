@@ -219,22 +219,20 @@ class BrightnessCallback(TrainerCallback):
 
     def on_train_begin(self, args, state, control, model=None, **kwargs):
         """Set the number where a run starts or goes on."""
-        set_epochs_trained(model, state)
+        _set_epochs_trained(model, state)
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
         """Set the number after an update."""
-        set_epochs_trained(model, state)
+        _set_epochs_trained(model, state)
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
         """Set the number that the best weights were saved with, if they have just been loaded."""
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
-            set_epochs_trained(model, TrainerState.load_from_json(str(path)))
+            _set_epochs_trained(model, TrainerState.load_from_json(str(path)))
 
 
-def set_epochs_trained(model, state: TrainerState) -> None:
-    """Set the number of whole epochs in a model's config, if its brightness depends on it."""
-    config = base_model(model).config
-    if hasattr(config, "epochs_trained"):
-        # a sum of steps may be a little less than the epoch
-        config.epochs_trained = int((state.epoch or 0.0) + 1e-6)
+def _set_epochs_trained(model, state: TrainerState) -> None:
+    """Set the number of whole epochs in a model's config."""
+    # a sum of steps may be a little less than the epoch
+    base_model(model).config.epochs_trained = int((state.epoch or 0.0) + 1e-6)

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from hf_summ.training.arguments import RunArguments, SummarizationTrainingArgume
 from hf_summ.training.card_results import Results
 from hf_summ.training.extraction import SPLITS_OF
 from hf_summ.training.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
+from hf_summ.training.scores import Scorer
 
 _EXAMPLE = (
     "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
@@ -64,10 +65,10 @@ class Card:
 def make_card(
     trainer: Trainer,
     arguments: RunArguments,
-    documents: Mapping[str, int],
+    splits: Mapping[str, Sized],
     source_length: int,
     metrics: Mapping[str, float],
-    score_names: Sequence[str],
+    scorer: Scorer | None,
     command: Sequence[str],
 ) -> Card:
     """The card of a run that has ended.
@@ -75,15 +76,17 @@ def make_card(
     Args:
         trainer: what has trained the model.
         arguments: the run's.
-        documents: number of documents of each split that the run used.
+        splits: the documents that the run used.
         source_length: number of tokens to which documents are cut.
         metrics: all metrics of the run.
-        score_names: names of the scores of summaries that the card shows.
+        scorer: what has scored the summaries.
         command: the command line of the arguments, if there was one.
     """
     corpus, model, training = arguments.corpus, trainer.model, arguments.training
+    documents = {split: len(rows) for split, rows in splits.items()}
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
     model_id = name_on_hub if training.push_to_hub and name_on_hub else str(training.output_dir)
+    score_names = [] if scorer is None else [name for names in scorer.columns for name in names]
     results = _results(arguments, documents, metrics, score_names)
     whole = base_model(model)
     needed = "hf-summ" if getattr(model.config, "tags", "none") == "none" else "'hf-summ[spacy]'"

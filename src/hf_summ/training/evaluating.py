@@ -1,6 +1,5 @@
 """The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
 
-import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, cast
@@ -18,7 +17,7 @@ from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.layers_guidance import guidance_divergence
 from hf_summ.models.losses import IGNORED_LABEL
-from hf_summ.training.adapters import base_model
+from hf_summ.training.adapters import base_model, takes
 from hf_summ.training.batches import BatchOrder
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)
@@ -38,10 +37,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
             its loss without logits; and `divergence` of the summary, if copying is guided; empty without either.
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.row_values: list[dict[str, float]] = []
-        self._is_prepared = False
+    row_values: Sequence[dict[str, float]] = ()
+    _is_prepared = False
 
     def evaluation_loop(
         self,
@@ -167,11 +164,6 @@ class RowwiseTrainer(Seq2SeqTrainer):
 def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The inputs that are of the documents alone."""
     return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
-
-
-def takes(model: nn.Module, name: str) -> bool:
-    """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
-    return name in inspect.signature(base_model(model).forward).parameters
 
 
 def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:

@@ -46,15 +46,6 @@ class Extraction:
     splits: tuple[str, ...]
     parts: tuple[Any, ...]
 
-    def check(self, corpus: datasets.DatasetDict) -> None:
-        """Raise a ValueError if examples have several documents, which the stage cannot shorten."""
-        for split in set(self.splits) & corpus.keys():
-            if source_column(corpus[split].column_names) != "document":
-                raise ValueError(
-                    f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
-                    "shortens single ones: leave out --extract_share and --extract_tokens"
-                )
-
     def describe(self, data: dict[str, Any]) -> None:
         """Add to run.yaml's `data` what shortens which splits, so that runs are distinguished by it."""
         for split in set(self.splits) & data.keys():
@@ -93,13 +84,23 @@ class Extraction:
         return kept
 
 
-def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction:
-    """The stage that the flags describe, with its model.
+def load_extraction(arguments: RunArguments, processor: Processor, corpus: datasets.DatasetDict) -> Extraction | None:
+    """The stage that the flags describe, with its model, or None if they describe none.
 
     Raises:
-        ValueError: the document frequencies or the model cannot be used, or are of another language.
+        ValueError: the document frequencies or the model cannot be used, or are of another language; or examples have
+            several documents, which the stage cannot shorten.
     """
     data, model = arguments.data, arguments.model
+    if data.extract_share is None and data.extract_tokens is None:
+        return None
+    splits = SPLITS_OF[data.extract_splits or "both"]
+    for split in set(splits) & corpus.keys():
+        if source_column(corpus[split].column_names) != "document":
+            raise ValueError(
+                f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
+                "shortens single ones: leave out --extract_share and --extract_tokens"
+            )
     # rather than what was given, what it contains
     table, judge, contents = None, None, []
     if data.extract_idf is not None:
@@ -128,7 +129,7 @@ def load_extraction(arguments: RunArguments, processor: Processor) -> Extraction
     )
     settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
     parts = (*settings, *contents, processor_fingerprint(processor) if is_counted else None)
-    return Extraction(stage, SPLITS_OF[data.extract_splits or "both"], parts)
+    return Extraction(stage, splits, parts)
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:

@@ -36,10 +36,10 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
     return rates
 
 
-def check_patterns(model: nn.Module, rates: Rates) -> None:
-    """Raise a ValueError for a pattern that matches no trainable parameter."""
+def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
+    """Raise a ValueError for an item of `learning_rates` whose pattern matches no trainable parameter."""
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    for pattern, _ in rates:
+    for pattern, _ in parse_learning_rates(learning_rates):
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
             raise ValueError(f"--learning_rates: {pattern!r} matches no trainable parameter; the names are {some}, ...")

@@ -6,7 +6,7 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,7 +31,7 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
 
     In place of a file, one of `bundled_configs` may be named.
 
-    Flags that name corpus files replace a data set named in the file, and vice versa.
+    Flags that name corpus files replace a data set named in the file, with its columns and format, and vice versa.
 
     Raises:
         ValueError: an unreadable file, an unknown key or flag (the message suggests the most similar), or a wrong
@@ -39,8 +39,14 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """
     if not argv or argv[0].startswith("-"):
         return make_arguments(parse_flags(argv))
-    from_file, flags = read_settings(argv[0]), parse_flags(argv[1:])
-    return make_arguments(merged(_without_replaced_data(from_file, flags), flags))
+    settings, flags = read_settings(argv[0]), parse_flags(argv[1:])
+    replaced: set[str] = set()
+    if "dataset_name" in flags:
+        replaced = set(names(Corpus))
+    elif "dataset_name" in settings and flags.keys() & set(map(file_flag, SPLITS)):
+        replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
+    kept = {name: value for name, value in settings.items() if name not in replaced}
+    return make_arguments(merged(kept, flags))
 
 
 def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
@@ -61,7 +67,22 @@ def read_settings(path: str) -> dict[str, Any]:
         ValueError: the file does not exist, has another extension, is not valid YAML or JSON or not a mapping, or has
             an unknown key or a wrong value.
     """
-    content = _read_mapping(path)
+    file = bundled_configs().get(path) or Path(path)
+    if file.suffix not in (".yaml", ".yml", ".json"):
+        suggestion = nearest(path, bundled_configs())
+        raise ValueError(
+            f"{path}: the first argument must be a .yaml or .json file, or a configuration that comes with the "
+            f"package, as gdlf/xsum{suggestion}; flags start with --"
+        )
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {one_line(error)}") from None
+    if not isinstance(content, dict) or not content:
+        raise ValueError(f"{path}: must contain `key: value` lines")
     try:
         return settings_of(content)
     except ValueError as error:
@@ -75,16 +96,23 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: an unknown key (the message suggests the most similar), or a wrong value.
     """
     settings: dict[str, Any] = {}
+    # in the form of the command line, so that one parser converts and checks both
     tokens: list[str] = []
     for name, value in content.items():
         if name not in flag_kinds():
             raise ValueError(f"unknown key {name!r}{nearest(str(name), flag_kinds())}")
         if value is None or value == []:
             settings[name] = None
-        elif name == "config_overrides" and isinstance(value, dict):
-            settings[name] = dict(value)
-        else:
-            tokens += _tokens(name, value)
+            continue
+        if isinstance(value, dict):
+            if name == "config_overrides":
+                settings[name] = dict(value)
+                continue
+            value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
+        elif isinstance(value, bool) and not _is_boolean(name):
+            # YAML reads a bare `no` as false, and transformers spells "never" as no
+            value = "yes" if value else "no"
+        tokens += [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
     return settings | parse_flags(tokens)
 
 
@@ -133,7 +161,9 @@ class _Parser(HfArgumentParser):
         if settings.get("action") is MergeOverrides:
             del settings["type"]
         elif default is None and settings.get("nargs") != "+" and "type" in settings:
-            settings["type"] = _or_null(settings["type"])
+            kind = settings["type"]
+            # under its name, which the parser's messages have
+            settings["type"] = functools.wraps(kind, updated=())(lambda text: None if text == "null" else kind(text))
         return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
 
 
@@ -143,29 +173,10 @@ def _parser() -> _Parser:
     return _Parser(GROUPS, prog="run_summarization.py", usage=usage, allow_abbrev=False)
 
 
-def _or_null(kind: Callable[[str], Any]) -> Callable[[str], Any]:
-    @functools.wraps(kind, updated=())
-    def read(text: str) -> Any:
-        return None if text == "null" else kind(text)
-
-    return read
-
-
 @functools.cache
 def _extended() -> frozenset[str]:
     fields = [field for group in GROUPS for field in dataclasses.fields(group)]
     return frozenset(field.name for field in fields if field.metadata.get("action") == "extend")
-
-
-def _without_replaced_data(settings: dict[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """A file's settings without those of its data, including columns and format, if flags name other data."""
-    files = {file_flag(split) for split in SPLITS}
-    replaced: set[str] = set()
-    if "dataset_name" in flags:
-        replaced = set(names(Corpus))
-    elif flags.keys() & files and "dataset_name" in settings:
-        replaced = set(names(Corpus)) - files
-    return {name: value for name, value in settings.items() if name not in replaced}
 
 
 def bundled_configs() -> dict[str, Path]:
@@ -173,38 +184,6 @@ def bundled_configs() -> dict[str, Path]:
     folder = shipped_folder("configs")
     files = (file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml")))
     return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
-
-
-def _read_mapping(path: str) -> dict[str, Any]:
-    file = bundled_configs().get(path) or Path(path)
-    if file.suffix not in (".yaml", ".yml", ".json"):
-        suggestion = nearest(path, bundled_configs())
-        raise ValueError(
-            f"{path}: the first argument must be a .yaml or .json file, or a configuration that comes with the "
-            f"package, as gdlf/xsum{suggestion}; flags start with --"
-        )
-    try:
-        text = file.read_text(encoding="utf-8")
-        content = parse_json(text) if file.suffix == ".json" else parse_yaml(text)
-    except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ValueError(f"{path}: cannot be read as {file.suffix[1:]}: {one_line(error)}") from None
-    if not isinstance(content, dict) or not content:
-        raise ValueError(f"{path}: must contain `key: value` lines")
-    return content
-
-
-def _tokens(name: str, value: Any) -> list[str]:
-    """A file's entry in the form of the command line, so that one parser converts and checks both."""
-    if name in _extended() and isinstance(value, dict):
-        value = [f"{key}={item}" for key, item in value.items()]
-    elif isinstance(value, dict):
-        value = json.dumps(value)
-    elif isinstance(value, bool) and not _is_boolean(name):
-        # YAML reads a bare `no` as false, and transformers spells "never" as no
-        value = "yes" if value else "no"
-    return [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
 
 
 def _switched_off(token: str) -> str:

@@ -22,6 +22,7 @@ from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.batches import token_lengths
 from hf_summ.training.building import Built, Processor
+from hf_summ.training.scores import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -76,31 +77,34 @@ def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> d
     return covered
 
 
-def prepare_split(
-    rows: datasets.Dataset, split: str, built: Built, arguments: RunArguments, with_documents: bool | None = None
-) -> datasets.Dataset:
-    """The rows as the model reads them, and how many are cut is logged.
+def prepare_splits(
+    corpus: datasets.DatasetDict, built: Built, arguments: RunArguments, scorer: Scorer | None
+) -> dict[str, datasets.Dataset]:
+    """The rows of each split as the model reads them, and how many are cut is logged.
 
-    Args:
-        with_documents: whether the documents are kept, beside all references, for those that score the summaries; None
-            if no summary is scored.
+    Those that are scored keep all of their references, and their documents where these are read to score summaries.
     """
-    target = built.lengths.target if split == "train" else built.lengths.evaluation_target
-    lengths, description = (built.lengths.source, target), f"preparing {split}"
-    with arguments.training.main_process_first(desc=description):
-        prepared = prepare(rows, built.processor, arguments, lengths, description)
-    if arguments.training.should_log:
-        logger.info(f"{split}: {len(rows):,} documents")
-        for cut in describe_cuts(rows, prepared, built.processor, lengths, arguments.data.source_prefix):
-            logger.info(f"{split}: {cut}")
-    if with_documents is None:
-        return prepared
-    kept = [source_column(rows.column_names)] if with_documents else []
-    if has_references(rows.features):
-        logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
-        kept.append("references")
-    # beside the prepared rows, not in them, so that the cache does not depend on the metrics
-    return datasets.concatenate_datasets([prepared, rows.select_columns(kept)], axis=1) if kept else prepared
+    replaces = getattr(built.model.generation_config, "replace_unk", None)
+    keeps_documents = scorer is not None and (scorer.needs_documents or bool(replaces))
+    splits = {}
+    for split, rows in corpus.items():
+        target = built.lengths.target if split == "train" else built.lengths.evaluation_target
+        lengths, description = (built.lengths.source, target), f"preparing {split}"
+        with arguments.training.main_process_first(desc=description):
+            prepared = prepare(rows, built.processor, arguments, lengths, description)
+        if arguments.training.should_log:
+            logger.info(f"{split}: {len(rows):,} documents")
+            for cut in describe_cuts(rows, prepared, built.processor, lengths, arguments.data.source_prefix):
+                logger.info(f"{split}: {cut}")
+        kept = [source_column(rows.column_names)] if keeps_documents and split != "train" else []
+        if has_references(rows.features) and split != "train":
+            logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
+            kept.append("references")
+        # beside the prepared rows, not in them, so that the cache does not depend on the metrics
+        splits[split] = (
+            datasets.concatenate_datasets([prepared, rows.select_columns(kept)], axis=1) if kept else prepared
+        )
+    return splits
 
 
 def prepare(

@@ -34,9 +34,10 @@ def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, fl
     return metrics
 
 
-def read_results(folder: str, step: str) -> dict[str, float]:
-    """The metrics that `finish` has written."""
-    return json.loads((Path(folder) / f"{step}_results.json").read_text(encoding="utf-8"))
+def read_results(folder: str, *steps: str) -> dict[str, float]:
+    """The metrics of these steps, which `finish` has written."""
+    texts = ((Path(folder) / f"{step}_results.json").read_text(encoding="utf-8") for step in steps)
+    return {name: value for text in texts for name, value in json.loads(text).items()}
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:

@@ -25,8 +25,11 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
 from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
-from hf_summ.training.checkpoints import checkpoint_folders, resume_problem, start_of
+from hf_summ.training.building import Built
+from hf_summ.training.checkpoints import check_fits, check_optimizer, checkpoint_folders, resume_problem, start_of
+from hf_summ.training.extraction import Extraction
 from hf_summ.training.overrides import BOOKKEEPING
+from hf_summ.training.preparing import processor_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -125,18 +128,16 @@ def describe(
     arguments: RunArguments,
     argv: Sequence[str],
     corpus: datasets.DatasetDict,
-    model_config: Mapping[str, Any],
-    processor: str,
-    lengths: tuple[int, int],
+    built: Built,
+    extraction: Extraction | None,
 ) -> dict[str, Any]:
     """What a run is of: its command, versions, data, model and all settings but secrets, ready for YAML.
 
     Args:
         argv: the command line of the arguments.
         corpus: the splits that are used.
-        model_config: all values of the model's configuration.
-        processor: what identifies the processor, see `processor_fingerprint`.
-        lengths: numbers of tokens to which documents and training summaries are cut.
+        built: the model, the processor and the lengths.
+        extraction: what shortens the documents.
     """
     groups = [getattr(arguments, field.name) for field in dataclasses.fields(arguments)]
     values = {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
@@ -146,15 +147,17 @@ def describe(
         "versions": {"hf_summ": hf_summ.__version__} | {name: importlib.metadata.version(name) for name in LIBRARIES},
         "processes": arguments.training.world_size,
         "data": {split: _data_of(arguments.corpus, split, rows) for split, rows in corpus.items()},
-        "processor": processor,
-        "lengths": list(lengths),
-        "model": {name: value for name, value in model_config.items() if name not in _NOT_SETTINGS},
+        "processor": processor_fingerprint(built.processor),
+        "lengths": [built.lengths.source, built.lengths.target],
+        "model": {name: value for name, value in built.model.config.to_dict().items() if name not in _NOT_SETTINGS},
         "settings": {
             name: value
             for name, value in sorted(values.items())
             if name not in hidden and value not in (None, "", [], {})
         },
     }
+    if extraction is not None:
+        extraction.describe(description["data"])
     # enumerations and paths become strings
     return json.loads(json.dumps(description, default=str))
 
@@ -259,19 +262,23 @@ def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool
 
 
 def find_resumption(
-    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any]
+    training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any], model: PreTrainedModel
 ) -> Resumption:
-    """Where this training goes on in its output folder.
+    """Where a training goes on in its output folder; nowhere without `do_train`.
 
     It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
     this is done once: when the same command is given again, the training goes on from its own checkpoints.
 
     Args:
         description: what the run is of, see `describe`.
+        model: as it was built, without the weights of a checkpoint.
 
     Raises:
-        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with.
+        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with, or the
+            checkpoint is of another model or optimizer.
     """
+    if not training.do_train:
+        return Resumption()
     named = named_checkpoint(training)
     before = record.of("train") or {}
     changes = differences(before, description, training) if before else []
@@ -283,7 +290,7 @@ def find_resumption(
             return Resumption(start=start)
         theirs = RunRecord(Path(named).parent).of("train")
         changes = [] if theirs is None else differences(theirs, description, training)
-        return Resumption(named, start, _accepted(training, changes, named))
+        return _going_on(named, start, changes, training, model)
     if is_same and record.has_finished("train") and _is_same_training(before, description):
         return Resumption(start=record.start, is_trained=True)
     checkpoint = last_complete_checkpoint(training.output_dir)
@@ -295,7 +302,7 @@ def find_resumption(
     if changes and record.has_finished("train") and _are_equal(before, description, ["max_steps", "num_train_epochs"]):
         # no update is left to which they could apply
         checkpoint = None
-    return Resumption(checkpoint, record.start, _accepted(training, changes, checkpoint))
+    return _going_on(checkpoint, record.start, changes, training, model)
 
 
 def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
@@ -315,11 +322,18 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     return named
 
 
-def _accepted(training: SummarizationTrainingArguments, changes: list[str], checkpoint: str | None) -> tuple[str, ...]:
-    """The changes, if the user wants them.
+def _going_on(
+    checkpoint: str | None,
+    start: int,
+    changes: list[str],
+    training: SummarizationTrainingArguments,
+    model: PreTrainedModel,
+) -> Resumption:
+    """Where a training goes on, if it can.
 
     Raises:
-        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply.
+        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply; or
+            the checkpoint does not fit.
     """
     if changes and not (training.accept_changes and checkpoint):
         apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
@@ -327,7 +341,10 @@ def _accepted(training: SummarizationTrainingArguments, changes: list[str], chec
             f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
             f"folder, or start over there with --resume_from_checkpoint no{apply}"
         )
-    return tuple(changes)
+    if checkpoint is not None:
+        check_fits(checkpoint, model)
+        check_optimizer(checkpoint, training)
+    return Resumption(checkpoint, start, tuple(changes))
 
 
 def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:

@@ -1,20 +1,21 @@
-"""The scores of a run's summaries: the metrics named by `--metrics`, computed through the library `evaluate`."""
+"""The scores of a run's summaries: the metrics named by `--metrics`."""
 
 import logging
 import math
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.bleu import MEASURES as BLEU_MEASURES
-from hf_summ.evaluation.bleu import tokenizer_for
+from hf_summ.evaluation.bleu import bleu, tokenizer_for
 from hf_summ.evaluation.novelty import MEASURES as NOVELTY_MEASURES
-from hf_summ.evaluation.novelty import NGRAMS
-from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
+from hf_summ.evaluation.novelty import NGRAMS, novelty
+from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge, rouge_scores_in_mode
 from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.evaluation.significance import bootstrap_interval
-from hf_summ.evaluation.support import support_scores
+from hf_summ.evaluation.support import support, support_scores
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 
 logger = logging.getLogger(__name__)
@@ -40,7 +41,6 @@ class Scorer:
         metrics: some of `METRICS`.
         rouge_mode: as for `hf_summ.evaluation.rouge`.
         language: language of the summaries, which decides how each metric splits texts into words.
-        cache_dir: where `evaluate` creates its folders; by default Hugging Face's cache.
         several: what counts of several references in ROUGE, as for `rouge_scores`.
 
     Attributes:
@@ -52,35 +52,24 @@ class Scorer:
         ValueError: `language` is not an ISO 639 code.
     """
 
-    def __init__(
-        self,
-        metrics: Sequence[str],
-        rouge_mode: str,
-        language: str,
-        cache_dir: str | None = None,
-        several: str | None = None,
-    ):
-        from hf_summ.evaluation.metrics import Bleu, Novelty, Rouge, Support
-
+    def __init__(self, metrics: Sequence[str], rouge_mode: str, language: str, several: str | None = None):
         # an unknown language is reported here, not after the first epoch
         language_code(language)
-        # all texts are already gathered in each process, so `evaluate` has nothing to exchange through files
-        settings: dict[str, Any] = {"keep_in_memory": True, "cache_dir": cache_dir}
-        makers = {
-            "rouge": lambda: Rouge(rouge_mode=rouge_mode, language=language, several=several, **settings),
-            "bleu": lambda: Bleu(tokenize=tokenizer_for(language), **settings),
-            "novelty": lambda: Novelty(language=language, **settings),
-            "support": lambda: Support(language=language, **settings),
+        measures: dict[str, Callable[..., dict[str, Any]]] = {
+            "rouge": partial(rouge, rouge_mode=rouge_mode, language=language, several=several),
+            "bleu": lambda *texts: bleu(*texts, tokenize=tokenizer_for(language)),
+            "novelty": partial(novelty, language=language),
+            "support": partial(support, language=language),
         }
         self.language, self.rouge_mode, self.several = language, rouge_mode, several
         self.clean: Callable[[str], str] = str
-        self.metrics = {metric: makers[metric]() for metric in dict.fromkeys(metrics)}
+        self.metrics = {metric: measures[metric] for metric in metrics}
         self.needs_documents = not _OF_SOURCES.isdisjoint(self.metrics)
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
         self.columns = [columns.get(metric, score_names(metric, rouge_mode)) for metric in self.metrics]
         if "bleu" in self.metrics:
             # and so is a missing library
-            self.metrics["bleu"].compute(predictions=["a"], references=["a"])
+            self.metrics["bleu"](["a"], ["a"])
 
     def __call__(
         self,
@@ -99,12 +88,9 @@ class Scorer:
         several = [len(row) for row in references if not isinstance(row, str)]
         if several:
             scores["references"] = round(sum(several) / len(several), 2)
-        for name, metric in self.metrics.items():
-            if name in _OF_SOURCES:
-                computed = metric.compute(predictions=predictions, sources=self._cleaned(documents or ()))
-            else:
-                computed = metric.compute(predictions=predictions, references=references)
-            for score, value in computed.items():
+        for name, measure in self.metrics.items():
+            others = self._cleaned(documents or ()) if name in _OF_SOURCES else references
+            for score, value in measure(predictions, others).items():
                 if isinstance(value, str):
                     logger.info(f"{score}: {value}")
                 else:

@@ -20,7 +20,7 @@ from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 from hf_summ.common.files import write_atomically
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
-from hf_summ.training.adapters import base_model, is_adapted
+from hf_summ.training.adapters import base_model, is_adapted, takes
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.building import Built
@@ -32,9 +32,9 @@ from hf_summ.training.callbacks import (
     RunProgress,
 )
 from hf_summ.training.cards import PRIVATE, RESULTS, Card, hide_paths
-from hf_summ.training.evaluating import RowwiseTrainer, takes
+from hf_summ.training.checks import asks_for_fsdp
+from hf_summ.training.evaluating import RowwiseTrainer
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
-from hf_summ.training.parallelism import asks_for_fsdp, name_shared_modules_once
 from hf_summ.training.reports import score
 from hf_summ.training.scores import Scorer
 
@@ -78,14 +78,15 @@ class SummarizationTrainer(RowwiseTrainer):
         self._parts_since = 0
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
-        self.add_callback(BrightnessCallback())
+        if hasattr(base_model(model).config, "epochs_trained"):
+            self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
         self.start = 1
         self.applies_changes = False
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
-            name_shared_modules_once(self.model)
+            _name_shared_modules_once(self.model)
             # weights are gathered once a step: BERT on windows, and generating, call layers more often in one process
             # than in another, and processes that gather different layers would wait for each other for ever
             self.accelerator.state.fsdp_plugin.reshard_after_forward = False
@@ -366,6 +367,9 @@ def make_trainer(
         prepared: the rows of each split as the model reads them.
     """
     (model, processor, lengths), data, training = built, arguments.data, arguments.training
+    if scorer is not None:
+        # of a text, what the processor reads
+        scorer.clean = getattr(processor, "clean", scorer.clean)
     kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
     collator = kind(
         processor,
@@ -395,3 +399,30 @@ def _expect_tied_weights_once(model: nn.Module, result) -> None:
     """Take tied weights from those that loading has missed: a checkpoint has them only once."""
     tied = getattr(model, "all_tied_weights_keys", {})
     result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]
+
+
+def _name_shared_modules_once(model: nn.Module) -> None:
+    """Let the model's state dict name the weights of a module once, although several modules hold it.
+
+    torch gathers the weights of shards under all of their names, but looks for each module under its first name only
+    when it gives them back to shards, and fails on the others.
+    """
+    first = {module: name for name, module in model.named_modules()}
+    aliases = {
+        f"{name}.": f"{first[module]}."
+        for name, module in model.named_modules(remove_duplicate=False)
+        if name != first[module]
+    }
+
+    def drop(module, state_dict, prefix, local_metadata):
+        for name in list(state_dict):
+            if name.removeprefix(prefix).startswith(tuple(aliases)):
+                del state_dict[name]
+
+    def fill(module, state_dict, prefix, *args):
+        for alias, name in aliases.items():
+            found = [key for key in state_dict if key.startswith(prefix + name)]
+            state_dict |= {prefix + alias + key.removeprefix(prefix + name): state_dict[key] for key in found}
+
+    model.register_state_dict_post_hook(drop)
+    model.register_load_state_dict_pre_hook(fill)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.licenses import LICENSES, check_license
+from hf_summ.training.checks import LICENSES, check_license
 
 
 def test_identifiers_are_written_once_and_as_the_hub_writes_them():
