@@ -160,7 +160,18 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
     )
 
 
-class MinNewWordsLogitsProcessor(LogitsProcessor):
+class ForbiddingLogitsProcessor(LogitsProcessor):
+    """A processor that forbids tokens of a row by the row's own ids."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return self.forbid(input_ids, scores.clone())
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Write -inf into the scores (R, V), and return them."""
+        raise NotImplementedError
+
+
+class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids ending the text before it has `min_new_words` words, counting the one being written.
 
     In scripts without spaces between words, characters are counted.
@@ -172,18 +183,20 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
         self.prompt_length = prompt_length
         self.eos_token_ids = eos_token_ids
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         kinds = self.table.kinds[input_ids]
         opened = self.table.words_opened(input_ids) & (kinds != _SPECIAL) & (kinds != _UNSPACED)
         counts = opened + self.table.counts[input_ids]
         too_short = counts[:, self.prompt_length :].sum(-1) < self.min_new_words
-        longer = scores.clone()
-        longer[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
+        ends = scores[:, self.eos_token_ids]
+        scores[:, self.eos_token_ids] = ends.masked_fill(too_short[:, None], -torch.inf)
         # where nothing but the end is possible, as when it is forced at the last step, it stays so
-        return torch.where(longer.isneginf().all(-1, keepdim=True), scores, longer)
+        nothing_else = scores.amax(-1, keepdim=True).isneginf()
+        scores[:, self.eos_token_ids] = torch.where(nothing_else, ends, scores[:, self.eos_token_ids])
+        return scores
 
 
-class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
+class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids tokens that would repeat `ngram_size` words of the text.
 
     The word being written counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. So no finished
@@ -195,7 +208,7 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         self.table = table
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         tokens = input_ids[:, self.prompt_length :]
         if tokens.shape[1] < self.ngram_size:
             return scores
@@ -215,7 +228,7 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         self._ban(banned, rows[longer], rest[longer])
         opens = self.table.opens_after(tokens[:, -1])
         repeats = torch.where(opens, opening[:, self.table.groups], banned[:, self.table.groups])
-        return scores.masked_fill(repeats, -torch.inf)
+        return scores.masked_fill_(repeats, -torch.inf)
 
     def _words(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Hash and length of each word, (R, W), zero after a row's last one; and the number of words, (R,)."""
@@ -256,23 +269,24 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         banned[rows[found], places[found]] = True
 
 
-class EnglishArticlesLogitsProcessor(LogitsProcessor):
+class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids words of a vowel after `a`, and words of a consonant after `an`.
 
     Where the spelling does not tell the sound, as of acronyms and of words with u or h, either may follow.
-
     """
 
     def __init__(self, table: WordTable, prompt_length: int):
         self.table = table
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         last = input_ids[:, -1]
         # the word that begins a text has no mark
         is_word = self.table.opens[last] | (input_ids.shape[1] == self.prompt_length + 1)
         for article, forbidden in self.table.articles:
-            scores = scores.masked_fill((is_word & article[last])[:, None] & forbidden, -torch.inf)
+            # few rows end with one
+            rows = (is_word & article[last]).nonzero()[:, 0]
+            scores[rows] = scores[rows].masked_fill(forbidden, -torch.inf)
         return scores
 
 

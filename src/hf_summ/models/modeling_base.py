@@ -347,6 +347,10 @@ class SharedSourceCache(EncoderDecoderCache):
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.self_attention_cache.reorder_cache(beam_idx)
 
+    def keep_documents(self, documents: torch.LongTensor) -> None:
+        """Forget the keys and values of all other documents."""
+        self.cross_attention_cache.batch_select_indices(documents)
+
 
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     """A cache whose decoder side has these layers, all of them empty."""
