@@ -162,8 +162,7 @@ class Never(StoppingCriteria):
         ("stopping_criteria", [Never()]),
     ],
 )
-def test_other_settings_are_searched_by_transformers(name, value, monkeypatch, caplog):
-    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+def test_other_settings_are_searched_by_transformers(name, value, caplog):
     settings = {"num_beams": 2, "max_new_tokens": 3, "return_dict_in_generate": True}
     model, inputs = GDLF.model(), GDLF.inputs()
     if name == "decoder_attention_mask":
