@@ -28,8 +28,6 @@ from transformers import (
 )
 from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput, MaxLengthCriteria
 
-from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_language_model import LanguageModelLogitsProcessor
 from .generation_words import ForbiddingLogitsProcessor
 
 # the score of a beam that does not exist
@@ -38,14 +36,12 @@ _ABSENT = -1e9
 _BLOCK = 128
 # what only transformers' own search returns, and other settings that only it has
 _LEFT_OUT = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
-# processors that score a row by its own ids, wherever it is in the batch
+# transformers' processors that score a row by its own ids, wherever it is in the batch; ours say so themselves
 _BY_ROW = {
-    CoveragePenaltyLogitsProcessor,
     ExponentialDecayLengthPenalty,
     ForcedBOSTokenLogitsProcessor,
     ForcedEOSTokenLogitsProcessor,
     InfNanRemoveLogitsProcessor,
-    LanguageModelLogitsProcessor,
     LogitNormalization,
     NoBadWordsLogitsProcessor,
     RepetitionPenaltyLogitsProcessor,
@@ -99,7 +95,7 @@ def beam_search(
     """
     beams = _Beams(input_ids, config)
     processes = [process for process in map(_by_row, processors) if process is not None]
-    is_by_row = len(processes) == len(processors)
+    rows_may_leave = len(processes) == len(processors)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
     while True:
@@ -107,7 +103,7 @@ def beam_search(
         scores = outputs.logits[:, -1].float().log_softmax(-1)
         ids = beams.ids
         # a processor of others may have kept what it was given, which must not be written to
-        for process in processes if is_by_row else processors:
+        for process in processes if rows_may_leave else processors:
             scores = process(ids, scores)
         rows = beams.advance(scores)
         left = (~beams.is_done).nonzero()[:, 0]
@@ -117,7 +113,7 @@ def beam_search(
         if not inputs:
             inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
         # a compiled step is not compiled again for other numbers of rows
-        if len(left) < len(beams.is_done) and is_by_row and not inputs.get("compile_step"):
+        if len(left) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
             rows = beams.keep(left, rows)
             cache.keep_documents(left)
             inputs = {name: value if value is cache else _rows_of(value, left) for name, value in inputs.items()}
@@ -138,7 +134,7 @@ def _by_row(processor: LogitsProcessor) -> Process | None:
         return partial(_forbid_ends, shortest, processor.eos_token_id)
     if type(processor) is NoRepeatNGramLogitsProcessor:
         return partial(_forbid_ngrams, processor.ngram_size)
-    return processor if type(processor) in _BY_ROW else None
+    return processor if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False) else None
 
 
 def _forbid_ends(shortest: int, ends: torch.Tensor, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
