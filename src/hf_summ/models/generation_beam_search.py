@@ -50,7 +50,7 @@ _BY_ROW = {
     SuppressTokensLogitsProcessor,
 }
 
-Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+_Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
@@ -123,7 +123,7 @@ def beam_search(
         outputs = model(**inputs, return_dict=True)
 
 
-def _by_row(processor: LogitsProcessor) -> Process | None:
+def _by_row(processor: LogitsProcessor) -> _Process | None:
     """What computes a processor's scores, in place if possible; None if a row's place in the batch may matter."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.forbid
