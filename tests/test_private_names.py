@@ -41,8 +41,9 @@ USED = {
     PreTrainedModel: "_can_record_outputs _init_weights _is_hf_initialized _is_stateful _no_split_modules "
     "_skip_keys_device_placement _supports_sdpa _tied_weights_keys",
     GenerationConfig: "_from_model_config",
-    GenerationMixin: "_eos_token_tensor _expand_inputs_for_generation _get_logits_processor _prepare_generation_config "
-    "_supports_default_dynamic_cache _update_model_kwargs_for_generation",
+    GenerationMixin: "_beam_search _eos_token_tensor _expand_inputs_for_generation _get_logits_processor "
+    "_pad_token_tensor _prefill _prepare_generation_config _supports_default_dynamic_cache "
+    "_update_model_kwargs_for_generation",
     Pipeline: "_default_generation_config _forward _load_feature_extractor _load_image_processor _load_processor "
     "_load_tokenizer _load_video_processor _pipeline_calls_generate _prepare_generate_kwargs _sanitize_parameters",
     type(CONFIG_MAPPING): "_extra_content",

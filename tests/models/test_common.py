@@ -225,6 +225,15 @@ def test_teacher_forced_scores_equal_those_of_generate(architecture, num_beams):
     torch.testing.assert_close(transitions.double(), scores.double(), rtol=1e-5, atol=1e-5)
 
 
+def test_few_rows_are_scored_like_many(architecture):
+    model = architecture.model().float()
+    states = torch.randn(3, 4, model.lm_head.in_features)
+    with torch.no_grad():
+        few = torch.cat([model._project(rows) for rows in states.split(1)])
+        torch.testing.assert_close(few, model.lm_head(states))
+    assert torch.equal(model._project(states[:1]), model.lm_head(states[:1]))
+
+
 def test_source_is_kept_once_a_document(architecture):
     model, inputs = architecture.model(), architecture.inputs()
     outputs = generate(model, inputs, num_beams=4, return_dict_in_generate=True)

@@ -31,13 +31,11 @@ def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
     """
     if not ids:
         return []
-    row = torch.tensor(list(ids))
-    opened = table.words_opened(row[None])[0]
-    is_space = ~opened & (table.lengths[row] == 0)
+    opened = table.words_opened(ids)
+    is_space = [not starts and not table.texts[token] for token, starts in zip(ids, opened, strict=True)]
     # the first of several spaces opens what follows them
-    opens = (opened & ~is_space.roll(1)) | (is_space & ~is_space.roll(1))
-    opens[0] = True
-    starts = opens.nonzero()[:, 0].tolist()
+    is_first = [opened[place] or is_space[place] for place in range(len(ids))]
+    starts = [place for place in range(len(ids)) if not place or (is_first[place] and not is_space[place - 1])]
     return [list(range(*span)) for span in pairwise([*starts, len(ids)])]
 
 

@@ -15,6 +15,9 @@ class CoveragePenaltyLogitsProcessor(LogitsProcessor):
         penalty: β.
     """
 
+    # whether a row's scores depend on nothing but the row
+    is_by_row = True
+
     def __init__(self, penalty: float):
         self.penalty = penalty
         self._growth: torch.Tensor | None = None

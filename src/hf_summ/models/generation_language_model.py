@@ -37,6 +37,9 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         ValueError: a setting is out of range; the message names it as in the generation config.
     """
 
+    # whether a row's scores depend on nothing but the row
+    is_by_row = True
+
     def __init__(
         self,
         masked_lm: nn.Module,

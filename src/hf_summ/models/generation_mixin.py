@@ -8,8 +8,10 @@ from typing import Any
 import torch
 from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
+from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
+from .generation_beam_search import beam_search, unsupported_setting
 from .generation_words import (
     EnglishArticlesLogitsProcessor,
     MinNewWordsLogitsProcessor,
@@ -18,6 +20,8 @@ from .generation_words import (
     own_tokenizer,
     word_table,
 )
+
+logger = logging.get_logger(__name__)
 
 # of no other setting is None an error
 _ALWAYS_SET = ("num_beams", "num_return_sequences")
@@ -160,6 +164,26 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _finished(self, output, running: Running):
         """generate()'s output, when all its steps are done."""
         return output
+
+    def _beam_search(
+        self,
+        input_ids,
+        logits_processor,
+        stopping_criteria,
+        generation_config,
+        synced_gpus=False,
+        **model_kwargs,
+    ):
+        running = _running.get()
+        asked = generation_config if running is None or running.asked is None else running.asked
+        setting = unsupported_setting(generation_config, asked, stopping_criteria, model_kwargs, synced_gpus)
+        if setting is not None:
+            logger.debug(f"transformers' own beam search is used because of `{setting}`")
+            return super()._beam_search(
+                input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
+            )
+        output = beam_search(self, input_ids, logits_processor, generation_config, model_kwargs)
+        return output if generation_config.return_dict_in_generate else output.sequences
 
     def generate_batch(self, *args, **kwargs):
         """Refuse transformers' continuous batching.

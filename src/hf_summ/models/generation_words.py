@@ -3,8 +3,8 @@
 import itertools
 import json
 import re
-import zlib
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -15,9 +15,6 @@ from transformers import LogitsProcessor, PreTrainedTokenizerFast
 from .configuration_base import PADDING_ROWS
 from .text_cleaning import IDEOGRAPHS, RUNNING
 
-# odd, hence invertible modulo 2^64: int64 arithmetic wraps, so sums of powers of it are exact polynomial hashes
-_BASE = 0x2545F4914F6CDD1D
-_BASE_INVERSE = pow(_BASE, -1, 2**64)
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 _WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
 # words of fewer letters say little in any language with an alphabet; lists of them would have to be made for each
@@ -35,18 +32,21 @@ _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
 
 
 class WordTable:
-    """How each token forms words: whether it starts one, and the hash of its characters.
+    """How each token forms words: whether it starts one, and its characters.
 
     Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
     characters meet (with WordPiece, where its tokens are marked so). In a vocabulary of words or characters, each token
     is a word, and so is the unknown token in every vocabulary. Where a script has no spaces between words, its
-    characters count in their place: a token of them starts a word, and counts as many as it has. Hashes are
-    polynomials of the characters, so that equal words have equal hashes however they are split into tokens.
+    characters count in their place: a token of them starts a word, and counts as many as it has.
 
     Args:
         tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
         vocab_size: number of scores that the model gives.
-        device: where the table is kept.
+        device: where the scores are.
+
+    Attributes:
+        texts: the characters of each token, none for space.
+        tokens: those that have a text.
 
     Raises:
         ValueError: the tokenizer does not mark where words begin.
@@ -54,65 +54,64 @@ class WordTable:
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
         marks = word_marks(tokenizer)
-        special = set(tokenizer.all_special_ids)
+        self.device = device
+        # the model may have scores of tokens that the tokenizer has not
+        special = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)}
         # some tokenizers have one token for this and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
-        # a vocabulary may have gaps
-        tokens = [token or "" for token in tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))]
-        opens, kinds, texts, continues, counts = [], [], [], [], []
-        for index, token in enumerate(tokens):
-            text, marked = marks.read(token)
+        self.opens, self.kinds, self.texts, self.continues, self.counts = [], [], [], [], []
+        self.tokens: dict[str, list[int]] = {}
+        known = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
+        for index, token in enumerate([*known, *[None] * (vocab_size - len(known))]):
+            # a vocabulary may have gaps
+            text, marked = marks.read(token or "")
             kind = marks.kind(text)
             if index in special:
                 kind = _UNKNOWN if index in unknown else _SPECIAL
-            opens.append(kind in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and kind != _SPACE))
-            kinds.append(kind)
-            continues.append(kind == _LETTER and marks.continues(text))
-            counts.append(marks.unspaced(text) if kind in (_LETTER, _UNSPACED) else 0)
-            if kind in (_UNKNOWN, _SPECIAL):
-                # not characters: a code beyond all of them keeps it distinct
-                texts.append([0x110000 + index])
-            else:
-                texts.append([] if kind == _SPACE else [ord(character) for character in text])
-        missing = vocab_size - len(tokens)
-        self.texts = [marks.read(token)[0] for token in tokens] + [""] * missing
-        self.continues = torch.tensor(continues + [False] * missing, device=device)
-        # characters of scripts without spaces
-        self.counts = torch.tensor(counts + [0] * missing, device=device)
-        self.opens = torch.tensor(opens + [True] * missing, device=device)
-        self.kinds = torch.tensor(kinds + [_SPECIAL] * missing, device=device)
-        self.lengths = torch.tensor([len(text) for text in texts] + [0] * missing, device=device)
-        hashes = [_polynomial(text) for text in texts] + [_wrap(-1 - index) for index in range(missing)]
-        self.hashes = torch.tensor(hashes, dtype=torch.int64, device=device)
-        # tokens of the same text are banned together: scores are looked up by group
-        self.group_hashes, self.groups = torch.unique(self.hashes, return_inverse=True)
+                # no other token has it, or begins with it
+                text = f"\0{index}\0"
+            self.opens.append(kind in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and kind != _SPACE))
+            self.kinds.append(kind)
+            self.continues.append(kind == _LETTER and marks.continues(text))
+            # characters of scripts without spaces
+            self.counts.append(marks.unspaced(text) if kind in (_LETTER, _UNSPACED) else 0)
+            self.texts.append("" if kind == _SPACE else text)
+            self.tokens.setdefault(self.texts[-1], []).append(index)
 
     @cached_property
-    def articles(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """For `a` and for `an`, true for its tokens, and for those that open a word which it does not precede."""
+    def articles(self) -> list[tuple[set[int], torch.Tensor]]:
+        """`a` and `an`: their tokens, and a mask (V,) of the tokens that open a word which they do not precede."""
 
-        def tokens_of(pattern: str) -> torch.Tensor:
-            matches = [re.fullmatch(pattern, text) is not None for text in self.texts]
-            return torch.tensor(matches, device=self.opens.device)
+        def tokens_of(pattern: str) -> list[bool]:
+            return [re.fullmatch(pattern, text) is not None for text in self.texts]
 
-        return [(tokens_of(article), tokens_of(word) & self.opens) for article, word in _ARTICLES]
+        return [
+            (
+                {index for index, found in enumerate(tokens_of(article)) if found},
+                torch.tensor(tokens_of(word), device=self.device) & torch.tensor(self.opens, device=self.device),
+            )
+            for article, word in _ARTICLES
+        ]
 
-    def words_opened(self, tokens: torch.Tensor) -> torch.Tensor:
-        """(R, L) token ids -> (R, L), true where a token starts a word; a special token is a word of its own."""
-        kinds = self.kinds[tokens]
-        opened = self.opens[tokens]
-        opened[:, 0] = kinds[:, 0] != _SPACE
-        opened[:, 1:] |= self._part(kinds[:, :-1], kinds[:, 1:]) & ~self.continues[tokens[:, 1:]]
-        return opened
+    def words_opened(self, ids: Sequence[int]) -> list[bool]:
+        """Whether each token of a text starts a word; a special token is a word of its own."""
+        return [self.kinds[token] != _SPACE for token in ids[:1]] + list(map(self.opens_after, ids, ids[1:]))
 
-    def opens_after(self, last_tokens: torch.Tensor) -> torch.Tensor:
-        """(R,) token ids -> (R, V), true where a token would start a word after them."""
-        return self.opens[None] | self._part(self.kinds[last_tokens][:, None], self.kinds[None]) & ~self.continues[None]
-
-    @staticmethod
-    def _part(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    def opens_after(self, before: int, token: int) -> bool:
+        """Whether a token starts a word after another one."""
         # a token of space is not a word, and whatever follows it starts one
-        return (before != after) & (after != _SPACE)
+        parts = self.kinds[before] != self.kinds[token] != _SPACE
+        return self.opens[token] or (parts and not self.continues[token])
+
+    def words(self, ids: Sequence[int]) -> list[str]:
+        """The words of a text."""
+        words: list[str] = []
+        for token, opens in zip(ids, self.words_opened(ids), strict=True):
+            if opens:
+                words.append(self.texts[token])
+            elif words:
+                words[-1] += self.texts[token]
+        return words
 
 
 _tables: WeakKeyDictionary = WeakKeyDictionary()
@@ -160,7 +159,18 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
     )
 
 
-class MinNewWordsLogitsProcessor(LogitsProcessor):
+class ForbiddingLogitsProcessor(LogitsProcessor):
+    """A processor that forbids tokens of a row by the row's own ids."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return self.forbid(input_ids, scores.clone())
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Write -inf into the scores (R, V), and return them."""
+        raise NotImplementedError
+
+
+class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids ending the text before it has `min_new_words` words, counting the one being written.
 
     In scripts without spaces between words, characters are counted.
@@ -172,18 +182,25 @@ class MinNewWordsLogitsProcessor(LogitsProcessor):
         self.prompt_length = prompt_length
         self.eos_token_ids = eos_token_ids
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        kinds = self.table.kinds[input_ids]
-        opened = self.table.words_opened(input_ids) & (kinds != _SPECIAL) & (kinds != _UNSPACED)
-        counts = opened + self.table.counts[input_ids]
-        too_short = counts[:, self.prompt_length :].sum(-1) < self.min_new_words
-        longer = scores.clone()
-        longer[:, self.eos_token_ids] = scores[:, self.eos_token_ids].masked_fill(too_short[:, None], -torch.inf)
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        counts = [self._count(ids) for ids in input_ids.tolist()]
+        too_short = torch.tensor(counts, device=scores.device) < self.min_new_words
+        ends = scores[:, self.eos_token_ids]
+        scores[:, self.eos_token_ids] = ends.masked_fill(too_short[:, None], -torch.inf)
         # where nothing but the end is possible, as when it is forced at the last step, it stays so
-        return torch.where(longer.isneginf().all(-1, keepdim=True), scores, longer)
+        nothing_else = scores.amax(-1, keepdim=True).isneginf()
+        scores[:, self.eos_token_ids] = torch.where(nothing_else, ends, scores[:, self.eos_token_ids])
+        return scores
+
+    def _count(self, ids: list[int]) -> int:
+        """The number of words of a text behind its prompt."""
+        kinds, counts, opened = self.table.kinds, self.table.counts, self.table.words_opened(ids)
+        behind = range(self.prompt_length, len(ids))
+        words = sum(opened[place] and kinds[ids[place]] not in (_SPECIAL, _UNSPACED) for place in behind)
+        return words + sum(counts[token] for token in ids[self.prompt_length :])
 
 
-class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
+class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids tokens that would repeat `ngram_size` words of the text.
 
     The word being written counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. So no finished
@@ -195,84 +212,52 @@ class NoRepeatWordNGramLogitsProcessor(LogitsProcessor):
         self.table = table
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        tokens = input_ids[:, self.prompt_length :]
-        if tokens.shape[1] < self.ngram_size:
-            return scores
-        words, lengths, counts = self._words(tokens)
-        banned = torch.zeros(scores.shape[0], len(self.table.group_hashes), dtype=torch.bool, device=scores.device)
-        # a token that starts a word: the last n - 1 words are complete, and the token itself is the n-th
-        rows, wanted, _ = self._continuations(words, lengths, counts, complete=counts)
-        self._ban(banned, rows, wanted)
-        opening = banned
-        # a token that continues the last word: compare the n - 1 words before it, and its two parts together
-        banned = torch.zeros_like(banned)
-        rows, wanted, wanted_lengths = self._continuations(words, lengths, counts, complete=counts - 1)
-        last = counts[rows] - 1
-        begun, begun_lengths = words[rows, last], lengths[rows, last]
-        longer = wanted_lengths > begun_lengths
-        rest = (wanted - begun) * _powers(_BASE_INVERSE, int(lengths.max()) + 1, tokens.device)[begun_lengths]
-        self._ban(banned, rows[longer], rest[longer])
-        opens = self.table.opens_after(tokens[:, -1])
-        repeats = torch.where(opens, opening[:, self.table.groups], banned[:, self.table.groups])
-        return scores.masked_fill(repeats, -torch.inf)
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        texts = input_ids[:, self.prompt_length :].tolist()
+        repeating = [(row, token) for row, ids in enumerate(texts) if ids for token in self._repeating(ids)]
+        if repeating:
+            rows, tokens = torch.tensor(repeating, device=scores.device).T
+            scores[rows, tokens] = -torch.inf
+        return scores
 
-    def _words(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Hash and length of each word, (R, W), zero after a row's last one; and the number of words, (R,)."""
-        opened = self.table.words_opened(tokens)
-        # space before the first word counts as part of it, and adds nothing
-        index = (opened.cumsum(-1) - 1).clamp(min=0)
-        lengths = self.table.lengths[tokens]
-        before = lengths.cumsum(-1) - lengths
-        starts = torch.zeros_like(before).scatter_reduce(1, index, before, "amin", include_self=False)
-        offsets = before - starts.gather(1, index)
-        powers = _powers(_BASE, int(offsets.max()) + 1, tokens.device)
-        parts = self.table.hashes[tokens] * powers[offsets]
-        words = torch.zeros_like(parts).scatter_add(1, index, parts)
-        return words, torch.zeros_like(lengths).scatter_add(1, index, lengths), opened.sum(-1)
+    def _repeating(self, ids: list[int]) -> list[int]:
+        """The tokens after which a text repeats words."""
+        words, last = self.table.words(ids), ids[-1]
+        # a token that starts a word is the n-th after words that are complete
+        opening = [token for word in self._followers(words, len(words)) for token in self.table.tokens.get(word, ())]
+        tokens = [token for token in opening if self.table.opens_after(last, token)]
+        # another one is the rest of the n-th, which has been begun
+        begun = words[-1] if words else ""
+        for word in self._followers(words, len(words) - 1):
+            if word.startswith(begun) and word != begun:
+                rest = self.table.tokens.get(word.removeprefix(begun), ())
+                tokens += [token for token in rest if not self.table.opens_after(last, token)]
+        return tokens
 
-    def _continuations(self, words, lengths, counts, complete):
-        """Find the words that followed earlier occurrences of the n - 1 words before position `complete` (R,).
-
-        Returns their rows, hashes and lengths, each (M,).
-        """
-        size = self.ngram_size
-        positions = torch.arange(words.shape[1], device=words.device)
-        offsets = torch.arange(size - 1, device=words.device) - (size - 1)
-        context = words.gather(1, (complete[:, None] + offsets).clamp(min=0))
-        # an earlier n-gram ends at `end`, before the word that would repeat it
-        matches = (positions[None] >= size - 1) & (positions[None] < complete[:, None])
-        for offset in range(size - 1):
-            earlier = words.roll(size - 1 - offset, dims=1)
-            matches = matches & (earlier == context[:, offset : offset + 1])
-        matches = matches & (complete[:, None] >= size - 1)
-        rows, ends = matches.nonzero(as_tuple=True)
-        return rows, words[rows, ends], lengths[rows, ends]
-
-    def _ban(self, banned: torch.Tensor, rows: torch.Tensor, hashes: torch.Tensor) -> None:
-        known = self.table.group_hashes
-        places = torch.searchsorted(known, hashes).clamp(max=len(known) - 1)
-        found = known[places] == hashes
-        banned[rows[found], places[found]] = True
+    def _followers(self, words: list[str], place: int) -> set[str]:
+        """The words that followed earlier occurrences of the n - 1 words before a place."""
+        size = self.ngram_size - 1
+        context = words[max(place - size, 0) : place]
+        return {words[end] for end in range(size, place) if words[end - size : end] == context}
 
 
-class EnglishArticlesLogitsProcessor(LogitsProcessor):
+class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids words of a vowel after `a`, and words of a consonant after `an`.
 
     Where the spelling does not tell the sound, as of acronyms and of words with u or h, either may follow.
-
     """
 
     def __init__(self, table: WordTable, prompt_length: int):
         self.table = table
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        last = input_ids[:, -1]
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         # the word that begins a text has no mark
-        is_word = self.table.opens[last] | (input_ids.shape[1] == self.prompt_length + 1)
-        for article, forbidden in self.table.articles:
-            scores = scores.masked_fill((is_word & article[last])[:, None] & forbidden, -torch.inf)
+        is_first = input_ids.shape[1] == self.prompt_length + 1
+        for row, token in enumerate(input_ids[:, -1].tolist()):
+            for articles, forbidden in self.table.articles:
+                if token in articles and (is_first or self.table.opens[token]):
+                    scores[row].masked_fill_(forbidden, -torch.inf)
         return scores
 
 
@@ -313,27 +298,6 @@ class SupportInSource:
 
 def _content_words(text: str) -> list[str]:
     return _CONTENT_WORD.findall(text.lower())
-
-
-def _powers(base: int, count: int, device: torch.device) -> torch.Tensor:
-    """base^0 to base^(count - 1), modulo 2^64."""
-    factors = torch.full((count,), _wrap(base), dtype=torch.int64, device=device)
-    factors[0] = 1
-    return factors.cumprod(0)
-
-
-def _wrap(number: int) -> int:
-    number %= 2**64
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _polynomial(codes: list[int]) -> int:
-    value, power = 0, 1
-    for code in codes:
-        # codes are scattered first: with neighboring code points, short words would collide
-        value += zlib.crc32(code.to_bytes(4, "little")) * power
-        power = power * _BASE % 2**64
-    return _wrap(value)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
+# states that a CPU multiplies with a wide matrix in up to half the time if they are columns rather than rows
+_FEW_ROWS = range(2, 9)
 
 
 @dataclass
@@ -249,7 +251,21 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
             inputs: the model's inputs, by name.
             labels, num_items_in_batch: as in `forward`.
         """
-        return self._loss(self.lm_head(outputs.last_hidden_state), labels, num_items_in_batch)
+        return self._loss(self._project(outputs.last_hidden_state), labels, num_items_in_batch)
+
+    def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """The output layer's scores (R, T, V) of hidden states (R, T, C)."""
+        layer, states = self.lm_head, hidden_states.flatten(0, 1)
+        is_plain = type(layer) is nn.Linear and layer.weight.device.type == "cpu" and states.dtype == torch.float32
+        # a graph serves any number of rows
+        is_kept = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        if is_kept or not is_plain or len(states) not in _FEW_ROWS:
+            return layer(hidden_states)
+        if layer.bias is None:
+            scores = layer.weight @ states.T
+        else:
+            scores = torch.addmm(layer.bias[:, None], layer.weight, states.T)
+        return scores.T.contiguous().unflatten(0, hidden_states.shape[:2])
 
     def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True) -> dict[str, Any]:
         """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
@@ -363,6 +379,10 @@ class SharedSourceCache(EncoderDecoderCache):
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.self_attention_cache.reorder_cache(beam_idx)
+
+    def keep_documents(self, documents: torch.LongTensor) -> None:
+        """Forget the keys and values of all other documents."""
+        self.cross_attention_cache.batch_select_indices(documents)
 
 
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:

@@ -425,7 +425,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
         """Scores (R, T, V): log-probabilities if the model copies."""
-        logits = self.lm_head(outputs.last_hidden_state)
+        logits = self._project(outputs.last_hidden_state)
         if gates is None:
             return logits
         return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)

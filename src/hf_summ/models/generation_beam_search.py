@@ -1,0 +1,275 @@
+"""Beam search with the results of transformers', in less time.
+
+In its steps nothing is copied that does not change: processors write into the scores, the cache keeps its order where
+the beams do, sequences are gathered when a beam ends, and the rows of finished documents leave the batch. Scores are
+those of transformers to the last digit; of candidates with equal ones, either search takes any.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from transformers import (
+    ExponentialDecayLengthPenalty,
+    ForcedBOSTokenLogitsProcessor,
+    ForcedEOSTokenLogitsProcessor,
+    InfNanRemoveLogitsProcessor,
+    LogitNormalization,
+    LogitsProcessor,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    NoBadWordsLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+)
+from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput, MaxLengthCriteria
+
+from .generation_words import ForbiddingLogitsProcessor
+
+# the score of a beam that does not exist
+_ABSENT = -1e9
+# scores among which the best are looked for at once
+_BLOCK = 128
+# what only transformers' own search returns, and other settings that only it has
+_LEFT_OUT = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
+# transformers' processors that score a row by its own ids, wherever it is in the batch; ours say so themselves
+_BY_ROW = {
+    ExponentialDecayLengthPenalty,
+    ForcedBOSTokenLogitsProcessor,
+    ForcedEOSTokenLogitsProcessor,
+    InfNanRemoveLogitsProcessor,
+    LogitNormalization,
+    NoBadWordsLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    SequenceBiasLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+}
+
+_Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
+    """The first setting of a running `generate()` that `beam_search` does not have, or None.
+
+    Args:
+        config: the generation config of the search, and `asked`, the caller's.
+        stopping_criteria, model_kwargs, synced_gpus: as given to `GenerationMixin._beam_search`.
+    """
+
+    def is_of_config(criterion) -> bool:
+        if type(criterion) is MaxLengthCriteria:
+            return criterion.max_length == config.max_length
+        return type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
+
+    left_out = {
+        **{name: getattr(asked, name) for name in _LEFT_OUT},
+        **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", "past_key_values")},
+        "use_cache": not model_kwargs["use_cache"],
+        "synced_gpus": synced_gpus,
+        "stopping_criteria": not all(map(is_of_config, stopping_criteria)),
+    }
+    return next((name for name, is_set in left_out.items() if is_set), None)
+
+
+def beam_search(
+    model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
+) -> GenerateBeamEncoderDecoderOutput:
+    """Search the best summaries, as `GenerationMixin._beam_search` does.
+
+    Args:
+        model: one of ours, which keeps the source once a document.
+        input_ids: (R, T), R = B · beams, the prompts.
+        processors: those of the scores. Where the place of a row in the batch may matter to one of them, the rows of
+            finished documents stay.
+        config: the generation config.
+        model_kwargs: the model's inputs, without a cache.
+
+    Returns:
+        The sequences of each document's best beams, their scores and their beam indices. The cache has the rows of the
+        documents that were searched last.
+    """
+    beams = _Beams(input_ids, config)
+    processes = [process for process in map(_by_row, processors) if process is not None]
+    rows_may_leave = len(processes) == len(processors)
+    outputs = model._prefill(input_ids, config, model_kwargs)
+    inputs: dict[str, Any] = {}
+    while True:
+        model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
+        scores = outputs.logits[:, -1].float().log_softmax(-1)
+        ids = beams.ids
+        # a processor of others may have kept what it was given, which must not be written to
+        for process in processes if rows_may_leave else processors:
+            scores = process(ids, scores)
+        rows = beams.advance(scores)
+        left = (~beams.is_done).nonzero()[:, 0]
+        cache = model_kwargs["past_key_values"]
+        if not len(left) or beams.length == config.max_length:
+            return beams.output(config, cache)
+        if not inputs:
+            inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
+        # a compiled step is not compiled again for other numbers of rows
+        if len(left) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
+            rows = beams.keep(left, rows)
+            cache.keep_documents(left)
+            inputs = {name: value if value is cache else _rows_of(value, left) for name, value in inputs.items()}
+        if not torch.equal(rows, torch.arange(len(scores), device=rows.device)):
+            cache.reorder_cache(rows)
+        inputs["decoder_input_ids"] = beams.ids[:, -1:]
+        outputs = model(**inputs, return_dict=True)
+
+
+def _by_row(processor: LogitsProcessor) -> _Process | None:
+    """What computes a processor's scores, in place if possible; None if a row's place in the batch may matter."""
+    if isinstance(processor, ForbiddingLogitsProcessor):
+        return processor.forbid
+    if type(processor) is MinLengthLogitsProcessor:
+        return partial(_forbid_ends, processor.min_length, processor.eos_token_id)
+    if type(processor) is MinNewTokensLengthLogitsProcessor:
+        shortest = processor.prompt_length_to_skip + processor.min_new_tokens
+        return partial(_forbid_ends, shortest, processor.eos_token_id)
+    if type(processor) is NoRepeatNGramLogitsProcessor:
+        return partial(_forbid_ngrams, processor.ngram_size)
+    return processor if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False) else None
+
+
+def _forbid_ends(shortest: int, ends: torch.Tensor, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    return scores.index_fill_(1, ends, -torch.inf) if ids.shape[1] < shortest else scores
+
+
+def _forbid_ngrams(size: int, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    length = ids.shape[1]
+    if length >= size:
+        windows = ids.unfold(1, size, 1)
+        matches = (windows[..., :-1] == ids[:, None, length + 1 - size :]).all(-1)
+        rows, places = matches.nonzero(as_tuple=True)
+        scores[rows, windows[rows, places, -1]] = -torch.inf
+    return scores
+
+
+def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The highest of scores (B, M), in falling order, and their places, both (B, number)."""
+    whole = scores.shape[1] - scores.shape[1] % _BLOCK
+    if whole <= number * _BLOCK:
+        return scores.topk(number)
+    # they are in the blocks with the highest maxima, which are found in a fraction of the time
+    blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK)).amax(-1).topk(number, sorted=False).indices
+    within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
+    behind = torch.arange(whole, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    places = torch.cat((within, behind), dim=1)
+    best, order = scores.gather(1, places).topk(number)
+    return best, places.gather(1, order)
+
+
+def _rows_of(value: Any, documents: torch.Tensor) -> Any:
+    """An input of the model, or several, for some of the documents alone."""
+    if isinstance(value, torch.Tensor):
+        return value[documents]
+    if isinstance(value, Mapping):
+        return type(value)(**{name: _rows_of(part, documents) for name, part in value.items()})
+    if isinstance(value, tuple | list):
+        return type(value)(_rows_of(part, documents) for part in value)
+    return value
+
+
+class _Beams:
+    """The running beams of the documents that are still searched, and the finished ones of all.
+
+    Attributes:
+        length: number of ids of a running beam.
+        is_done: (B), whether the finished beams of a document stay as they are.
+    """
+
+    def __init__(self, input_ids: torch.Tensor, config):
+        self.config, self.number, self.length = config, config.num_beams, input_ids.shape[1]
+        self.prompt_length = self.length
+        ends = config._eos_token_tensor
+        self.ends = input_ids.new_empty(0) if ends is None else ends
+        # with so many, as many as there are beams have not ended
+        self.candidates = self.number * max(2, 1 + len(self.ends))
+        # (R, 2, L): ids, and of each the beam that it continued; -1 behind them
+        self.written = input_ids.new_full((len(input_ids), 2, config.max_length), -1)
+        self.written[:, 0, : self.length] = input_ids
+        self.finished = self.written.unflatten(0, (-1, self.number)).clone()
+        self.finished_scores = torch.full(self.finished.shape[:2], _ABSENT, device=input_ids.device)
+        self.scores = self.finished_scores.clone()
+        # all beams of a document are equal yet
+        self.scores[:, 0] = 0.0
+        self.documents = torch.arange(len(self.scores), device=input_ids.device)
+        self.is_done = torch.zeros_like(self.documents, dtype=torch.bool)
+
+    @property
+    def ids(self) -> torch.Tensor:
+        """(R, T)."""
+        return self.written[:, 0, : self.length].contiguous()
+
+    def advance(self, scores: torch.Tensor) -> torch.Tensor:
+        """Continue the beams by the best tokens, of which (R, V) are the scores -> the rows (R,) that they continue."""
+        vocab_size = scores.shape[1]
+        totals, places = _top((scores + self.scores.view(-1, 1)).view(len(self.scores), -1), self.candidates)
+        beams, tokens = places // vocab_size, places % vocab_size
+        rows = beams + torch.arange(0, len(scores), self.number, device=scores.device)[:, None]
+        is_end = torch.isin(tokens, self.ends)
+        if self.length + 1 == self.config.max_length:
+            is_end = torch.ones_like(is_end)
+        # others are there only to have enough that have not ended
+        is_finished = is_end[:, : self.number] & ~self.is_done[:, None]
+        if is_finished.any():
+            self._finish(*(part[:, : self.number] for part in (totals, rows, beams, tokens)), is_finished)
+        self.scores, order = (totals + _ABSENT * is_end).topk(self.number)
+        rows = rows.gather(1, order).view(-1)
+        self.written = self.written[rows]
+        self.written[:, 0, self.length] = tokens.gather(1, order).view(-1)
+        self.written[:, 1, self.length] = beams.gather(1, order).view(-1)
+        self.length += 1
+        self.is_done |= self._cannot_improve()
+        return rows
+
+    def _finish(self, totals, rows, beams, tokens, is_finished) -> None:
+        """Keep the best of the finished beams and of the candidates (B, N) that have ended now."""
+        written = self.written[rows]
+        written[:, :, 0, self.length], written[:, :, 1, self.length] = tokens, beams
+        scores = totals / (self.length + 1 - self.prompt_length) ** self.config.length_penalty
+        scores = scores.masked_fill(~is_finished, -torch.inf)
+        scores, best = torch.cat((self.finished_scores[self.documents], scores), dim=1).topk(self.number)
+        written = torch.cat((self.finished[self.documents], written), dim=1)
+        self.finished_scores[self.documents] = scores
+        self.finished[self.documents] = written.take_along_dim(best[..., None, None], dim=1)
+
+    def _cannot_improve(self) -> torch.Tensor:
+        """Whether no running beam of a document (B,) is expected to become better than its worst finished one."""
+        penalty, stops_early = self.config.length_penalty, self.config.early_stopping
+        length = self.config.max_length if stops_early == "never" and penalty > 0 else self.length
+        best = self.scores[:, 0] / (length - self.prompt_length) ** penalty
+        is_worse = ~(best > self.finished_scores[self.documents, -1])
+        if stops_early is True:
+            is_worse |= (self.finished[self.documents, :, 0, self.prompt_length] >= 0).all(1)
+        return is_worse
+
+    def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Go on with some of the documents alone -> those of the rows (R,) that are theirs."""
+        self.written = self.written.unflatten(0, (-1, self.number))[left].flatten(0, 1)
+        self.scores, self.documents, self.is_done = self.scores[left], self.documents[left], self.is_done[left]
+        return rows.view(-1, self.number)[left].view(-1)
+
+    def output(self, config, cache) -> GenerateBeamEncoderDecoderOutput:
+        """The best finished beams of all documents."""
+        number = config.num_return_sequences
+        first_rows = torch.arange(0, self.finished_scores.numel(), self.number, device=self.finished.device)
+        sequences, beams = self.finished[:, :number].flatten(0, 1).unbind(1)
+        rows = beams + first_rows.repeat_interleave(number)[:, None]
+        rows = rows.masked_fill(beams < 0, -1)[:, self.prompt_length :].int()
+        longest = int((rows >= 0).sum(-1).max())
+        sequences = sequences[:, : self.prompt_length + longest]
+        # as transformers does, which takes a padding token of 0 for none
+        fill = config._pad_token_tensor or (self.ends[0] if len(self.ends) else -1)
+        return GenerateBeamEncoderDecoderOutput(
+            sequences=sequences.where(sequences >= 0, fill),
+            sequences_scores=self.finished_scores[:, :number].flatten() if config.output_scores else None,
+            beam_indices=rows[:, :longest],
+            past_key_values=cache,
+        )
