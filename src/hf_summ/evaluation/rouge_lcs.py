@@ -42,7 +42,7 @@ def common_places(
             pairs = group[start : start + step]
             some = models[:, pairs], peers[:, pairs]
             if alone:
-                model, peer = (ids[start : start + size].tolist() for ((start,), (size,)) in some)
+                model, peer = (ids[first : first + size].tolist() for ((first,), (size,)) in some)
                 yield pairs, _matched_alone(model, peer, traced)
             else:
                 yield pairs, _matched(ids, *some, _WIDTHS[place], traced)
@@ -67,8 +67,8 @@ def _matched(ids: np.ndarray, models: np.ndarray, peers: np.ndarray, width: int,
         pairs = len(equal)
         visited = (equal | grows) & below[:pairs]
         # all bits up to the highest one
-        for shift in (1, 2, 4, 8, 16, 32):
-            visited |= visited >> min(shift, width - 1)
+        for power in range(width.bit_length() - 1):
+            visited |= visited >> (1 << power)
         match = (visited ^ visited >> 1) & equal
         matched[:pairs] |= match
         below[:pairs] = visited ^ match
