@@ -14,6 +14,7 @@ fix_allocator()
 import numpy as np
 from rouge_score.rouge_scorer import RougeScorer
 
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import bootstrap_interval, paired_bootstrap, rouge155_scores, rouge_scores
 from hf_summ.evaluation.rouge import ROUGE_TYPES
 
@@ -55,6 +56,7 @@ def main() -> None:
                 rouge155_scores, predictions, references, rouge_types=_THREE, sentences="lines"
             ),
             "rouge155 all": partial(rouge155_scores, predictions, references),
+            "splitting into sentences alone": lambda texts=texts: list(map(split_sentences, texts)),
         }
         seconds = cpu_seconds(candidates, arguments.rounds)
         rows += [[title, name, f"{arguments.pairs / value:,.0f}"] for name, value in seconds.items()]

@@ -43,7 +43,7 @@ def assert_same_as_the_package(predictions: list[str], references: list[list[str
 WORDS = st.sampled_from(
     "the a of skies sky opened opens Opening news ties dying is 12 twenty-one U.S. İstanbul \u212a café ſtill".split()
 )
-BETWEEN = st.sampled_from([" ", " ", " ", "\n", "\n\n", ". ", " - ", "\0", "\u2028", "\ud800"])
+BETWEEN = st.sampled_from([" ", " ", " ", "\n", "\n\n", ". ", " - ", " | ", "\0", "\u2028", "\ud800"])
 LINES = st.lists(st.tuples(WORDS, BETWEEN), max_size=30).map(lambda parts: "".join(map("".join, parts)))
 TEXTS = LINES | st.text(max_size=20)
 

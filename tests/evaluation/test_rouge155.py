@@ -100,7 +100,7 @@ def test_scores_agree_with_the_definitions(several):
     scores = rouge155_scores(predictions, references, use_stemmer=False, sentences="lines")
 
     def read(text):
-        return [[word.decode() for word in read_words(line.encode())] for line in text.split("\n")]
+        return [[word.decode() for word in read_words(line)] for line in text.split("\n")]
 
     for row, (prediction, texts) in enumerate(zip(predictions, references, strict=True)):
         expected = naive_scores(read(prediction), [read(text) for text in texts])

@@ -1,37 +1,76 @@
-"""Counts of matches against full tables."""
+"""Counts of matches against full tables, and scores that depend on no batch."""
 
 import random
 from collections import Counter
-from itertools import combinations
+from itertools import chain, combinations
 
+import numpy as np
 import pytest
 
-from hf_summ.evaluation import rouge_counts
-from hf_summ.evaluation.rouge_counts import check_rows, joined, matched_places, sequence_lcs, skip_bigrams
+from hf_summ.evaluation import rouge155_scores, rouge_counts, rouge_lcs, rouge_scores
+from hf_summ.evaluation.rouge_counts import Batch, Reader, check_rows, read_words, sequence_lcs, skip_bigrams
+from hf_summ.evaluation.rouge_lcs import common_places
 from tests.evaluation.naive import lcs_table, naive_lcs
 
 
-def made_up(generator: random.Random, texts: int) -> list[list[int]]:
-    """Lists of few kinds of words, so that many of them are equal; some are empty."""
-    words = range(generator.randrange(1, 8))
-    return [generator.choices(words, k=generator.randrange(12)) for _ in range(texts)]
+def made_up(generator: random.Random, pairs: int, most: int = 11) -> list[list[int]]:
+    """Predictions and references in turn, of few kinds of words, so that many of them are equal; some are empty."""
+    kinds = [range(1, generator.randrange(2, 9)) for _ in range(pairs)]
+    return [generator.choices(words, k=generator.randrange(most + 1)) for words in kinds for _ in range(2)]
 
 
-def test_matched_places_are_those_of_the_full_table():
+def batch_of(texts: list[list[int]]) -> Batch:
+    """The batch of these predictions and references in turn."""
+    reader = Reader(read_words, None, lambda text: text.split("\n"))
+    return reader.read([" ".join(map(str, text)) for text in texts])
+
+
+def counts_of(measure: rouge_counts.Measure, texts: list[list[int]]) -> list[tuple[int, ...]]:
+    """The counts of each pair."""
+    return [tuple(map(int, counts)) for counts in zip(*measure(batch_of(texts)), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[list[int]]:
+    """Pairs of all lengths, among them those at which integers of other widths begin."""
     generator = random.Random(0)
-    for _ in range(3000):
-        model, *others = made_up(generator, generator.randrange(2, 5))
-        expected = set().union(*(naive_lcs(model, other) for other in others))
-        assert {place for place in range(len(model)) if matched_places(model, others) >> place & 1} == expected
+    sizes = (0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 129)
+    edges = [generator.choices(range(5), k=size) for one in sizes for size in (30, one, one, 30)]
+    return made_up(generator, 1000) + made_up(generator, 100, 40) + made_up(generator, 20, 80) + edges
+
+
+@pytest.fixture(scope="module")
+def places(texts: list[list[int]]) -> list[set[int]]:
+    """The positions of each reference that its full table leads to."""
+    return [naive_lcs(model, peer) for peer, model in zip(texts[::2], texts[1::2], strict=True)]
+
+
+# most in arrays of many pairs, in arrays of few, and pair by pair
+@pytest.mark.parametrize(("few", "cells"), [(8, 1 << 17), (0, 64), (1 << 30, 64)])
+def test_places_on_the_lcs_are_those_of_the_full_table(monkeypatch, texts, places, few, cells):
+    monkeypatch.setattr(rouge_lcs, "_FEW", few)
+    monkeypatch.setattr(rouge_lcs, "_CELLS", cells)
+    sizes = np.array(list(map(len, texts)))
+    spans = np.stack([np.cumsum(sizes) - sizes, sizes])
+    ids = np.array(list(chain.from_iterable(texts)))
+    for traced in (True, False):
+        found = {}
+        for pairs, flags in common_places(ids, spans[:, 1::2], spans[:, ::2], traced):
+            found |= {int(pair): set(map(int, np.flatnonzero(row))) for pair, row in zip(pairs, flags, strict=True)}
+        assert sorted(found) == list(range(len(places)))
+        if traced:
+            assert [found[pair] for pair in range(len(places))] == places
+        else:
+            assert [len(found[pair]) for pair in range(len(places))] == list(map(len, places))
 
 
 def test_length_of_the_lcs_is_that_of_the_full_table():
-    generator = random.Random(1)
-    for _ in range(3000):
-        peer, *models = made_up(generator, generator.randrange(2, 4))
-        hits = sum(lcs_table(model, peer)[-1, -1] for model in models)
-        counts = sequence_lcs(joined([peer]), [joined([model]) for model in models])
-        assert counts == (hits, len(models) * len(peer), sum(map(len, models)))
+    texts = made_up(random.Random(1), 1000)
+    expected = [
+        (int(lcs_table(model, peer)[-1, -1]), len(peer), len(model))
+        for peer, model in zip(texts[::2], texts[1::2], strict=True)
+    ]
+    assert counts_of(sequence_lcs, texts) == expected
 
 
 @pytest.mark.parametrize("at_once", [1, 5, 1 << 21])
@@ -41,18 +80,49 @@ def test_skip_bigrams_are_those_of_all_combinations(monkeypatch, at_once):
     def units(words):
         return Counter([*words[:-1], *combinations(words, 2)])
 
-    generator = random.Random(2)
-    for _ in range(300):
-        peer, *models = made_up(generator, generator.randrange(2, 4))
-        hits = sum((units(peer) & units(model)).total() for model in models)
-        counts = skip_bigrams(joined([peer]), [joined([model]) for model in models])
-        assert counts == (hits, len(models) * units(peer).total(), sum(units(model).total() for model in models))
+    texts = made_up(random.Random(2), 300)
+    expected = [
+        ((units(peer) & units(model)).total(), units(peer).total(), units(model).total())
+        for peer, model in zip(texts[::2], texts[1::2], strict=True)
+    ]
+    assert counts_of(skip_bigrams, texts) == expected
 
 
 def test_skip_bigrams_of_equal_words_are_not_listed():
     # 128 million pairs, which would take gigabytes as a list
-    text = joined([[7] * 16000])
-    assert skip_bigrams(text, [text]) == (number := 15999 + 16000 * 15999 // 2, number, number)
+    number = 15999 + 16000 * 15999 // 2
+    assert counts_of(skip_bigrams, [[7] * 16000] * 2) == [(number, number, number)]
+
+
+@pytest.mark.parametrize("several", ["best", "mean", "pooled"])
+def test_scores_do_not_depend_on_what_is_computed_at_once(monkeypatch, several):
+    generator = random.Random(3)
+
+    def text() -> str:
+        return "\n".join(" ".join(map("word{}".format, line)) for line in made_up(generator, 2))
+
+    predictions = [text() for _ in range(30)]
+    references = [[text() for _ in range(generator.randrange(1, 4))] for _ in predictions]
+
+    def scores():
+        found = {
+            "rouge155": rouge155_scores(predictions, references, several=several, sentences="lines"),
+            "rouge_score": rouge_scores(predictions, references, several=several, sentences="lines"),
+        }
+        return {mode: {name: np.stack(values).tolist() for name, values in found[mode].items()} for mode in found}
+
+    expected = scores()
+    for name, value in (("_BATCH_SIZE", 1), ("_BATCH_SIZE", 1000), ("_SENTENCE_PAIRS", 1), ("_VOCABULARY", 1)):
+        monkeypatch.setattr(rouge_counts, name, value)
+        assert scores() == expected
+
+
+def test_texts_of_any_size_are_scored_in_batches_of_bounded_size():
+    short, long = "ab " * 5, "cd " * 400_000
+    batches = list(rouge_counts._batches([short, long, *[short] * 9000], [[short], [short, long], *[[""]] * 9000]))
+    assert [len(batch) for batch in batches[:3]] == [2, 2, 2]
+    assert list(chain.from_iterable(batches)) == [short, short, long, short, long, long] + [short, ""] * 9000
+    assert len(batches) == 5
 
 
 def test_rows_without_texts_are_an_error():

@@ -7,23 +7,20 @@ from typing import Any
 from hf_summ.common.messages import unknown_choice
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.rouge_counts import (
-    Ids,
     Measure,
     Reader,
     Scores,
-    Splitter,
     check_options,
     check_rows,
-    line_reader,
     ngrams,
     other_reader,
+    read_words,
     score_rows,
     sentence_splitter,
     sequence_lcs,
     summary_lcs,
 )
 from hf_summ.evaluation.words import check_units, is_english, warn_of_script
-from hf_summ.models.text_cleaning import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
 _MEASURES: dict[str, Measure] = {
@@ -128,16 +125,13 @@ def rouge_scores(
     check_units(units, language)
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
-    read = _reader(use_stemmer, split) if is_english(language) else other_reader(language, units, split)
+    if is_english(language):
+        # as rouge-score's own tokenizer; lowercased first, since a few letters outside ASCII become ASCII letters
+        reader = Reader(lambda text: read_words(text.lower()), _stemmer() if use_stemmer else None, split)
+    else:
+        reader = other_reader(language, units, split)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
-    return score_rows(predictions, rows, read, measures, "ROUGE", language, several or "best")
-
-
-def _reader(use_stemmer: bool, split: Splitter) -> Reader:
-    """The function that reads English like rouge-score's own tokenizer."""
-    ids = Ids(_stemmer() if use_stemmer else None)
-    # lowercased before encoding, since a few letters outside ASCII become ASCII letters; surrogates are not letters
-    return line_reader(lambda line: ids.read(readable(line.lower()).encode()), split)
+    return score_rows(predictions, rows, reader, measures, "ROUGE", language, several or "best")
 
 
 @cache

@@ -5,23 +5,20 @@ The stemmer is the script's, which differs from Porter's: step 4 continues with 
 """
 
 import re
-from collections.abc import Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 from hf_summ.evaluation.rouge_counts import (
-    Ids,
     Measure,
     Reader,
     Scores,
     Splitter,
-    Text,
     check_options,
     check_rows,
-    counted,
-    joined,
     ngrams,
     other_reader,
+    read_words,
     score_rows,
     sentence_splitter,
     skip_bigrams,
@@ -37,7 +34,7 @@ _MEASURES: dict[str, Measure] = {
     "rouge2": ngrams(2),
     "rouge3": ngrams(3),
     "rougeL": summary_lcs,
-    "rougeSU4": counted(skip_bigrams_4),
+    "rougeSU4": skip_bigrams_4,
     "rougeSU*": skip_bigrams,
 }
 ROUGE155_TYPES = tuple(_MEASURES)
@@ -119,11 +116,11 @@ def rouge155_scores(
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
     if is_english(language):
-        read = _reader(use_stemmer, split, byte_limit, word_limit)
+        reader = _reader(use_stemmer, split, byte_limit, word_limit)
     else:
-        read = other_reader(language, units, split)
+        reader = other_reader(language, units, split)
     measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
-    return score_rows(predictions, rows, read, measures, "ROUGE-1.5.5", language, several or "pooled")
+    return score_rows(predictions, rows, reader, measures, "ROUGE-1.5.5", language, several or "pooled")
 
 
 def _check_limits(language: str, byte_limit: int | None, word_limit: int | None) -> None:
@@ -139,21 +136,18 @@ def _check_limits(language: str, byte_limit: int | None, word_limit: int | None)
 
 
 def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_limit: int | None) -> Reader:
-    """The function that maps an English text to word ids, with the same ids for all texts."""
-    ids = Ids(stem if use_stemmer else None)
+    """What reads English texts: surrogates and other letters are read as blanks, but count as bytes."""
+    cuts: list[Callable[[list[bytes]], list[bytes]]] = []
+    if byte_limit is not None:
+        cuts = [partial(_cut_bytes, limit=byte_limit, running=running) for running in (True, False)]
+    elif word_limit is not None:
+        cuts = [partial(_cut_words, limit=word_limit)]
 
-    def read(text: str) -> Text:
-        # surrogates and other letters are read as blanks, but count as bytes
-        lines = [readable(line).encode() for line in split(text) if line]
-        if byte_limit is not None:
-            each = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=False)]
-            whole = [ids.read(line) for line in _cut_bytes(lines, byte_limit, running=True)]
-            return Text(joined(whole).words, each)
-        if word_limit is not None:
-            lines = _cut_words(lines, word_limit)
-        return joined([ids.read(line) for line in lines])
+    def cut_lines(cut: Callable, text: str) -> list[str]:
+        lines = cut([readable(line).encode() for line in split(text) if line])
+        return [line.decode("ascii", "replace") for line in lines]
 
-    return read
+    return Reader(read_words, stem if use_stemmer else None, *([partial(cut_lines, cut) for cut in cuts] or [split]))
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:

@@ -4,8 +4,8 @@ Words are numbers here: each kind of ROUGE decides which words a text has, which
 references are combined into one score.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,8 +13,10 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import SPLITTERS, split_sentences
+from hf_summ.evaluation.rouge_lcs import common_places
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
 from hf_summ.models.checks import is_list
+from hf_summ.models.text_cleaning import readable
 
 
 class Scores(NamedTuple):
@@ -25,24 +27,46 @@ class Scores(NamedTuple):
     fmeasure: np.ndarray
 
 
-class Text(NamedTuple):
-    """Word ids as one sequence, and sentence by sentence as ROUGE-L reads them."""
+class Batch(NamedTuple):
+    """Words of pairs of texts, one text after the other: text 2i is the prediction of pair i, and 2i + 1 its reference.
 
-    words: list[int]
-    sentences: list[list[int]]
+    Args:
+        ids: number of each word, from 1, (W,).
+        texts: number of the text that has it, (W,).
+        sizes: how many words each text has, (2P,).
+        line_ids: as `ids`, of the sentences that ROUGE-L compares, which differ if each is cut by itself.
+        line_texts: as `texts`.
+        lines: number of the sentence that has the word, counted through the batch.
+    """
+
+    ids: np.ndarray
+    texts: np.ndarray
+    sizes: np.ndarray
+    line_ids: np.ndarray
+    line_texts: np.ndarray
+    lines: np.ndarray
 
 
 # what counts of several references
 SEVERAL = ("best", "mean", "pooled")
 # of two words, counted at once
 _PAIRS = 1 << 21
-# one pass lowercases A to Z and blanks all bytes but letters and digits, including those of letters outside ASCII
-_READ = bytes(code if chr(code).isascii() and chr(code).isalnum() else 32 for code in range(256)).lower()
-Reader = Callable[[str], Text]
+# characters of texts scored at once, to which each pair adds as many as headlines have
+_BATCH_SIZE = 1 << 19
+_PAIR_SIZE = 64
+# pairs of sentences compared at once
+_SENTENCE_PAIRS = 1 << 15
+# number of words at which their numbers begin anew, so that two words, a pair and a side fit into 63 bits
+_VOCABULARY = 1 << 20
+# stands between the lines of a text that was split into words
+END = b"|"
+# one pass lowercases A to Z and blanks all bytes but letters, digits and line ends, including those of letters outside
+# ASCII
+_READ = bytes(code if code == 10 or (code < 128 and chr(code).isalnum()) else 32 for code in range(256)).lower()
 Splitter = Callable[[str], list[str]]
-# number of matches, of units in the prediction, and of units in its references
-Counts = tuple[int, int, int]
-Measure = Callable[[Text, list[Text]], Counts]
+# number of matches, of units in the prediction, and of units in its reference, (P,) each
+Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
+Measure = Callable[[Batch], Counts]
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
@@ -53,7 +77,8 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
             that is not a string.
     """
     check_pairs(predictions, references)
-    rows: list[list] = [list(row) if is_list(row) else [row] for row in references]
+    # most rows are one string, for which `is_list` takes long
+    rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
     for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
         if not row:
             raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
@@ -89,7 +114,7 @@ def check_options(
 def score_rows(
     predictions: Sequence[str],
     rows: list[list[str]],
-    read: Reader,
+    reader: "Reader",
     measures: dict[str, Measure],
     title: str,
     language: str,
@@ -104,46 +129,50 @@ def score_rows(
         ValueError: no reference has any words.
     """
     sizes = np.array([len(row) for row in rows])
-    if several == "mean" and sizes.max() > 1:
-        pairs = [(prediction, [text]) for prediction, row in zip(predictions, rows, strict=True) for text in row]
-        scores = score_rows(*map(list, zip(*pairs, strict=True)), read, measures, title, language, "pooled")
-        starts = np.cumsum(sizes) - sizes
-        return {
-            metric: Scores(*(np.add.reduceat(column, starts) / sizes for column in columns))
-            for metric, columns in scores.items()
-        }
-    if several == "best":
-        measures = {metric: _of_best(measure) for metric, measure in measures.items()}
-    counts = np.zeros((len(measures), 3, len(rows)))
+    parts = []
     any_words = False
-    pairs = zip(predictions, rows, strict=True)
-    for position, (prediction, row) in enumerate(progress_bar(pairs, title, len(rows))):
-        peer = read(prediction)
-        models = [read(text) for text in row]
-        any_words = any_words or any(model.words for model in models)
-        for place, measure in enumerate(measures.values()):
-            counts[place, :, position] = measure(peer, models)
+    with progress_bar(None, title, int(sizes.sum())) as bar:
+        for texts in _batches(predictions, rows):
+            batch = reader.read(texts)
+            any_words = any_words or batch.sizes[1::2].any()
+            parts.append(np.array([measure(batch) for measure in measures.values()]))
+            bar.update(len(texts) // 2)
     if not any_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
-    return {metric: _scores(*counts[place]) for place, metric in enumerate(measures)}
+    counts = np.concatenate(parts, axis=2)
+    return {metric: _combined(counts[place], sizes, several) for place, metric in enumerate(measures)}
 
 
-def _of_best(measure: Measure) -> Measure:
-    """The measure against the reference with the highest F, the first one in case of ties."""
+def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list[str]]:
+    """Texts of pairs to be scored at once: a prediction, one of its references, the next prediction, …."""
+    texts: list[str] = []
+    left = _BATCH_SIZE
+    for prediction, row in zip(predictions, rows, strict=True):
+        for text in row:
+            left -= _PAIR_SIZE + len(prediction) + len(text)
+            if texts and left < 0:
+                yield texts
+                texts, left = [], _BATCH_SIZE - _PAIR_SIZE - len(prediction) - len(text)
+            texts += prediction, text
+    yield texts
 
-    def best(peer: Text, models: list[Text]) -> Counts:
-        if len(models) == 1:
-            return measure(peer, models)
-        return max((measure(peer, [model]) for model in models), key=_fmeasure)
 
-    return best
+def _combined(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
+    """Scores of rows with so many references each, from the counts of all pairs, (3, P)."""
+    starts = np.cumsum(sizes) - sizes
+    if several == "mean":
+        return Scores(*(np.add.reduceat(column, starts) / sizes for column in _scores(*counts)))
+    if several == "pooled":
+        return _scores(*np.add.reduceat(counts, starts, axis=1))
+    # the highest F of each row, the first one in case of ties
+    order = np.lexsort((-_fmeasure(*counts), np.repeat(np.arange(len(sizes)), sizes)))
+    return _scores(*counts[:, order[starts]])
 
 
-def _fmeasure(counts: Counts) -> float:
+def _fmeasure(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> np.ndarray:
     """F as rouge-score rounds it, which decides ties between references."""
-    hits, in_peer, in_model = counts
-    precision, recall = hits / max(in_peer, 1), hits / max(in_model, 1)
-    return 2 * precision * recall / (precision + recall) if hits else 0.0
+    precision, recall = hits / np.maximum(in_peers, 1), hits / np.maximum(in_models, 1)
+    return 2 * precision * recall / np.where(hits > 0, precision + recall, 1)
 
 
 def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Scores:
@@ -154,28 +183,49 @@ def _scores(hits: np.ndarray, in_peers: np.ndarray, in_models: np.ndarray) -> Sc
     return Scores(precision, recall, 2 * precision * recall / np.where(total > 0, total, 1))
 
 
-def read_words(text: bytes) -> list[bytes]:
-    """The words of `text`, lowercased, without hyphens and punctuation."""
-    return text.translate(_READ).split()
+def read_words(text: str) -> list[bytes]:
+    """The words of an English text, lowercased, without hyphens and punctuation, with `END` for each line end."""
+    return readable(text).encode().translate(_READ).replace(b"\n", b" %b " % END).split()
 
 
-class Ids(dict[bytes, int]):
-    """Word -> id, the same for words with the same stem; filled as words are looked up."""
+class Reader(dict[bytes | str, int]):
+    """Word -> number from 1, the same for words with the same stem; filled as the words of texts are looked up.
 
-    def __init__(self, stem: Callable[[str], str] | None):
+    Args:
+        tokens: the words of a text, with `END` for each line end.
+        stem: of a word; None leaves words as they are.
+        splitters: what finds the sentences of a text; a second one finds those that ROUGE-L compares.
+    """
+
+    def __init__(self, tokens: Callable[[str], list], stem: Callable[[str], str] | None, *splitters: Splitter):
         super().__init__()
-        self._stems: dict[str, int] = {}
-        self._stem = stem
+        self._tokens, self._stem = tokens, stem
+        # a prediction is read again with each of its references
+        self._splitters = [lru_cache(maxsize=2)(split) for split in splitters]
+        self._stems: dict[bytes | str, int] = {}
 
     def __missing__(self, word: bytes) -> int:
-        read = word.decode()
-        number = self._stems.setdefault(read if self._stem is None else self._stem(read), len(self._stems))
-        self[word] = number
+        stem = word if self._stem is None else self._stem(word.decode())
+        number = self[word] = 0 if word == END else self._stems.setdefault(stem, len(self._stems) + 1)
         return number
 
-    def read(self, text: bytes) -> list[int]:
-        """The ids of an English text's words."""
-        return list(map(self.__getitem__, read_words(text)))
+    def read(self, texts: list[str]) -> Batch:
+        """The words of these texts."""
+        if len(self) > _VOCABULARY:
+            self.clear()
+            self._stems.clear()
+        read = [self._read(texts, split) for split in self._splitters]
+        ids, owners, _ = read[0]
+        return Batch(ids, owners, np.bincount(owners, minlength=len(texts)), *read[-1])
+
+    def _read(self, texts: list[str], split: Splitter) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        lines = [split(text) for text in texts]
+        tokens = self._tokens("\n".join(chain.from_iterable(lines)))
+        ids = np.fromiter(map(self.__getitem__, tokens), np.int64, len(tokens))
+        words = ids > 0
+        line = np.cumsum(~words)[words]
+        owners = np.repeat(np.arange(len(texts), dtype=np.int64), list(map(len, lines)))
+        return ids[words], owners[line], line
 
 
 def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
@@ -190,58 +240,75 @@ def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
     return lambda text: split_sentences(text, language, splitter)
 
 
-def line_reader(read_line: Callable[[str], list[int]], split: Splitter) -> Reader:
-    """The function that reads a text sentence by sentence."""
-
-    def read(text: str) -> Text:
-        return joined([read_line(line) for line in split(text)])
-
-    return read
-
-
-def joined(sentences: list[list[int]]) -> Text:
-    """The text consisting of these sentences."""
-    return Text(sentences[0] if len(sentences) == 1 else list(chain.from_iterable(sentences)), sentences)
-
-
 def other_reader(language: str, units: str, split: Splitter) -> Reader:
-    """The function that reads texts in languages other than English, see `split_words`."""
-    ids: dict[str, int] = {}
-    return line_reader(
-        lambda line: [ids.setdefault(word, len(ids)) for word in split_words(line, language, units)], split
-    )
+    """What reads texts in languages other than English, see `split_words`."""
+
+    def tokens(text: str) -> list[str | bytes]:
+        return [token for line in text.split("\n") for token in (*split_words(line, language, units), END)]
+
+    return Reader(tokens, None, split)
 
 
-def counted(grams: Callable[[list[int]], Iterable]) -> Measure:
-    """The measure that compares counts of `grams`, summed over several references."""
+def counted(batch: Batch, grams: np.ndarray, texts: np.ndarray) -> Counts:
+    """The counts of these units: a number of each, and that of the text that has it, (N,) both."""
+    sizes = np.bincount(texts, minlength=len(batch.sizes))
+    return matches(grams, texts, len(sizes) // 2), sizes[::2], sizes[1::2]
 
-    def measure(peer: Text, models: list[Text]) -> Counts:
-        in_peer = Counter(grams(peer.words))
-        hits = in_models = 0
-        for model in models:
-            in_model = Counter(grams(model.words))
-            hits += sum([min(in_model[gram], in_peer[gram]) for gram in in_model.keys() & in_peer.keys()])
-            in_models += in_model.total()
-        return hits, len(models) * in_peer.total(), in_models
 
-    return measure
+def matches(grams: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -> np.ndarray:
+    """How many units all sides of each pair have, each as often as in the side that has it least often, (pairs,).
+
+    Args:
+        grams: number of each unit, (N,).
+        owners: number of its pair, times `sides`, plus number of the side that has it, (N,).
+    """
+    kinds = grams.max(initial=0) + 1
+    pair, side = np.divmod(owners, sides)
+    keys, numbers = np.unique((pair * kinds + grams) * sides + side, return_counts=True)
+    units = keys // sides
+    # what all sides have is in as many keys in a row
+    common = np.flatnonzero(units[sides - 1 :] == units[: 1 - sides])
+    fewest = np.minimum.reduce([numbers[common + place] for place in range(sides)])
+    return np.bincount(units[common] // kinds, fewest, pairs)
 
 
 def ngrams(size: int) -> Measure:
     """The measure of n-grams, across sentences."""
-    if size == 1:
-        return counted(iter)
-    return counted(lambda words: zip(*(words[start:] for start in range(size)), strict=False))
+
+    def measure(batch: Batch) -> Counts:
+        grams, kinds = batch.ids, batch.ids.max(initial=0) + 1
+        for place in range(1, size):
+            # numbered anew, so that three words fit into an integer
+            grams = grams if place == 1 else np.unique(grams, return_inverse=True)[1]
+            grams = grams[:-1] * kinds + batch.ids[place:]
+        texts = batch.texts[: len(grams)]
+        within = texts == batch.texts[size - 1 :]
+        return counted(batch, grams[within], texts[within])
+
+    return measure
 
 
-def skip_bigrams(peer: Text, models: list[Text]) -> Counts:
+def skip_bigrams_4(batch: Batch) -> Counts:
+    """Like `skip_bigrams`, but with at most 4 words between those of a pair."""
+    ids, texts = batch.ids, batch.texts
+    firsts = [np.flatnonzero(texts[:-distance] == texts[distance:]) for distance in range(1, 6)]
+    # of a single word, the second is 0
+    seconds = [0, *(ids[first + distance] for distance, first in enumerate(firsts, 1))]
+    firsts.insert(0, firsts[0])
+    kinds = ids.max(initial=0) + 1
+    grams = [ids[first] * kinds + second for first, second in zip(firsts, seconds, strict=True)]
+    return counted(batch, np.concatenate(grams), texts[np.concatenate(firsts)])
+
+
+def skip_bigrams(batch: Batch) -> Counts:
     """Count single words except the last, which the script ROUGE-1.5.5 leaves out, and all pairs in order."""
-    hits = in_models = 0
-    for model in models:
-        in_models += _number_of_skips(model.words)
-        hits += (Counter(peer.words[:-1]) & Counter(model.words[:-1])).total()
-        hits += _common_pairs(peer.words, model.words)
-    return hits, len(models) * _number_of_skips(peer.words), in_models
+    sizes = batch.sizes
+    first = np.flatnonzero(batch.texts[:-1] == batch.texts[1:])
+    hits = matches(batch.ids[first], batch.texts[first], len(sizes) // 2)
+    words = [text.tolist() for text in np.split(batch.ids, np.cumsum(sizes)[:-1])]
+    hits += list(map(_common_pairs, words[::2], words[1::2]))
+    skips = np.maximum(sizes - 1, 0) + sizes * (sizes - 1) // 2
+    return hits, skips[::2], skips[1::2]
 
 
 def _common_pairs(one: list[int], other: list[int]) -> int:
@@ -268,85 +335,43 @@ def _common_pairs(one: list[int], other: list[int]) -> int:
     return common
 
 
-def _number_of_skips(words: list[int]) -> int:
-    return max(len(words) - 1, 0) + len(words) * (len(words) - 1) // 2
-
-
-def skip_bigrams_4(words: list[int]) -> Iterable:
-    """Like `skip_bigrams`, but with at most 4 words between those of a pair."""
-    return chain(words[:-1], *(zip(words, words[distance:], strict=False) for distance in range(1, 6)))
-
-
-def sequence_lcs(peer: Text, models: list[Text]) -> Counts:
+def sequence_lcs(batch: Batch) -> Counts:
     """ROUGE-L of texts as single sequences: the length of their LCS."""
-    hits = in_models = 0
-    for model in models:
-        in_models += len(model.words)
-        everything = (1 << len(model.words)) - 1
-        places = _places(model.words)
-        flat = everything
-        for word in peer.words:
-            # a word that is not in the model leaves the column unchanged
-            if word in places:
-                common = flat & places[word]
-                flat = (flat + common | flat - common) & everything
-        hits += (everything ^ flat).bit_count()
-    return hits, len(models) * len(peer.words), in_models
+    texts = np.stack([np.cumsum(batch.sizes) - batch.sizes, batch.sizes])
+    hits = np.zeros(len(batch.sizes) // 2)
+    for pairs, flags in common_places(batch.ids, texts[:, 1::2], texts[:, ::2], traced=False):
+        hits[pairs] = flags.sum(axis=1)
+    return hits, batch.sizes[::2], batch.sizes[1::2]
 
 
-def summary_lcs(peer: Text, models: list[Text]) -> Counts:
+def summary_lcs(batch: Batch) -> Counts:
     """ROUGE-L of whole summaries: for each of the model's sentences, the union of its LCSs with all of the peer's."""
-    hits = in_models = 0
-    for model in models:
-        in_models += sum(map(len, model.sentences))
-        left_model, left_peer = Counter(model.words), Counter(peer.words)
-        for sentence in model.sentences:
-            matched = matched_places(sentence, peer.sentences)
-            # a word in several matches counts as often as it occurs in both texts
-            while matched:
-                place = matched & -matched
-                word = sentence[place.bit_length() - 1]
-                matched ^= place
-                if left_model[word] > 0 and left_peer[word] > 0:
-                    hits += 1
-                    left_model[word] -= 1
-                    left_peer[word] -= 1
-    return hits, len(models) * len(peer.words), in_models
+    matched = np.zeros(len(batch.lines), dtype=bool)
+    for models, peers in _sentence_pairs(batch):
+        for pairs, flags in common_places(batch.line_ids, models, peers, traced=True):
+            pair, place = np.nonzero(flags)
+            matched[models[0, pairs[pair]] + place] = True
+    # a word in several matches counts as often as it occurs in both texts
+    grams = np.concatenate([batch.ids, batch.line_ids[matched]])
+    owners = np.concatenate([batch.texts // 2 * 3 + batch.texts % 2, batch.line_texts[matched] // 2 * 3 + 2])
+    hits = matches(grams, owners, len(batch.sizes) // 2, sides=3)
+    return hits, batch.sizes[::2], np.bincount(batch.line_texts, minlength=len(batch.sizes))[1::2]
 
 
-def matched_places(sentence: list[int], others: list[list[int]]) -> int:
-    """Bits of the positions of `sentence` on its LCS with any of `others`; among equal paths, ROUGE-1.5.5's is taken.
+def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield places of the references' sentences and of the predictions', each with each, (2, n) both.
 
-    A column of the dynamic program is one integer whose bit i says that position i extends the LCS (Hyyrö 2004). The
-    script, like rouge-score, goes back diagonally at equal words, otherwise up where position i adds nothing, otherwise
-    left. So the next position it visits in a column is the highest one below that extends the LCS or is equal.
+    So many at once that they need little memory.
     """
-    everything = (1 << len(sentence)) - 1
-    places = _places(sentence)
-    union = 0
-    for other in others:
-        equals = [places.get(word, 0) for word in other]
-        flat = everything
-        columns = []
-        for equal in equals:
-            common = flat & equal
-            flat = (flat + common | flat - common) & everything
-            columns.append(everything ^ flat)
-        below = everything
-        for equal, grows in zip(reversed(equals), reversed(columns), strict=True):
-            place = ((equal | grows) & below).bit_length()
-            if not place:
-                break
-            below = (1 << place) - 1
-            if equal >> place - 1 & 1:
-                union |= 1 << place - 1
-                below >>= 1
-    return union
-
-
-def _places(words: list[int]) -> dict[int, int]:
-    """Word -> the bits of its positions."""
-    places: dict[int, int] = {}
-    for place, word in enumerate(words):
-        places[word] = places.get(word, 0) | 1 << place
-    return places
+    starts = np.flatnonzero(np.diff(batch.lines, prepend=-1))
+    sentences = np.stack([starts, np.diff(starts, append=len(batch.lines))])
+    texts = batch.line_texts[starts]
+    numbers = np.bincount(texts, minlength=len(batch.sizes))
+    models = np.flatnonzero(texts % 2)
+    peers = texts[models] - 1
+    ends = np.cumsum(numbers[peers])
+    firsts = np.cumsum(numbers)[peers] - ends
+    for start in range(0, int(ends.max(initial=0)), _SENTENCE_PAIRS):
+        pairs = np.arange(start, min(start + _SENTENCE_PAIRS, ends[-1]))
+        model = np.searchsorted(ends, pairs, "right")
+        yield sentences[:, models[model]], sentences[:, firsts[model] + pairs]
