@@ -11,7 +11,7 @@ from typing import Any
 from hf_summ.data import Corpus, load
 from hf_summ.data.columns import has_text
 from hf_summ.evaluation.text_files import part_sentences, read_predictions, read_references, read_sources
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from tests.torture import values
 from tests.torture.cases import Case
 from tests.torture.checks import first_problem, rows_problem, untouched

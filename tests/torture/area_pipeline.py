@@ -10,7 +10,7 @@ import datasets
 import numpy as np
 import pandas as pd
 
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from tests.torture import values
 from tests.torture.area_generation import settings_of_generate
 from tests.torture.area_texts import language

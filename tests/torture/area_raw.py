@@ -8,7 +8,7 @@ from typing import Any
 from hf_summ.data import Corpus, load
 from hf_summ.data.columns import has_text
 from hf_summ.data.raw_formats import DATA_FORMATS
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from tests.torture import values
 from tests.torture.cases import Case
 from tests.torture.checks import untouched

@@ -14,7 +14,7 @@ import httpx
 import rdflib
 from rdflib.namespace import DCTERMS
 
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.serving import Service, create_app
 from hf_summ.serving.formats import FORMATS
 from tests.torture import values

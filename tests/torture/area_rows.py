@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hf_summ.data.streams import FileRows, streamed_files
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import RECORD, summarize_rows
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan

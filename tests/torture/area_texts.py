@@ -6,7 +6,7 @@ from pathlib import Path
 from hf_summ.data import lead, split_sentences
 from hf_summ.evaluation.text_files import tag_pattern, without_tags
 from hf_summ.evaluation.words import check_units, split_words, split_words_and_marks
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.models.text_washing import washed
 from tests.torture import values
 from tests.torture.cases import Case

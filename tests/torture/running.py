@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from hf_summ.common.messages import one_line
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from tests.torture.areas import AREAS
 from tests.torture.cases import Name
 from tests.torture.judge import Outcome, Verdict, judge

@@ -154,7 +154,7 @@ def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, t
     once = prepared()
     assert prepared() == once
     # not the processor's own file, but one that it imports
-    with open(folder / "text_cleaning.py", "a", encoding="utf-8") as file:
+    with open(folder / "text_documents.py", "a", encoding="utf-8") as file:
         file.write("\n# changed\n")
     assert len(prepared()) == 2
 

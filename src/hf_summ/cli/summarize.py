@@ -25,7 +25,7 @@ from hf_summ.cli.summarizers import (
     read_document,
     read_phrases,
 )
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 
 def add_parser(commands) -> None:

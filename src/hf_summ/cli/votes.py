@@ -112,7 +112,7 @@ def make(arguments: argparse.Namespace) -> None:
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
     from hf_summ.common.files import moved_into_place
-    from hf_summ.models.text_cleaning import readable
+    from hf_summ.models.text_documents import readable
     from hf_summ.votes import PROTOCOLS, as_csv, as_page, make_sheets
 
     settings: dict[str, Any] = {name: getattr(arguments, name) for name in ("documents", "voters")}
@@ -158,7 +158,7 @@ def collect(arguments: argparse.Namespace) -> None:
     """
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
-    from hf_summ.models.text_cleaning import readable
+    from hf_summ.models.text_documents import readable
     from hf_summ.votes import read_key, read_votes, vote_report
     from hf_summ.votes.collecting import missing_votes
     from hf_summ.votes.report import as_text
@@ -202,7 +202,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
 def _aspects(named: list[str] | None) -> dict[str, str] | None:
     if named is None:
         return None
-    from hf_summ.models.text_cleaning import readable
+    from hf_summ.models.text_documents import readable
 
     aspects = {}
     # a terminal may give bytes that are no text, and several lines

@@ -5,8 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.models.text_cleaning import readable
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 
 if TYPE_CHECKING:
     import datasets

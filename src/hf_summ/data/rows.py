@@ -13,7 +13,7 @@ from typing import Any
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 # bytes; whole corpora are written as a list in one line, and take several times their size when they are read
 _LONGEST_LINE = 2**30

@@ -2,7 +2,7 @@
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from hf_summ.models.text_cleaning import IDEOGRAPHS
+from hf_summ.models.text_documents import IDEOGRAPHS
 
 UNITS = ("subwords", "words", "characters")
 # stands for a space, at the beginning of the unit after it

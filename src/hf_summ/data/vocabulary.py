@@ -10,7 +10,7 @@ from hf_summ import DrgdProcessor, GdlfProcessor
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
 from hf_summ.models.text_washing import WASHINGS, washed
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.pair_models import Pair, PairModel, Unfit
 from hf_summ.evaluation.words import check_sources
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 _LABEL = "entailment"
 

@@ -25,7 +25,7 @@ from transformers import (
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
 from hf_summ.models.pretrained_parts import longest_input
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
 # the longest context in which a token is judged, to bound memory where a model's positions do not

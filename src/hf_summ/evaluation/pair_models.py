@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.pretrained_parts import longest_input
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]
 # tokens that are read at once, with padding: enough to keep the machine busy, few enough to bound memory

@@ -26,7 +26,7 @@ from hf_summ.evaluation.rouge_counts import (
     summary_lcs,
 )
 from hf_summ.evaluation.words import check_units, is_english, warn_of_script
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 _SPACE = re.compile(rb"\s+")
 _MEASURES: dict[str, Measure] = {

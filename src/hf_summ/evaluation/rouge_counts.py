@@ -16,7 +16,7 @@ from hf_summ.data.sentences import SPLITTERS, split_sentences
 from hf_summ.evaluation.rouge_lcs import common_places
 from hf_summ.evaluation.words import check_pairs, no_words, split_words
 from hf_summ.models.checks import is_list
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 
 class Scores(NamedTuple):

@@ -14,7 +14,7 @@ from hf_summ.data.sentences import pick_sentences, split_sentences
 from hf_summ.evaluation.words import first_of, no_words, split_words
 from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]
 # the probability that the second text of each pair goes on where the first ends

@@ -13,7 +13,7 @@ import torch
 from transformers import LogitsProcessor, PreTrainedTokenizerFast
 
 from .configuration_base import PADDING_ROWS
-from .text_cleaning import IDEOGRAPHS, RUNNING
+from .text_documents import IDEOGRAPHS, RUNNING
 
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 _WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .checks import check_text
-from .text_cleaning import readable
-from .text_documents import DOCUMENT_SEPARATOR, source_prefix, with_prefix
+from .text_documents import DOCUMENT_SEPARATOR, readable, source_prefix, with_prefix
 
 # a document, or several of one example
 Example = str | list[str]

@@ -31,11 +31,11 @@ from .pipeline_long_documents import (
     details_of,
     in_chunks,
 )
-from .text_cleaning import readable
 from .text_documents import (
     DOCUMENT_SEPARATOR,
     checked_ranges,
     difference,
+    readable,
     source_prefix,
     task_parameters,
     with_prefix,

@@ -8,8 +8,7 @@ from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .losses import IGNORED_LABEL
-from .text_cleaning import readable
-from .text_documents import JoinedRow, join
+from .text_documents import JoinedRow, join, readable
 
 # more than rows have, and less than would fill the memory
 _LONGEST = 10**6

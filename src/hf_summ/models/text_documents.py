@@ -1,4 +1,4 @@
-"""Documents that a model reads: how several become one row, and whether they are like those that it was trained on."""
+"""Documents that a model reads: their characters, how several become one row, and how they may differ from others."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,11 +6,23 @@ from typing import Any
 
 from .checks import is_list, is_number
 
+# Japanese and Chinese; these ranges are the inside of a regular expression's class
+IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can part
+RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 # what joins documents where a model reads one text: a blank line, which sentence splitters and tokenizers treat like
 # any line end
 DOCUMENT_SEPARATOR = "\n\n"
 # name -> the form and the unit of its values. Text in another language or without words falls into many short tokens
 _SHOWN = {"tokens_per_character": ("{:.3g}", "tokens a character"), "characters": ("{:,.0f}", "characters")}
+
+
+def readable(text: str) -> str:
+    """The text with U+FFFD in place of each lone surrogate, which is not a character and stops every tokenizer.
+
+    Two surrogates that form a pair become their character.
+    """
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @dataclass(frozen=True)

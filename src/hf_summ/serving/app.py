@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from hf_summ.common.messages import one_line
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.serving.formats import FORMATS, as_rdf, preferred
 from hf_summ.serving.requests import Refusal, SummaryRequest, read_request
 from hf_summ.serving.service import READY, Closed, Service

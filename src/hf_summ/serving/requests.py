@@ -7,7 +7,7 @@ from typing import Any
 
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import parse_json
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 from hf_summ.serving.settings import Limits, read_settings
 
 _KEYS = ("inputs", "parameters")

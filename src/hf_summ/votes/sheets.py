@@ -19,7 +19,7 @@ from hf_summ.common.messages import unknown_choice
 from hf_summ.common.pages import render_page
 from hf_summ.common.records import parse_json
 from hf_summ.models.checks import check_integer, check_text
-from hf_summ.models.text_cleaning import readable
+from hf_summ.models.text_documents import readable
 
 # a vote: for the summary on one side or the other, or for neither
 CHOICES = ("A", "B", "tie")
