@@ -103,6 +103,9 @@ def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
     embed, encoder, head = model.model.shared, model.model.encoder, model.model.decoder
     chain, output = head.latent_chain, head.output
     mask = attention_mask.bool()
+    words = embed(model.prepare_decoder_input_ids_from_labels(labels))
+    # before new cells draw their weights
+    noise = draw_noise(words, model.config.latent_size, "released")
     read = embed(input_ids)
     source = torch.cat(
         (
@@ -114,8 +117,6 @@ def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
     keys = head.states.key_projection(source)
     state = torch.tanh(head.start(source.sum(1) / mask.sum(-1, keepdim=True)))
     latent = state.new_zeros(len(state), model.config.latent_size)
-    words = embed(model.prepare_decoder_input_ids_from_labels(labels))
-    noise = draw_noise(words, model.config.latent_size, "released")
     logits, kl = [], 0.0
     for position in range(labels.shape[1]):
         word = words[:, position]

@@ -111,6 +111,7 @@ def test_recurrent_model_over_two_processes(settings, tmp_path):
         config_overrides=sizes,
         # every word is unknown
         replace_unk=True,
+        loss_reduction="documents",
         max_steps=2,
         do_eval=True,
         eval_strategy="steps",
