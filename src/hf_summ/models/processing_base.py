@@ -170,7 +170,7 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
+        """What is read of `text`, a document (`is_document`) or a summary: here all, U+FFFD for lone surrogates."""
         return readable(text)
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:

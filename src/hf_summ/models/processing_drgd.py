@@ -41,7 +41,7 @@ class DrgdProcessor(SummarizationProcessor):
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """`text` as `washing` leaves it."""
+        """`text`, a document (`is_document`) or a summary, as `washing` leaves it."""
         return washed(super().clean(text), self.washing, is_document)
 
     def batch_decode(
