@@ -1,13 +1,15 @@
-"""DRGD's decoder, with its own backward through time, compared with a loop of GRUCells; a training step; `generate()`.
+"""DRGD's decoder, with its own backward through time, compared with a loop of GRU steps; a training step; `generate()`.
 
-The loop's attention has the source's keys outside already. The training step of the peer is that loop with the latent
-chain and the output layers inside, as they are usually written, an encoder of GRUCells, and cross-entropy over all
-logits; as the equations are printed, the keys are inside, too. The peer of `generate()` is the same model with its
-source repeated for each beam.
+The decoder is measured with the reset gate before the recurrent product, its default, and after it, where the loop has
+torch's GRUCells. Its attention has the source's keys outside already. The training step of the peer is that loop with
+the latent chain and the output layers inside, as they are usually written, an encoder of GRUCells, and cross-entropy
+over all logits; as the equations are printed, the keys are inside, too. The peer of `generate()` is the same model with
+its source repeated for each beam.
 Run: python benchmarks/recurrent_decoder.py
 """
 
 import argparse
+import functools
 from unittest.mock import patch
 
 from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
@@ -28,25 +30,38 @@ from hf_summ.models.modeling_base import SharedSourceCache
 COLUMNS = ["formulation", "ms", "peak, MiB", "times faster", "of the memory"]
 
 
+def gru_step(cell: nn.GRUCell, reset_after: bool, inputs, state):
+    """The next state: the cell's own, or with the reset gate before its product."""
+    if reset_after:
+        return cell(inputs, state)
+    gates = 2 * cell.hidden_size
+    inputs = nn.functional.linear(inputs, cell.weight_ih, cell.bias_ih)
+    recurrent = nn.functional.linear(state, cell.weight_hh[:gates], cell.bias_hh[:gates])
+    reset, update = torch.sigmoid(inputs[:, :gates] + recurrent).chunk(2, dim=-1)
+    recurrent = nn.functional.linear(reset * state, cell.weight_hh[gates:], cell.bias_hh[gates:])
+    return torch.lerp(torch.tanh(inputs[:, gates:] + recurrent), state, update)
+
+
 def loop(layer: AttentiveGrus, words, source, keys, mask, state):
-    """The same as `layer`, by GRUCells."""
+    """The same as `layer`, step by step."""
     steps = []
     for position in range(words.shape[1]):
-        first = layer.first_gru(words[:, position], state)
+        first = gru_step(layer.first_gru, layer.reset_after, words[:, position], state)
         scores = torch.tanh(keys + nn.functional.linear(first, layer.query_weight)[:, None])
         scores = nn.functional.linear(scores, layer.score_weight)[..., 0]
         attention = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
         context = (attention[:, None] @ source)[:, 0]
-        state = layer.second_gru(context, first)
+        state = gru_step(layer.second_gru, layer.reset_after, context, first)
         steps.append((first, state, context, attention))
     return AttentiveStates(*(torch.stack(states, dim=1) for states in zip(*steps, strict=True)))
 
 
 def decoder(batch: int, target: int, source: int, rounds: int) -> None:
     """Forward and backward passes of the two GRUs and their attention, with all gradients."""
-    layer = AttentiveGrus(300, 500, 1000, 1000, shares_state=True)
-    for parameter in layer.parameters():
-        nn.init.normal_(parameter, std=0.04)
+    layers = [AttentiveGrus(300, 500, 1000, 1000, True, reset_after) for reset_after in (False, True)]
+    for layer in layers:
+        for parameter in layer.parameters():
+            nn.init.normal_(parameter, std=0.04)
     inputs = [torch.randn(batch, target, 300), torch.randn(batch, source, 1000), torch.randn(batch, 500)]
     for tensor in inputs:
         tensor.requires_grad_()
@@ -54,23 +69,21 @@ def decoder(batch: int, target: int, source: int, rounds: int) -> None:
     mask = torch.arange(source) < torch.randint(source // 2, source + 1, (batch, 1))
     weights = [torch.randn(batch, target, width) for width in (500, 500, 1000, source)]
 
-    def run(formulation):
-        outputs = formulation(layer.key_projection(states))
+    def run(layer, is_loop):
+        keys = layer.key_projection(states)
+        arguments = words, states, keys, mask, start
+        outputs = loop(layer, *arguments) if is_loop else layer(*arguments, start)
         total = sum((output * weight).sum() for output, weight in zip(outputs, weights, strict=True))
         return torch.autograd.grad(total, [*inputs, *layer.parameters()])
 
-    formulations = {
-        "GRUCells": lambda keys: loop(layer, words, states, keys, mask, start),
-        "AttentiveGrus": lambda keys: layer(words, states, keys, mask, start, start),
-    }
-    for one, other in zip(*(run(formulation) for formulation in formulations.values()), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * other.abs().max().item())
+    candidates = {}
+    for layer, gate in zip(layers, ("before", "after"), strict=True):
+        for one, other in zip(run(layer, True), run(layer, False), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4 * other.abs().max().item())
+        for name, is_loop in (("loop", True), ("AttentiveGrus", False)):
+            candidates[f"{name}, gate {gate}"] = functools.partial(run, layer, is_loop)
     del one, other
-    compare(
-        f"decoder, batch {batch}, target {target}, source {source}",
-        {name: lambda formulation=formulation: run(formulation) for name, formulation in formulations.items()},
-        rounds,
-    )
+    compare(f"decoder, batch {batch}, target {target}, source {source}", candidates, rounds)
 
 
 def encode(gru: nn.GRU, words, mask):
@@ -90,6 +103,9 @@ def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
     embed, encoder, head = model.model.shared, model.model.encoder, model.model.decoder
     chain, output = head.latent_chain, head.output
     mask = attention_mask.bool()
+    words = embed(model.prepare_decoder_input_ids_from_labels(labels))
+    # before new cells draw their weights
+    noise = draw_noise(words, model.config.latent_size, "released")
     read = embed(input_ids)
     source = torch.cat(
         (
@@ -101,8 +117,6 @@ def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
     keys = head.states.key_projection(source)
     state = torch.tanh(head.start(source.sum(1) / mask.sum(-1, keepdim=True)))
     latent = state.new_zeros(len(state), model.config.latent_size)
-    words = embed(model.prepare_decoder_input_ids_from_labels(labels))
-    noise = draw_noise(words, model.config.latent_size, "released")
     logits, kl = [], 0.0
     for position in range(labels.shape[1]):
         word = words[:, position]
@@ -148,7 +162,7 @@ def training(batch: int, target: int, source: int, rounds: int) -> None:
         f"training step of DRGD ({count(model) / 1e6:.1f}M), batch {batch}, target {target}, source {source}",
         {
             "as printed": lambda: step(lambda: step_of_loops(model, **inputs, keys_outside=False)),
-            "GRUCells, keys outside": lambda: step(lambda: step_of_loops(model, **inputs)),
+            "keys outside": lambda: step(lambda: step_of_loops(model, **inputs)),
             "DRGD": lambda: step(lambda: model(**inputs).loss),
         },
         rounds,

@@ -90,7 +90,7 @@ def test_processor_with_tags(run):
     assert len(encoded["tag_ids"]) == len(encoded["input_ids"])
 
 
-@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize("units", ["words", "ideographs", "characters"])
 def test_other_units(run, units):
     settings = ("--units", units, "--lowercase", "--digits_as_hash", "--min_frequency", "1", "--tags", "none")
     output, _ = run("vocabulary", "rows.jsonl", *settings, "--output", "made")
@@ -100,7 +100,8 @@ def test_other_units(run, units):
     assert processor.decode(ids, skip_special_tokens=True) == (
         "the bridge cost ## million euros and took three years to build."
     )
-    assert len(ids) == len(re.findall(r"[\w#]+|[^\w\s]", SENTENCES[1])) + 1
+    unit = r"\S" if units == "characters" else r"\w+|[^\w\s]"
+    assert len(ids) == len(re.findall(unit, SENTENCES[1])) + 1
 
 
 def test_washed_texts_are_drgds(run):

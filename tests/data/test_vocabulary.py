@@ -130,15 +130,30 @@ def test_words(text, expected):
         ("", "", None),
     ],
 )
-def test_characters(text, expected, decoded):
-    tokenizer = fitted(text or "a", "characters")
+def test_ideographs(text, expected, decoded):
+    tokenizer = fitted(text or "a", "ideographs")
     assert word_tokens(tokenizer, text) == expected.split(" ") if expected else not word_tokens(tokenizer, text)
     ids = tokenizer(text)["input_ids"]
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids, skip_special_tokens=True) == (text if decoded is None else decoded)
 
 
-@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("微软Windows 10，4,000.5元", "微 软 W i n d o w s ▁1 0 ， 4 , 0 0 0 . 5 元"),
+        ("Big Mac, 你", "B i g ▁M a c , 你"),
+        ("한국어 🙂🙂", "한 국 어 ▁🙂 🙂"),
+    ],
+)
+def test_characters(text, expected):
+    tokenizer = fitted(text, "characters")
+    assert word_tokens(tokenizer, text) == expected.split(" ")
+    ids = tokenizer(text)["input_ids"]
+    assert tokenizer.decode(ids, skip_special_tokens=True) == text.replace(", 你", ",你")
+
+
+@pytest.mark.parametrize("units", ["words", "ideographs"])
 @pytest.mark.parametrize(
     ("text", "unknown"),
     [
@@ -158,7 +173,7 @@ def test_unknown_words_at_every_place(units, text, unknown):
     assert "quay" not in tokenizer.decode(ids)
 
 
-@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize("units", ["words", "ideographs"])
 def test_the_most_frequent_units_are_known(units):
     texts = ["b a c", "b a", "b, 河 河 河"]
     tokenizer = fit_vocabulary(texts, units=units, vocab_size=7, min_frequency=2, show_progress=False)
@@ -173,7 +188,7 @@ def test_digits_as_hash_and_lowercase_are_gigawords():
     assert word_tokens(tokenizer, "IT rose 4.25 pct in 1987") == "▁it ▁rose ▁#.## ▁pct ▁in ▁####".split()
 
 
-@pytest.mark.parametrize("units", ["words", "characters"])
+@pytest.mark.parametrize("units", ["words", "ideographs", "characters"])
 @pytest.mark.parametrize("text", HARD_TEXTS)
 def test_saved_and_loaded_units_read_and_write_the_same(units, text, tmp_path):
     tokenizer = fitted(text, units, lowercase=True)

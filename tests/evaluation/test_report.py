@@ -236,7 +236,7 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(use_stemmer=False), "stemming: none"),
         (Settings(language="de"), "stemming: none; language de; sentences"),
         (Settings(language="zh", units="characters"), "language zh, by characters of everything"),
-        (Settings(language="zh", units="lcsts"), "language zh, by characters without punctuation and digits"),
+        (Settings(language="zh", units="lcsts"), "language zh, by characters that DRGD's program for LCSTS leaves"),
         (Settings(language="zh", units="spaced"), "language zh, by what stands between spaces"),
         (Settings(sentences="lines"), "one sentence per line"),
         (Settings(splitter="spacy"), "sentences by spacy"),

@@ -44,7 +44,7 @@ def test_a_mark_without_a_letter_is_no_word():
     [
         ("words", ["你", "好", "world", "2025", "年"]),
         ("characters", ["你", "好", "，", *"world", *"2025", "年", "！"]),
-        ("lcsts", ["你", "好", *"world", "年"]),
+        ("lcsts", ["你", "好", "，", *"world", "年", "！"]),
         ("spaced", ["你好，world", "2025年！"]),
     ],
 )

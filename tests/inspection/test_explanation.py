@@ -262,7 +262,7 @@ def test_word_piece_words(tiny_tokenizer):
 
 
 def test_words_of_a_vocabulary_of_characters():
-    tokenizer = fit_processor(["我国服务贸易规模稳步增长"], units="characters", tags="none").tokenizer
+    tokenizer = fit_processor(["我国服务贸易规模稳步增长"], units="ideographs", tags="none").tokenizer
     assert words_of(tokenizer, "我国 服务") == ["我", "国", "服", "务"]
 
 

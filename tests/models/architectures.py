@@ -222,6 +222,7 @@ DRGD_PRINTED = dataclasses.replace(
     settings={
         **DRGD.settings,
         "variant": "printed",
+        "reset_after": True,
         "embedding_size": 8,
         "tie_output": True,
         "copy": True,

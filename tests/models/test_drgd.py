@@ -24,11 +24,14 @@ class NaiveDrgd(NaiveModel):
         self.document = 0
         self.kl = 0.0
 
-    def gru(self, name, x, h, suffix=""):
-        w = {part: self.weights[f"{name}.{part}{suffix}"] for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")}
-        of_x, of_h = (w["weight_ih"] @ x + w["bias_ih"]).chunk(3), (w["weight_hh"] @ h + w["bias_hh"]).chunk(3)
-        reset, update = torch.sigmoid(of_x[0] + of_h[0]), torch.sigmoid(of_x[1] + of_h[1])
-        return (1 - update) * torch.tanh(of_x[2] + reset * of_h[2]) + update * h
+    def gru(self, name, x, h, suffix="", reset_after=True):
+        """By default that of the encoder, which is torch's."""
+        (w_r, w_u, w_g), (u_r, u_u, u_g), (b_r, b_u, b_g), (c_r, c_u, c_g) = (
+            self.weights[f"{name}.{part}{suffix}"].chunk(3) for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        r, u = torch.sigmoid(w_r @ x + b_r + u_r @ h + c_r), torch.sigmoid(w_u @ x + b_u + u_u @ h + c_u)
+        g = torch.tanh(w_g @ x + b_g + (r * (u_g @ h + c_g) if reset_after else u_g @ (r * h) + c_g))
+        return u * h + (1 - u) * g
 
     def encode(self, words):
         forward, backward = [], []
@@ -52,11 +55,12 @@ class NaiveDrgd(NaiveModel):
         log_probs = []
         for position, y in enumerate(embedding[decoder_input_ids]):
             before = h1
-            h1 = self.gru(f"{states}.first_gru", y, h2 if released else h1)
+            h1 = self.gru(f"{states}.first_gru", y, h2 if released else h1, reset_after=config.reset_after)
             scores = self.linear(f"{states}.key_projection", e) + self.weights[f"{states}.query_weight"] @ h1
             a = (torch.tanh(scores) @ self.weights[f"{states}.score_weight"][0]).softmax(0)
             c = a @ e
-            h2 = self.gru(f"{states}.second_gru", c if released else torch.cat((y, c)), h1 if released else h2)
+            x, h = (c, h1) if released else (torch.cat((y, c)), h2)
+            h2 = self.gru(f"{states}.second_gru", x, h, reset_after=config.reset_after)
             if config.latent_size:
                 z = self.latent(z, y, h1 if released else before, position)
             d, features = self.output(h2, z, y, c)
@@ -98,10 +102,11 @@ class NaiveDrgd(NaiveModel):
 
 
 @pytest.mark.parametrize(
-    ("variant", "latent_size", "copy"), list(product(("released", "printed"), (0, 5), (False, True)))
+    ("variant", "reset_after", "latent_size", "copy"),
+    list(product(("released", "printed"), (False, True), (0, 5), (False, True))),
 )
-def test_loss_and_gradients_equal_the_equations(variant, latent_size, copy):
-    model = DRGD.model(variant=variant, latent_size=latent_size, copy=copy, kl_weight=0.7)
+def test_loss_and_gradients_equal_the_equations(variant, reset_after, latent_size, copy):
+    model = DRGD.model(variant=variant, reset_after=reset_after, latent_size=latent_size, copy=copy, kl_weight=0.7)
     assert_equals_naive(model, NaiveDrgd(model), DRGD.inputs(), DRGD.labels())
 
 

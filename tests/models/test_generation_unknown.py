@@ -154,14 +154,14 @@ def test_words_come_back_from_the_document(document, places, text):
     ],
 )
 def test_ideographs_come_back_without_spaces(document, places, text):
-    tokenizer = fit_vocabulary(KNOWN, units="characters", min_frequency=1, lowercase=True, show_progress=False)
+    tokenizer = fit_vocabulary(KNOWN, units="ideographs", min_frequency=1, lowercase=True, show_progress=False)
     processor = DrgdProcessor(tokenizer)
     ids = pointing(processor, document, *places)
     assert processor.batch_decode([ids], documents=[document]) == [text]
 
 
 def test_words_come_back_from_washed_texts():
-    tokenizer = fit_vocabulary(KNOWN, units="characters", min_frequency=1, show_progress=False)
+    tokenizer = fit_vocabulary(KNOWN, units="ideographs", min_frequency=1, show_progress=False)
     processor = DrgdProcessor(tokenizer, washing="lcsts")
     # the second character that is left
     assert processor.batch_decode([[FIRST_POINTER + 1]], documents=["2014，桥 龘"]) == ["龘"]

@@ -38,7 +38,7 @@ def words_tokenizer():
 
 
 def characters_tokenizer():
-    return fit_vocabulary(["你好，好 ab ab 12。a b"], units="characters", min_frequency=1, show_progress=False)
+    return fit_vocabulary(["你好，好 ab ab 12。a b"], units="ideographs", min_frequency=1, show_progress=False)
 
 
 def _tokenizer(vocabulary, decoder):
@@ -158,7 +158,7 @@ def test_real_tokenizer_counts_words_as_its_pre_tokenizer_does(tiny_tokenizer):
 
 @pytest.mark.parametrize(
     ("units", "text", "words"),
-    [("words", "a ca, u.s. quay (won't)", 8), ("characters", "微软Windows 10很好，龘", 8), ("characters", "微", 1)],
+    [("words", "a ca, u.s. quay (won't)", 8), ("ideographs", "微软Windows 10很好，龘", 8), ("ideographs", "微", 1)],
 )
 def test_words_and_characters_count_as_they_are_split(units, text, words):
     known = text.replace("quay", "").replace("龘", "")

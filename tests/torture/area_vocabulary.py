@@ -28,7 +28,7 @@ def _texts(draw: random.Random) -> list[Any]:
 
 
 def _vocabulary(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    texts, units = _texts(draw), values.word(draw, "subwords", "words", "characters", "bytes")
+    texts, units = _texts(draw), values.word(draw, "subwords", "words", "ideographs", "characters", "bytes")
     size = draw.choice((300, 400, 1000, 6, 7, 262, 261, 0, -1, 10**9, 2.5))
     settings = {
         "lowercase": draw.random() < 0.3,

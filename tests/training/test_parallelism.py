@@ -138,6 +138,7 @@ def test_guided_model_over_two_processes(settings, tmp_path):
     no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
     overrides = {**sizes, **no_dropout, "guidance_sum": "documents"}
     evaluation = {"do_eval": True, "eval_strategy": "steps", "eval_steps": 3, "do_predict": True}
+    evaluation["loss_reduction"] = "documents"
     path = settings(model_type="sagcopy", config_overrides=overrides, max_target_length=16, max_steps=3, **evaluation)
     main([path, "--gradient_accumulation_steps", "2", "--output_dir", str(tmp_path / "alone")])
     launch([[path, "--fsdp", "--output_dir", str(tmp_path / "shards")]])

@@ -57,9 +57,10 @@ def losses(trainer, key="loss"):
     return [entry[key] for entry in trainer.state.log_history if key in entry]
 
 
-@pytest.mark.parametrize("kind", ["gdlf", "bart"])
-def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind):
+@pytest.mark.parametrize(("kind", "reduction"), [("gdlf", "tokens"), ("bart", "tokens"), ("gdlf", "documents")])
+def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind, reduction):
     def run(**settings):
+        settings["loss_reduction"] = reduction
         torch.manual_seed(0)
         model, processing = (tiny.bart(tiny_tokenizer), tiny_tokenizer) if kind == "bart" else (None, make.processor)
         trainer = make(model, processing_class=processing, optimizer="adam", **settings)
@@ -71,6 +72,18 @@ def test_accumulation_is_the_same_as_a_big_batch(make, tiny_tokenizer, kind):
     small = run(per_device_train_batch_size=2, gradient_accumulation_steps=2, train_sampling_strategy="sequential")
     assert len(big) == 4
     torch.testing.assert_close(torch.tensor(small), torch.tensor(big), rtol=1e-5, atol=1e-6)
+
+
+def test_loss_by_documents_is_the_sum_over_a_summarys_tokens(make, rows):
+    settings = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, "max_steps": 1}
+
+    def first(reduction):
+        trainer = make(loss_reduction=reduction, train_sampling_strategy="sequential", max_grad_norm=0.0, **settings)
+        trainer.train()
+        return [trainer.state.log_history[0][name] for name in ("loss", "nll", "grad_norm")]
+
+    length = sum(len(labels) for labels in rows["labels"][:4]) / 4
+    assert first("documents") == pytest.approx([length * value for value in first("tokens")], rel=1e-5)
 
 
 def test_models_that_count_items(processor, tiny_tokenizer):

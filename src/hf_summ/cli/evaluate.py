@@ -137,8 +137,8 @@ def _add_rouge(group) -> None:
         choices=("words", "characters", "lcsts", "spaced"),
         default="words",
         help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
-        "characters of everything; those that DRGD's program compares, without punctuation and digits; or what stands "
-        "between spaces (default: words)",
+        "characters of everything; those that DRGD's program compares, without most punctuation and digits; or what "
+        "stands between spaces (default: words)",
     )
     group.add_argument(
         "--byte_limit", type=int, metavar="N", help="Cut summaries after N bytes, with rouge155 (default: no limit)"

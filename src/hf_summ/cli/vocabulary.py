@@ -26,7 +26,8 @@ def add_parser(commands) -> None:
         "--units",
         choices=UNITS,
         default="subwords",
-        help="Subwords of a byte-level BPE, whole words, or the characters of Chinese (default: %(default)s)",
+        help="Subwords of a byte-level BPE, whole words, the ideographs of Chinese with whole words of other scripts, "
+        "or single characters (default: %(default)s)",
     )
     parser.add_argument("--vocab_size", type=int, default=30000, help="Maximum number of tokens (default: %(default)s)")
     parser.add_argument(

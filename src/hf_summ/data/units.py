@@ -1,10 +1,10 @@
-"""Units of a vocabulary, subwords, words or characters: how texts are split into them, and put together again."""
+"""Units of a vocabulary, such as subwords and characters: how texts are split into them, and put together again."""
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from hf_summ.models.text_documents import IDEOGRAPHS
 
-UNITS = ("subwords", "words", "characters")
+UNITS = ("subwords", "words", "ideographs", "characters")
 # stands for a space, at the beginning of the unit after it
 _SPACE = "▁"
 # part of a word; # is a digit of Gigaword
@@ -34,12 +34,14 @@ def word_tokenizer(unknown: str) -> Tokenizer:
     return _unit_tokenizer(unknown, words, normalizers.Strip(), "always")
 
 
-def character_tokenizer(unknown: str) -> Tokenizer:
-    """A tokenizer without characters yet: ideographs and punctuation, and as wholes words of other scripts and numbers.
+def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
+    """A tokenizer without characters yet; with `whole_words`, words of other scripts than Chinese and numbers are one.
 
     Space beside an ideograph is left out, in what is read and in what is written.
     """
-    characters = rf"{_word(_INNER_NOT_IDEOGRAPHS)}|{_SPACE}?[^{_SPACE}]"
+    characters = rf"{_SPACE}?[^{_SPACE}]"
+    if whole_words:
+        characters = rf"{_word(_INNER_NOT_IDEOGRAPHS)}|{characters}"
     spacing = normalizers.Sequence([normalizers.Strip(), normalizers.Replace(Regex(_BESIDE_IDEOGRAPHS), "")])
     return _unit_tokenizer(unknown, characters, spacing, "never")
 

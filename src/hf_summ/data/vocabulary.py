@@ -41,22 +41,23 @@ def fit_vocabulary(
 
     - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), in which nothing is unknown.
     - `words`: the most frequent words and punctuation marks; others are `<unk>`.
-    - `characters`, for Chinese: likewise of single ideographs and punctuation marks, and of whole words of other
+    - `ideographs`, for Chinese: likewise of single ideographs and punctuation marks, and of whole words of other
       scripts and whole numbers.
+    - `characters`: likewise of single characters of any script, so `iphone` is six of them.
 
     `<sep>` stands between the documents of an example. Texts are normalized to NFC, stripped and, with `lowercase`,
     lowercased; in subwords and words, the first word is encoded like any other. Every text ends in `</s>`; special
     tokens such as `</s>` that occur in a text are read as plain characters, but `<unk>` as what it is, unless units are
     subwords. Offsets refer to the original text, and those of subwords exclude the space before a word. Decoding
-    restores the spaces, except for runs of them and, with characters, those beside ideographs. The same texts always
-    give the same vocabulary.
+    restores the spaces, except for runs of them and, with ideographs and characters, those beside ideographs. The same
+    texts always give the same vocabulary.
 
     Args:
         documents_and_summaries: texts of both kinds, in any order; they are read once.
         vocab_size: maximum number of tokens, including special ones; a small corpus gives fewer.
         min_frequency: how often a pair must occur to be merged, or a word or character to be known.
         show_progress: whether to show the progress bars of `tokenizers`.
-        units: `subwords`, `words` or `characters`.
+        units: `subwords`, `words`, `ideographs` or `characters`.
         digits_as_hash: whether each digit is read as `#`, as Gigaword is distributed.
 
     Raises:
@@ -70,8 +71,10 @@ def fit_vocabulary(
     unknown = SPECIAL_TOKENS["unk_token"]
     if units == "subwords":
         tokenizer = subword_tokenizer()
+    elif units == "words":
+        tokenizer = word_tokenizer(unknown)
     else:
-        tokenizer = (word_tokenizer if units == "words" else character_tokenizer)(unknown)
+        tokenizer = character_tokenizer(unknown, whole_words=units == "ideographs")
     steps = [normalizers.NFC(), *([normalizers.Lowercase()] if lowercase else [])]
     if digits_as_hash:
         steps.append(normalizers.Replace(Regex(r"\d"), "#"))

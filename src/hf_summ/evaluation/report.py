@@ -35,7 +35,7 @@ _PARTS = {"fmeasure": "F", "precision": "P", "recall": "R"}
 _UNITS = {
     "words": "",
     "characters": ", by characters of everything",
-    "lcsts": ", by characters without punctuation and digits",
+    "lcsts": ", by characters that DRGD's program for LCSTS leaves",
     "spaced": ", by what stands between spaces",
 }
 _TITLES = {

@@ -106,7 +106,7 @@ def rouge_scores(
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
         splitter: what splits lines, as for `split_sentences`.
         units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
-            that DRGD's program compares, without digits and punctuation, or "spaced" for what stands between spaces.
+            that DRGD's program compares, without most marks, or "spaced" for what stands between spaces.
         several: what counts of several references. "best": the one with the highest F, for each metric by itself;
             "mean": the mean of the scores with each; "pooled": the matches with all, summed before dividing. By default
             "best", as rouge-score does (`RougeScorer.score_multi`).

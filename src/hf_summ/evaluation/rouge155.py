@@ -94,7 +94,7 @@ def rouge155_scores(
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
         splitter: what splits lines, as for `split_sentences`.
         units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
-            that DRGD's program compares, without digits and punctuation, or "spaced" for what stands between spaces.
+            that DRGD's program compares, without most marks, or "spaced" for what stands between spaces.
         byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
             rougeL the script cuts each sentence instead.
         word_limit: number of words, separated by spaces, after which they are cut (`-l`).

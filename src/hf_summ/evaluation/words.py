@@ -38,7 +38,8 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters.
         units: of other languages than English. "words" are as above; "characters" are all but space, so that
             punctuation, digits and letters count one by one; "lcsts" are those that DRGD's program compares, without
-            digits and punctuation; "spaced" is what stands between spaces, for texts that were split into words before.
+            most digits and punctuation; "spaced" is what stands between spaces, for texts that were split into words
+            before.
 
     See `check_units` for errors; TypeError: `text` is no string.
     """

@@ -19,6 +19,9 @@ class DrgdConfig(SummarizationConfig):
         hidden_size: width of the recurrent states, in each direction of the encoder.
         latent_size: number of latent variables of a position; 0 is the baseline StanD, which has none.
         variant: `released`, what the authors' program computes, or `printed`, what the paper says.
+        reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as torch's
+            do, where program and paper have it before (docs/equations.md, section 4). Models that were saved before
+            this was a key have it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
         kl_weight: weight of the KL of the latent variables to their prior; by default that of the variant, 1 as the
             paper says, or .0222, which the program's comes to.
@@ -54,12 +57,14 @@ class DrgdConfig(SummarizationConfig):
         "word_dropout": PROBABILITY,
         "variant": ("released", "printed"),
     }
+    values_before = {"reset_after": True}
 
     vocab_size: int = 30000
     embedding_size: int = 300
     hidden_size: int = 500
     latent_size: int = 500
     variant: str = "released"
+    reset_after: bool = False
     copy: bool = False
     tie_output: bool = False
     embedding_std: float | int = 0.01

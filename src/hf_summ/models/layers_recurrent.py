@@ -64,7 +64,8 @@ class AttentiveGrus(nn.Module):
         second = GRU2(c, q)
 
     With `shares_state`, the two are the steps of one recurrence: p is the last second state, q the first one. Otherwise
-    each has its own past, and GRU2 reads [y; c].
+    each has its own past, and GRU2 reads [y; c]. A GRU's candidate is tanh(W x + U (r ⊙ h) + b) (Cho et al. 2014), or
+    with `reset_after`, as in torch, tanh(W x + r ⊙ (U h + b)).
 
     Args:
         word_width: width of y.
@@ -72,11 +73,20 @@ class AttentiveGrus(nn.Module):
         source_width: width of e.
         attention_width: width of the attention's tanh layer.
         shares_state: whether the GRUs share one state.
+        reset_after: whether the reset gate r is applied after the product of state and weights.
     """
 
-    def __init__(self, word_width: int, width: int, source_width: int, attention_width: int, shares_state: bool):
+    def __init__(
+        self,
+        word_width: int,
+        width: int,
+        source_width: int,
+        attention_width: int,
+        shares_state: bool,
+        reset_after: bool = False,
+    ):
         super().__init__()
-        self.shares_state = shares_state
+        self.shares_state, self.reset_after = shares_state, reset_after
         self.first_gru = nn.GRUCell(word_width, width)
         self.second_gru = nn.GRUCell(source_width + (0 if shares_state else word_width), width)
         self.key_projection = nn.Linear(source_width, attention_width)
@@ -127,7 +137,7 @@ class AttentiveGrus(nn.Module):
         if torch.is_autocast_enabled(words.device.type):
             # rounding would add up over the positions
             inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
-        settings = _Settings(source_mask, self.shares_state, torch.is_grad_enabled())
+        settings = _Settings(source_mask, self.shares_state, self.reset_after, torch.is_grad_enabled())
         with torch.autocast(words.device.type, enabled=False):
             # torch.compile fails on what writes into parts of its results
             run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
@@ -139,6 +149,7 @@ class AttentiveGrus(nn.Module):
 class _Settings(NamedTuple):
     source_mask: torch.Tensor | None
     shares_state: bool
+    reset_after: bool
     # recorded outside, as gradients always appear disabled inside an autograd function
     grad_enabled: bool
 
@@ -151,7 +162,7 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
     padding = None if settings.source_mask is None else ~settings.source_mask[:, None]
     for position, words in enumerate(of.first_words):
         before = second if settings.shares_state else first
-        first = _next_state(words, linear(before, of.first_recurrent, of.first_recurrent_bias), before)
+        first = _next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
         queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
         scores = (of.keys[:, None] + queries[:, :, None]).tanh() @ of.score_weight[0]
         if padding is not None:
@@ -162,16 +173,20 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
         if of.second_words is not None:
             words = words + of.second_words[position]
         before = first if settings.shares_state else second
-        second = _next_state(words, linear(before, of.second_recurrent, of.second_recurrent_bias), before)
+        second = _next_state(words, before, of.second_recurrent, of.second_recurrent_bias, settings.reset_after)
         outputs.append((first, second, contexts, weights.flatten(0, 1)))
     return tuple(torch.stack(states) for states in zip(*outputs, strict=True))
 
 
-def _next_state(words: torch.Tensor, recurrent: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
+def _next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:
     """A step of a GRU, as in `_step`."""
-    (reset, update, candidate), (of_reset, of_update, projection) = words.chunk(3, -1), recurrent.chunk(3, -1)
-    candidate = (candidate + (reset + of_reset).sigmoid() * projection).tanh()
-    return torch.lerp(candidate, state, (update + of_update).sigmoid())
+    gates = 2 * state.shape[1]
+    recurrent = linear(state, weight[:gates], bias[:gates])
+    reset, update = (words[:, :gates] + recurrent).sigmoid().chunk(2, -1)
+    read = state if reset_after else reset * state
+    recurrent = linear(read, weight[gates:], bias[gates:])
+    candidate = (words[:, gates:] + (reset * recurrent if reset_after else recurrent)).tanh()
+    return torch.lerp(candidate, state, update)
 
 
 class _AttentiveGrus(torch.autograd.Function):
@@ -196,19 +211,20 @@ class _AttentiveGrus(torch.autograd.Function):
             length, rows, of.source.shape[1], dtype=torch.promote_types(of.source.dtype, torch.float32)
         )
         first_gates, second_gates = (first.new_empty(length if keeps else 1, rows, 4 * width) for _ in range(2))
+        first_weights = of.first_recurrent, of.first_recurrent_bias
+        second_weights = of.second_recurrent, of.second_recurrent_bias
         attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
         for position in range(length):
             kept = position if keeps else 0
             before = second[position] if settings.shares_state else first[position]
-            recurrent = torch.addmm(of.first_recurrent_bias, before, of.first_recurrent.T)
-            _step(of.first_words[position], recurrent, before, first_gates[kept], first[position + 1])
+            words, gates = of.first_words[position], first_gates[kept]
+            _step(words, before, *first_weights, settings.reset_after, gates, first[position + 1])
             attend.forward(first[position + 1], attention[position], contexts[position])
             words = torch.addmm(of.context_bias, contexts[position], of.context_weight.T)
             if of.second_words is not None:
                 words += of.second_words[position]
             before = first[position + 1] if settings.shares_state else second[position]
-            recurrent = torch.addmm(of.second_recurrent_bias, before, of.second_recurrent.T)
-            _step(words, recurrent, before, second_gates[kept], second[position + 1])
+            _step(words, before, *second_weights, settings.reset_after, second_gates[kept], second[position + 1])
         context.settings = settings
         if keeps:
             context.save_for_backward(*tensors, first, second, contexts, attention, first_gates, second_gates)
@@ -223,17 +239,24 @@ class _AttentiveGrus(torch.autograd.Function):
         attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
         length, rows, width = first_gradients.shape
         # gradients of what the gates read: of the input's projection, and of the state's
-        first_inputs, first_recurrent, second_inputs, second_recurrent = (
-            first.new_empty(length, rows, 3 * width) for _ in range(4)
-        )
+        first_inputs, second_inputs = (first.new_empty(length, rows, 3 * width) for _ in range(2))
+        first_recurrent, second_recurrent = first_inputs, second_inputs
+        if settings.reset_after:
+            first_recurrent, second_recurrent = torch.empty_like(first_inputs), torch.empty_like(second_inputs)
         to_contexts = context_gradients.clone()
         to_first, to_second = first.new_zeros(rows, width), first.new_zeros(rows, width)
         for position in reversed(range(length)):
             to_second = to_second + second_gradients[position]
             before = first[position + 1] if settings.shares_state else second[position]
             to_before = _step_backward(
-                to_second, before, second_gates[position], second_inputs[position], second_recurrent[position]
-            ).addmm_(second_recurrent[position], of.second_recurrent)
+                to_second,
+                before,
+                second_gates[position],
+                of.second_recurrent,
+                settings.reset_after,
+                second_inputs[position],
+                second_recurrent[position],
+            )
             to_contexts[position].addmm_(second_inputs[position], of.context_weight)
             to_first = to_first + first_gradients[position]
             to_first += attend.backward(
@@ -245,14 +268,19 @@ class _AttentiveGrus(torch.autograd.Function):
                 to_second = to_before
             before = second[position] if settings.shares_state else first[position]
             to_before = _step_backward(
-                to_first, before, first_gates[position], first_inputs[position], first_recurrent[position]
-            ).addmm_(first_recurrent[position], of.first_recurrent)
+                to_first,
+                before,
+                first_gates[position],
+                of.first_recurrent,
+                settings.reset_after,
+                first_inputs[position],
+                first_recurrent[position],
+            )
             if settings.shares_state:
                 to_first, to_second = torch.zeros_like(to_first), to_before
             else:
                 to_first = to_before
         past_first, past_second = (second, first[1:]) if settings.shares_state else (first, second)
-        past_first, past_second = past_first[:length].flatten(0, 1), past_second[:length].flatten(0, 1)
         flat_first, flat_second, flat_inputs = (
             gradients.flatten(0, 1) for gradients in (first_recurrent, second_recurrent, second_inputs)
         )
@@ -265,11 +293,11 @@ class _AttentiveGrus(torch.autograd.Function):
             keys,
             to_first,
             to_second,
-            flat_first.T @ past_first,
+            _weight_gradient(flat_first, past_first[:length], first_gates, settings.reset_after),
             flat_first.sum(0),
             flat_inputs.T @ contexts.flatten(0, 1),
             flat_inputs.sum(0),
-            flat_second.T @ past_second,
+            _weight_gradient(flat_second, past_second[:length], second_gates, settings.reset_after),
             flat_second.sum(0),
             queries,
             score,
@@ -294,31 +322,55 @@ class _Inputs(NamedTuple):
     score_weight: torch.Tensor
 
 
-def _step(words, recurrent, state, gates, result) -> None:
-    """A step of a GRU from the projections (R, 3k) of its input and its state (R, k); what it computed goes to `gates`.
+def _step(words, state, weight, bias, reset_after: bool, gates, result) -> None:
+    """A step of a GRU from its input's projection (R, 3k) and its state (R, k); what it computed goes to `gates`.
 
-    These are the reset and update gates, the candidate, and the candidate's projection of the state. The reset gate is
-    applied behind that projection, as in torch and in the authors' encoder.
+    These are the reset and update gates, the candidate, and what the reset gate was applied for: the candidate's
+    projection of the state with `reset_after`, otherwise the state that is projected.
     """
     width = state.shape[1]
-    torch.add(words[:, : 2 * width], recurrent[:, : 2 * width], out=gates[:, : 2 * width]).sigmoid_()
-    reset, update, candidate, projection = gates.chunk(4, dim=-1)
-    projection.copy_(recurrent[:, 2 * width :])
-    torch.addcmul(words[:, 2 * width :], reset, projection, out=candidate).tanh_()
+    both, rest = slice(2 * width), slice(2 * width, None)
+    reset, update, candidate, kept = gates.chunk(4, dim=-1)
+    if reset_after:
+        recurrent = torch.addmm(bias, state, weight.T)
+        torch.add(words[:, both], recurrent[:, both], out=gates[:, both]).sigmoid_()
+        kept.copy_(recurrent[:, rest])
+        torch.addcmul(words[:, rest], reset, kept, out=candidate).tanh_()
+    else:
+        torch.addmm(bias[both], state, weight[both].T, out=gates[:, both]).add_(words[:, both]).sigmoid_()
+        torch.mul(reset, state, out=kept)
+        torch.addmm(bias[rest], kept, weight[rest].T, out=candidate).add_(words[:, rest]).tanh_()
     torch.lerp(candidate, state, update, out=result)
 
 
-def _step_backward(gradient, state, gates, inputs, recurrent) -> torch.Tensor:
-    """Write the gradients of both projections (R, 3k), and return that of the state (R, k) beside its projection."""
+def _step_backward(gradient, state, gates, weight, reset_after: bool, inputs, recurrent) -> torch.Tensor:
+    """Write the gradients of both projections (R, 3k), and return that of the state (R, k).
+
+    Without `reset_after`, the two projections are only added up, so `recurrent` is `inputs`.
+    """
     width = state.shape[1]
-    reset, update, candidate, projection = gates.chunk(4, dim=-1)
+    reset, update, candidate, kept = gates.chunk(4, dim=-1)
     to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
-    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * projection, reset)
     inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
     inputs[:, 2 * width :] = to_candidate
-    recurrent[:, : 2 * width] = inputs[:, : 2 * width]
-    torch.mul(to_candidate, reset, out=recurrent[:, 2 * width :])
-    return gradient * update
+    if reset_after:
+        inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * kept, reset)
+        recurrent[:, : 2 * width] = inputs[:, : 2 * width]
+        torch.mul(to_candidate, reset, out=recurrent[:, 2 * width :])
+        return (gradient * update).addmm_(recurrent, weight)
+    to_kept = to_candidate @ weight[2 * width :]
+    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_kept * state, reset)
+    to_state = torch.addcmul(gradient * update, reset, to_kept)
+    return to_state.addmm_(inputs[:, : 2 * width], weight[: 2 * width])
+
+
+def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tensor:
+    """Of the recurrent weight (3k, k), from the gradients (T · R, 3k) of its products and the states (T, R, k)."""
+    states, width = states.flatten(0, 1), states.shape[-1]
+    if reset_after:
+        return gradients.T @ states
+    kept = gates[..., 3 * width :].flatten(0, 1)
+    return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ kept))
 
 
 class _Attention:

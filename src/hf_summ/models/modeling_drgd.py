@@ -120,7 +120,8 @@ class DrgdDecoder(DrgdPreTrainedModel):
         self.embed_tokens = embed_tokens
         self.dropout = nn.Dropout(config.dropout)
         self.start = nn.Linear(source, width)
-        self.states = AttentiveGrus(words, width, source, source if released else width, shares_state=released)
+        attention = source if released else width
+        self.states = AttentiveGrus(words, width, source, attention, released, config.reset_after)
         self.latent_chain = LatentChain(words, width, latent) if latent else None
         self.output = (GatedOutput if released else SummedOutput)(words, width, source, latent)
         self.copy_gate = nn.Linear(width + source + words, 1) if config.copy else None

@@ -58,8 +58,10 @@ class ModelReader:
         """Number of tokens of each text by itself, without special ones."""
         if not texts:
             return []
-        clean = readable if self._processor is None else self._processor.clean
-        rows = self._tokenizer([clean(text) for text in texts], add_special_tokens=False, verbose=False)["input_ids"]
+        if self._processor is not None:
+            texts = [self._processor.clean(text, is_document=True) for text in texts]
+        texts = [readable(text) for text in texts]
+        rows = self._tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
         return [len(row) for row in rows]
 
     def is_too_long(self, length: int) -> bool:

@@ -170,8 +170,8 @@ class SummarizationProcessor(ProcessorMixin):
             features, reported = ({name: rows[0] for name, rows in fields.items()} for fields in (features, reported))
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
 
-    def clean(self, text: str) -> str:
-        """What is read of `text`, a document or a summary: here all of it, with U+FFFD in place of lone surrogates."""
+    def clean(self, text: str, is_document: bool = False) -> str:
+        """What is read of `text`, a document (`is_document`) or a summary: here all, U+FFFD for lone surrogates."""
         return readable(text)
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
@@ -289,7 +289,7 @@ class SummarizationProcessor(ProcessorMixin):
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
         """The documents of each example, cleaned; blank ones are empty, of which nothing is read."""
         if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
-            return [[document] for document in self._texts(text, "text")]
+            return [[document] for document in self._texts(text, "text", is_document=True)]
         examples = []
         for row, value in enumerate(text):
             if not isinstance(value, (list, tuple)):
@@ -297,16 +297,16 @@ class SummarizationProcessor(ProcessorMixin):
                     f"`text` must be texts or lists of texts, but row {row} is {type(value).__name__}, and others are "
                     "lists: make each a list of documents"
                 )
-            documents = self._texts(value, f"text[{row}]")
+            documents = self._texts(value, f"text[{row}]", is_document=True)
             examples.append([document if document.strip() else "" for document in documents])
         return examples
 
-    def _texts(self, text: str | Sequence[Any], name: str) -> list[str]:
+    def _texts(self, text: str | Sequence[Any], name: str, is_document: bool = False) -> list[str]:
         texts = [text] if isinstance(text, str) else text
         check_texts(name, texts)
         if not len(texts):
             raise ValueError(f"`{name}` is an empty list: give at least one text")
-        return [self.clean(value) for value in texts]
+        return [self.clean(value, is_document) for value in texts]
 
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
         """The tokenizer's `input_ids` of whole texts, without special tokens."""

@@ -15,8 +15,8 @@ class DrgdProcessor(SummarizationProcessor):
         max_source_length: number of tokens to which documents are cut, including the end token.
         max_target_length: the same for summaries.
         washing: None reads texts as they are. `lcsts` puts documents and summaries in lower case and deletes their
-            white space, digits, and ASCII and Chinese punctuation, as DRGD's program does for LCSTS: no number is left,
-            and Latin words run together.
+            white space, digits and punctuation as DRGD's program does for LCSTS, see `text_washing`: numbers are lost,
+            Latin words run together, and documents alone lose `。！？，；`.
         document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
@@ -40,9 +40,9 @@ class DrgdProcessor(SummarizationProcessor):
             tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
         )
 
-    def clean(self, text: str) -> str:
-        """`text` as `washing` leaves it."""
-        return washed(super().clean(text), self.washing)
+    def clean(self, text: str, is_document: bool = False) -> str:
+        """`text`, a document (`is_document`) or a summary, as `washing` leaves it."""
+        return washed(super().clean(text), self.washing, is_document)
 
     def batch_decode(
         self,

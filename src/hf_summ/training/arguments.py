@@ -243,6 +243,11 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "What counts of several references in ROUGE: the best for each score, the mean over them, or matches with all",
         unset="best with rouge_score, pooled with rouge155",
     )
+    loss_reduction: typing.Literal["tokens", "documents"] = flag(
+        "training updates",
+        "What the sum over all target tokens of an update is divided by in training: its tokens or its documents",
+        default="tokens",
+    )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
         "training updates",
         "Optimizer: adam, which adds weight decay to the gradient; adamw, which decouples it, like fairseq's adam; or "

@@ -57,6 +57,7 @@ class SummarizationTrainer(RowwiseTrainer):
     """A Seq2SeqTrainer that trains as the papers do and evaluates every row once.
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
+    - The loss of an update is the mean over its target tokens, or over its documents (`loss_reduction`).
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
     - The parts of the loss are logged beside it, and a loss or gradient that is not finite stops the run.
     - Evaluation is that of `RowwiseTrainer`.
@@ -218,6 +219,15 @@ class SummarizationTrainer(RowwiseTrainer):
         return sources, targets
 
     # loss
+
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        """The batches of an update, and what their loss is divided by: the number of target tokens, or of documents."""
+        batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
+        if self.args.loss_reduction == "documents":
+            # transformers counts tokens, over all processes: here the first one of each summary
+            firsts = ({"labels": batch["labels"][:, :1]} for batch in batches)
+            _, items = super().get_batch_samples(firsts, len(batches), device)
+        return batches, items
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         """The model's loss; its parts are kept for the next log entry."""
