@@ -132,8 +132,9 @@ def arguments_of(config: str, flags: tuple[str, ...] = ()) -> RunArguments:
 
 
 def command_line(flags: Mapping[str, Any]) -> tuple[str, ...]:
-    """Flags as they are given to a run."""
-    return tuple(token for name, value in flags.items() for token in (f"--{name}", str(value)))
+    """Flags as they are given to a run, but for those that a row takes away."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    return tuple(token for name, value in given.items() for token in (f"--{name}", str(value)))
 
 
 def model_config(config: str, overrides: Mapping[str, Any]) -> PreTrainedConfig:
