@@ -307,13 +307,18 @@ ARCHITECTURES = [
 ]
 
 
+def _each(representatives: list[Architecture]) -> list:
+    """Each architecture as a parameter, of which `make test` runs the representatives."""
+    return [
+        pytest.param(made, id=made.name, marks=() if made in representatives else pytest.mark.thorough)
+        for made in ARCHITECTURES
+    ]
+
+
 # of a convolution, of recurrence and of attention with copying and a BERT, which stand for all in `make test`
-_REPRESENTATIVE = {GDLF.name, DRGD.name, COPY_TRANSFORMER_BERT.name}
-# what tests are parametrized by
-EACH = [
-    pytest.param(made, id=made.name, marks=() if made.name in _REPRESENTATIVE else pytest.mark.thorough)
-    for made in ARCHITECTURES
-]
+EACH = _each([GDLF, DRGD, COPY_TRANSFORMER_BERT])
+# where what they share is the subject
+EACH_BY_ONE = _each([GDLF])
 
 
 def build_with_processor(architecture: Architecture, tokenizer, **processor_settings):

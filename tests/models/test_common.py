@@ -25,7 +25,7 @@ from hf_summ import SummarizationCollator
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import source_padding_mask
 from tests.conftest import SENTENCES
-from tests.models.architectures import EACH, VOCAB_SIZE, Architecture, build_with_processor
+from tests.models.architectures import EACH, EACH_BY_ONE, VOCAB_SIZE, Architecture, build_with_processor
 
 DECODINGS = {
     "greedy": {"num_beams": 1},
@@ -304,6 +304,7 @@ def test_half_precision_stays_close(architecture, dtype):
     assert generate(half, inputs, num_beams=2).shape[0] == 3
 
 
+@pytest.mark.parametrize("architecture", EACH_BY_ONE)
 def test_model_is_one_graph(architecture):
     model, inputs, labels = architecture.model(), architecture.inputs(), architecture.labels()
     losses, gradients = [], []
@@ -323,6 +324,7 @@ def test_padding_is_not_looked_for_on_accelerators():
     assert source_padding_mask(torch.ones(2, 5)) is None
 
 
+@pytest.mark.parametrize("architecture", EACH_BY_ONE)
 def test_forward_pass_can_be_exported(architecture):
     model = architecture.model()
     inputs = {**architecture.inputs(), "decoder_input_ids": architecture.labels().clamp(min=0), "use_cache": False}

@@ -43,7 +43,7 @@ def best_text(model, inputs, beta, alpha):
 
 
 @pytest.mark.parametrize("overrides", ATTENTIONS)
-@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("use_cache", [True, pytest.param(False, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("beta", "alpha"), [(0.0, 0.9), (1.0, 0.0), (5.0, 0.9)])
 def test_coverage_penalty_finds_the_best_of_all_texts(beta, alpha, use_cache, overrides):
     model, inputs = toy(**overrides)

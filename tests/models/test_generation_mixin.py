@@ -23,7 +23,10 @@ def best_text(model, inputs, longest, alpha, offset):
     )
 
 
-@pytest.mark.parametrize(("alpha", "offset"), [(0.0, None), (0.9, None), (3.0, None), (3.0, 40)])
+@pytest.mark.parametrize(
+    ("alpha", "offset"),
+    [(0.9, None), (3.0, 40), *(pytest.param(alpha, None, marks=pytest.mark.thorough) for alpha in (0.0, 3.0))],
+)
 def test_gnmt_length_penalty_finds_the_best_of_all_texts(alpha, offset):
     model = GDLF.model(vocab_size=5)
     inputs = GDLF.inputs(rows=1, length=5)

@@ -17,10 +17,10 @@ from transformers import (
 
 from hf_summ import SummarizationPipeline
 from tests.conftest import SENTENCES
-from tests.models.architectures import ARCHITECTURES, EACH, build_with_processor
+from tests.models.architectures import ARCHITECTURES, EACH_BY_ONE, build_with_processor
 
 
-@pytest.fixture(params=EACH)
+@pytest.fixture(params=EACH_BY_ONE)
 def folder(request, tiny_tokenizer, tmp_path):
     """A saved checkpoint of an architecture."""
     model, processor = build_with_processor(request.param, tiny_tokenizer)

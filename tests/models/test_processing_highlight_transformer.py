@@ -227,7 +227,12 @@ def test_frequencies_travel(tiny_tokenizer, tmp_path):
     processor.save_pretrained(tmp_path)
     loaded = AutoProcessor.from_pretrained(tmp_path)
     assert loaded(SENTENCES) == processor(SENTENCES)
-    # scikit-learn is not needed
+
+
+@pytest.mark.thorough
+def test_frequencies_need_no_scikit_learn(tiny_tokenizer, tmp_path):
+    processor = HIGHLIGHT_TRANSFORMER.processor(tiny_tokenizer, num_phrases=3)
+    processor.save_pretrained(tmp_path)
     script = f"""
 import sys
 sys.modules["sklearn"] = None

@@ -44,6 +44,7 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     # what is of the corpus and of this machine stays at home
     kept = {"predictions.jsonl", "generated_predictions.txt", "run.yaml", ".run.lock"}
     assert {name for name in kept if (tmp_path / "out" / name).exists()} == kept
+    assert list((tmp_path / "out").glob("runs/*/events*"))
     assert not [name for name in pushed if name in kept or "events" in name]
     settings_files = {name: content for _, files in commits for name, content in files.items() if "json" in name}
     assert not [name for name, content in settings_files.items() if str(tmp_path).encode() in content]

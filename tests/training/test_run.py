@@ -38,7 +38,6 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
         no_repeat_word_ngram_size=3,
         lead_sentences=1,
         show_summaries=2,
-        report_to="tensorboard",
     )
     process = start(["run_summarization.py", path, "--max_predict_samples", "6"])
     output, errors = process.communicate()
@@ -65,7 +64,6 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     state = json.loads((out / "trainer_state.json").read_text())
     best = max((entry for entry in state["log_history"] if "eval_rouge2" in entry), key=lambda e: e["eval_rouge2"])
     assert state["best_metric"] == best["eval_rouge2"] == results["eval"]["eval_rouge2"]
-    assert list(out.glob("runs/*/events*"))
     assert "hf_summ" in (out / "README.md").read_text()
     for folder in (out, *out.glob("checkpoint-*")):
         assert json.loads((folder / "training_args.json").read_text())["train_tokens_per_batch"] == 160
@@ -216,6 +214,7 @@ def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):
     assert "predict_novel1" in metrics
 
 
+@pytest.mark.thorough
 def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path, caplog):
     changes = {"config_overrides": tiny.MODEL, "train_tokens_per_batch": 120, "save_strategy": "steps", "save_steps": 3}
     path = settings(**changes, max_steps=10, schedule_period=8)

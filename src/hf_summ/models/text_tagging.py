@@ -87,11 +87,13 @@ def load_tagger(tagger: str, tags: str):
         ) from error
     name = _pipeline_name(tagger)
     wanted = _PIPES[tags]
-    available = spacy.util.load_model(name, exclude=["parser", "lemmatizer"]).pipe_names
-    missing = [pipe for pipe in wanted if pipe not in available and pipe != "tok2vec"]
+    pipeline = spacy.load(name, exclude=["parser", "lemmatizer"])
+    missing = [pipe for pipe in wanted if pipe not in pipeline.pipe_names and pipe != "tok2vec"]
     if missing:
         raise ValueError(f'the spaCy pipeline {name!r} has no {missing[0]!r}, which `tags="{tags}"` needs')
-    pipeline = spacy.load(name, exclude=[pipe for pipe in available if pipe not in wanted] + ["parser", "lemmatizer"])
+    for pipe in pipeline.pipe_names:
+        if pipe not in wanted:
+            pipeline.remove_pipe(pipe)
     # the default limit protects the parser's memory, and no parser runs here
     pipeline.max_length = 2**31
     return pipeline
