@@ -64,6 +64,15 @@ def test_generated_texts_keep_the_word_limits(settings, tiny_tokenizer):
     assert all(keeps_limits(row, tiny_tokenizer) for row in held)
 
 
+def test_guidance_without_an_encoder_is_refused():
+    model = GDLF.model()
+    with pytest.raises(ValueError, match=r"`guidance_scale` is 1.5, but classifier-free guidance is for models"):
+        model.generate(**GDLF.inputs(), guidance_scale=1.5)
+    model.generation_config.guidance_scale = 2.0
+    with pytest.raises(ValueError, match=r"`guidance_scale` is 2.0"):
+        model.generate(**GDLF.inputs())
+
+
 def test_generations_at_the_same_time_do_not_disturb_each_other(tiny_tokenizer):
     model, processor = build_with_processor(GDLF, tiny_tokenizer)
     inputs = processor(SENTENCES, return_tensors="pt")

@@ -133,7 +133,7 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--lora_alpha", "8"], "--lora_alpha needs --lora_r"),
+        (["--lora_alpha", "8"], "--lora_alpha 8.0: needs --lora_r$"),
         (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
         (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "--lora_target_modules: .*nothing.* not found"),

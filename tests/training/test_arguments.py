@@ -16,6 +16,7 @@ from hf_summ.training.arguments import GROUPS, GenerationArguments, Summarizatio
 from hf_summ.training.parsing import bundled_configs, parse_arguments
 
 ROOT = Path(__file__).parents[2]
+EVALUATED = ["--eval_strategy", "steps", "--eval_steps", "500"]
 
 
 @pytest.fixture
@@ -99,6 +100,9 @@ def test_json_file_and_flags_alone(tmp_path):
         ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
         ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
         ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
+        ("config_overrides: {d_model: 2020-01-01}\n", "d_model: .* date is not JSON serializable: put it in quotes"),
+        ("config_overrides: {tags: !!binary aGk=}\n", "tags: .* bytes is not JSON serializable: put it in quotes"),
+        ("config_overrides: {3: 4}\n", "the name 3 is not a text: put it in quotes"),
         ("a: [1\n", "cannot be read as yaml.*line"),
         ("", "must contain `key: value` lines"),
         ("- 1\n", "must contain `key: value` lines"),
@@ -139,22 +143,24 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--metrics", "novel"], r"one of rouge, bleu, novelty, support; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
         (
-            ["--metric_for_best_model", "bleu"],
+            [*EVALUATED, "--metric_for_best_model", "bleu"],
             "--metric_for_best_model bleu: not computed; add --metrics rouge support bleu$",
         ),
         (
-            ["--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
+            [*EVALUATED, "--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
             "_best_model eval_rouge3: not computed; add --metrics bleu rouge --rouge_mode rouge155$",
         ),
         (
-            ["--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
+            [*EVALUATED, "--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
             "_best_model rougeLsum: not computed; add --metrics rouge support --rouge_mode rouge_score$",
         ),
         (
-            ["--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
+            [*EVALUATED, "--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
             "_best_model rouge2: not computed without --predict_with_generate$",
         ),
-        (["--metric_for_best_model", "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
+        (["--torch_compile_mode", "~"], "--torch_compile_mode ~: must be one of default, .*max-autotune"),
+        (["--generation_config", "/nowhere"], "--generation_config /nowhere: "),
+        ([*EVALUATED, "--metric_for_best_model", "rogue2"], "_best_model rogue2: unknown metric; did you mean rouge2?"),
         (["--num_beams", "0"], "--num_beams 0: must be at least 1"),
         (["--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
         (["--no_repeat_word_ngram_size", "-1"], "--no_repeat_word_ngram_size -1: must be at least 0"),
@@ -186,14 +192,14 @@ def test_best_checkpoint_is_chosen_by_rouge_unless_told_otherwise():
     ).training
     assert training.load_best_model_at_end
     assert (training.metric_for_best_model, training.greater_is_better) == ("rouge2", True)
-    flags = ["--load_best_model_at_end", "--save_strategy", "best", "--metrics", "novelty"]
+    flags = [*EVALUATED, "--load_best_model_at_end", "--save_strategy", "best", "--metrics", "novelty"]
     assert parse_arguments([*flags, "bleu"]).training.metric_for_best_model == "bleu"
     assert parse_arguments(flags).training.metric_for_best_model == "loss"
 
 
 def test_best_model_may_be_chosen_by_any_metric_of_the_run():
     def greater_is_better(name, *flags):
-        return parse_arguments(["--metric_for_best_model", name, *flags]).training.greater_is_better
+        return parse_arguments([*EVALUATED, "--metric_for_best_model", name, *flags]).training.greater_is_better
 
     assert [greater_is_better(name) for name in ("perplexity", "nll", "eval_perplexity", "eval_loss")] == [False] * 4
     assert greater_is_better("rougeSU*", "--rouge_mode", "rouge155") is True

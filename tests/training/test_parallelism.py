@@ -1,6 +1,7 @@
 """A run over several processes: what each way computes and saves, and what is refused."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -187,3 +188,10 @@ def test_other_ways_are_refused_when_the_launcher_asks(settings, monkeypatch, va
         monkeypatch.setenv(name, value)
     with pytest.raises(ValueError, match=message):
         parse_arguments([settings()])
+
+
+def test_shards_of_one_process_are_refused(settings, monkeypatch):
+    # transformers passes the flags on to accelerate in the environment
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    with pytest.raises(ValueError, match=r"^--fsdp needs several processes: start the run with `accelerate launch`$"):
+        parse_arguments([settings(), "--fsdp"])

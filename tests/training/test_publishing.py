@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from hf_summ.training.__main__ import main
 from tests.hub import LocalHub, Reply
 from tests.training.conftest import PICKLES, start
 
@@ -48,3 +49,9 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     assert not [name for name in pushed if name in kept or "events" in name]
     settings_files = {name: content for _, files in commits for name, content in files.items() if "json" in name}
     assert not [name for name, content in settings_files.items() if str(tmp_path).encode() in content]
+
+
+def test_hub_that_cannot_be_reached_ends_the_run_in_one_line(settings, capsys):
+    assert main([settings(push_to_hub=True, hub_model_id="tester/bridges")]) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith("error: --push_to_hub: the repository cannot be made: Cannot reach ")

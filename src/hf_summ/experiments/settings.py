@@ -17,6 +17,7 @@ from hf_summ.data.raw_formats import format_of
 from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
+from hf_summ.training.effects import without_effect
 from hf_summ.training.overrides import BOOKKEEPING, apply_overrides
 from hf_summ.training.parsing import merged, parse_flags, read_settings
 
@@ -47,7 +48,10 @@ def base_settings(
         paper["config_overrides"] = {}
         scale = replace(load_scale(architecture, scale_name), vocabulary=scale.vocabulary)
     of_full = row.full if scale_name == "full" else {}
-    settings = merged({"seed": 42}, paper, scale.settings, of_full, row.settings, extra)
+    base = merged({"seed": 42}, paper, scale.settings)
+    # a scale is for all schedules and optimizers
+    base = {name: value for name, value in base.items() if name not in without_effect(base)}
+    settings = merged(base, of_full, row.settings, extra)
     return {name: value for name, value in settings.items() if value is not None}, scale
 
 

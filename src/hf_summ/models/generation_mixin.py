@@ -227,6 +227,11 @@ class SummarizationGenerationMixin(GenerationMixin):
         for key in self.generation_keys:
             setattr(config, key, given.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
+        if config.guidance_scale not in (None, 1):
+            raise ValueError(
+                f"`guidance_scale` is {config.guidance_scale}, but classifier-free guidance is for models without an "
+                "encoder: leave it out"
+            )
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)

@@ -5,6 +5,7 @@ import functools
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from accelerate.utils import DynamoBackend
@@ -14,6 +15,8 @@ from transformers.integrations.integration_utils import (
     INTEGRATION_TO_CALLBACK,
     get_available_reporting_integrations,
 )
+from transformers.training_args import ParallelMode
+from transformers.utils import is_liger_kernel_available
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line, unknown_choice
@@ -88,9 +91,6 @@ class LoraArguments:
 
     def __post_init__(self):
         check_bounds(self)
-        for name, value in vars(self).items():
-            if self.lora_r is None and value is not None:
-                raise ValueError(f"--{name} needs --lora_r, the rank of the matrices")
 
 
 @dataclass
@@ -157,10 +157,6 @@ class DataArguments:
         check_bounds(self)
         if self.extract_share is not None and self.extract_tokens is not None:
             raise ValueError("--extract_share and --extract_tokens exclude each other: give only one of them")
-        if self.extract_share is None and self.extract_tokens is None:
-            for name in OF_EXTRACTION:
-                if getattr(self, name) is not None:
-                    raise ValueError(f"--{name} {getattr(self, name)}: needs --extract_share or --extract_tokens")
 
 
 # they also affect training, as checkpoints are chosen by summaries, and the settings are saved
@@ -336,6 +332,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         if self.mixed_precision == "fp16" and self.device.type == "cpu":
             # accelerate would train in full precision, in silence
             raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")
+        if self.fsdp and self.parallel_mode != ParallelMode.DISTRIBUTED:
+            raise ValueError("--fsdp needs several processes: start the run with `accelerate launch`")
 
     def _check_libraries(self):
         for name in self.report_to or ():
@@ -344,10 +342,25 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             if name not in INTEGRATION_TO_CALLBACK:
                 raise ValueError(unknown_choice("--report_to", name, ("none", *INTEGRATION_TO_CALLBACK)))
             raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
-
+        if self.use_liger_kernel and not is_liger_kernel_available():
+            raise ImportError("--use_liger_kernel: needs liger-kernel: pip install liger-kernel")
         backends = [backend.value.lower() for backend in DynamoBackend]
         if self.torch_compile_backend is not None and self.torch_compile_backend.lower() not in backends:
             raise ValueError(unknown_choice("--torch_compile_backend", self.torch_compile_backend, backends))
+        if self.torch_compile_mode is not None:
+            # which takes seconds to import
+            from torch._inductor import list_mode_options
+
+            modes = list_mode_options()
+            if self.torch_compile_mode not in modes:
+                raise ValueError(unknown_choice("--torch_compile_mode", self.torch_compile_mode, modes))
+        if isinstance(self.generation_config, str | Path):
+            from transformers import Seq2SeqTrainer
+
+            try:
+                Seq2SeqTrainer.load_generation_config(self.generation_config)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"--generation_config {self.generation_config}: {one_line(error)}") from None
 
     def _resolve_best_metric(self):
         if self.early_stopping_patience is not None:

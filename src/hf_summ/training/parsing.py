@@ -20,6 +20,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
+from hf_summ.training.effects import without_effect
 from hf_summ.training.overrides import MergeOverrides
 
 # beside the architectures, `configs` has the papers' tables and how they are shrunken
@@ -53,8 +54,10 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
     """The arguments of a run from its settings, see `read_settings`; None means not given.
 
     Raises:
-        ValueError: inconsistent settings.
+        ValueError: inconsistent settings, or one that another leaves without effect.
     """
+    for problem in without_effect(settings).values():
+        raise ValueError(problem)
     given = {name: value for name, value in settings.items() if value is not None}
     groups = [group(**{name: given[name] for name in names(group) if name in given}) for group in GROUPS]
     return RunArguments(*typing.cast(list[Any], groups))
@@ -106,7 +109,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if isinstance(value, dict):
             if name == "config_overrides":
-                settings[name] = dict(value)
+                settings[name] = _configuration_values(value)
                 continue
             value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
         elif isinstance(value, bool) and not _is_boolean(name):
@@ -114,6 +117,18 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
             value = "yes" if value else "no"
         tokens += [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
     return settings | parse_flags(tokens)
+
+
+def _configuration_values(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """`config_overrides` of a file, which YAML may have read as what no config.json holds."""
+    for name, value in values.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"config_overrides: {name}: {one_line(error)}: put it in quotes") from None
+        if not isinstance(name, str):
+            raise ValueError(f"config_overrides: the name {name} is not a text: put it in quotes")
+    return dict(values)
 
 
 def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
@@ -131,9 +146,13 @@ def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge settings, where later ones take precedence; those of flags that may be repeated are extended."""
+    """Merge settings, where later ones take precedence; those of flags that may be repeated are extended.
+
+    Earlier ones which later ones leave without effect are left out.
+    """
     settings: dict[str, Any] = {}
     for part in parts:
+        known = without_effect(settings)
         for name, value in part.items():
             before = settings.get(name)
             if before and value is not None and name == "config_overrides":
@@ -141,6 +160,8 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
             elif before and value is not None and name in _extended():
                 value = [*before, *value]
             settings[name] = value
+        while replaced := without_effect(settings).keys() - known.keys() - part.keys():
+            settings = {name: value for name, value in settings.items() if name not in replaced}
     return settings
 
 

@@ -18,6 +18,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
 from hf_summ.common.files import write_atomically
+from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.adapters import base_model, is_adapted, takes
@@ -341,7 +342,11 @@ class SummarizationTrainer(RowwiseTrainer):
         That is what transformers pickles right before uploads, files with paths of this machine, and, without
         `push_results`, texts of the corpus and event files.
         """
-        super().init_hf_repo(*args, **kwargs)
+        try:
+            super().init_hf_repo(*args, **kwargs)
+        except Exception as error:
+            # of one of several libraries: no login, no right, no network
+            raise ValueError(f"--push_to_hub: the repository cannot be made: {one_line(error)}") from error
         if self.is_world_process_zero():
             path = Path(self.args.output_dir) / ".gitignore"
             path.parent.mkdir(parents=True, exist_ok=True)

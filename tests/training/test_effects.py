@@ -1,0 +1,162 @@
+"""Flags that others leave without effect, and those that transformers alone would read."""
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import shutil
+import types
+import typing
+
+import pytest
+import torch
+
+from hf_summ.training.arguments import GROUPS
+from hf_summ.training.effects import _RULES, without_effect
+from hf_summ.training.parsing import bundled_configs, merged, parse_arguments, read_settings
+from hf_summ.training.run import run
+
+# what changes no weight, score or file of a short run on one CPU: where else its effect shows
+ELSEWHERE = set(
+    """
+    trust_remote_code resize_position_embeddings preprocessing_num_workers overwrite_cache use_cpu do_train do_eval
+    do_predict show_summaries max_eval_samples max_predict_samples lead_sentences disable_tqdm
+    activation_checkpointing gradient_checkpointing torch_empty_cache_steps full_determinism eval_accumulation_steps
+    dataloader_num_workers dataloader_pin_memory dataloader_in_order remove_unused_columns
+    average_tokens_across_devices eval_use_gather_object ddp_find_unused_parameters ddp_bucket_cap_mb
+    ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank log_on_each_node save_on_each_node
+    save_only_model save_total_limit enable_jit_checkpoint ignore_data_skip restore_callback_states_from_checkpoint
+    accept_changes logging_nan_inf_filter
+    """.split()
+)
+# these take minutes, or other machines
+NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output_dir", "tf32", "fp16"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (
+            "--per_device_train_batch_size 4",
+            "beside --train_tokens_per_batch 160: .*, or give --train_tokens_per_batch",
+        ),
+        (
+            "--optim adafactor",
+            "--optim adafactor: has no effect beside --optimizer adam: leave it out, or give .* null$",
+        ),
+        ("--lr_scheduler_type linear", "beside --schedule cosine"),
+        ("--num_train_epochs 2", "beside --max_steps 8: leave it out, or give --max_steps -1$"),
+        ("--noam_scale 2", "--noam_scale 2.0: needs --schedule noam$"),
+        ("--schedule noam --learning_rate .1", "beside --schedule noam"),
+        ("--early_stopping_patience 2", "2: needs --eval_strategy steps$"),
+        ("--eval_on_start", "True: needs --eval_strategy or --do_eval$"),
+        ("--no_do_eval --eval_strategy steps", "beside --do_eval False: leave it out, or give --do_eval$"),
+        ("--generation_max_length 7", "beside --max_new_tokens 6"),
+        ("--several_references best --metrics bleu", "best: needs --metrics rouge$"),
+        ("--lora_alpha 8", "8.0: needs --lora_r$"),
+        ("--sortish_sampler", "has no effect here: give --train_sampling_strategy group_by_length, or --train_tokens"),
+        ("--eval_do_concat_batches false", "has no effect here: leave it out$"),
+    ],
+)
+def test_flag_without_effect_is_refused(settings, flags, message):
+    with pytest.raises(ValueError, match=message):
+        parse_arguments([settings(), *flags.split()])
+
+
+def test_flag_without_effect_is_refused_in_a_file_too(settings):
+    with pytest.raises(ValueError, match="has no effect beside --schedule cosine"):
+        parse_arguments([settings(lr_scheduler_type="linear")])
+
+
+def test_flags_take_away_what_they_leave_without_effect(settings):
+    evaluating = {"eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True, "save_steps": 4}
+    path = settings(**evaluating, save_strategy="steps", early_stopping_patience=3)
+    training = parse_arguments([path, "--no_do_eval", "--schedule", "noam"]).training
+    assert (training.do_eval, training.eval_strategy, training.load_best_model_at_end) == (False, "no", False)
+    assert (training.early_stopping_patience, training.learning_rate) == (None, 5e-5)
+    # what a file contradicts itself in stays, for the error
+    assert merged({"optim": "adafactor", "optimizer": "adam"}, {"seed": 1})["optim"] == "adafactor"
+
+
+def test_rules_name_flags(settings):
+    known = {field.name for group in GROUPS for field in dataclasses.fields(group)}
+    assert {name for rule in _RULES for name in (*rule.flags.split(), *rule.others.split())} <= known
+
+
+@pytest.mark.parametrize("name", bundled_configs())
+def test_configurations_have_no_flag_without_effect(name):
+    assert without_effect(read_settings(name)) == {}
+
+
+def results(folder):
+    """Hashes of what a run wrote, without times and settings."""
+    found = {}
+    for path in folder.rglob("*"):
+        if path.suffix in (".safetensors", ".json", ".jsonl", ".txt") and path.name != "training_args.json":
+            content = path.read_bytes()
+            if path.name == "trainer_state.json" or path.name.endswith("_results.json"):
+                content = json.loads(content)
+                entries = content.get("log_history", [content])
+                content = [
+                    {k: v for k, v in entry.items() if "time" not in k and "second" not in k} for entry in entries
+                ]
+                content = json.dumps(content).encode()
+            if "optimizer" not in path.name:
+                found[path.relative_to(folder)] = hashlib.sha256(content).digest()
+    return found
+
+
+def other_value(field, hint):
+    """A value that is not the flag's default, or None for a text."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)] if is_union else [hint]
+    if bool in kinds:
+        return field.default is not True
+    for kind in kinds:
+        choices = (
+            typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else getattr(kind, "__members__", {})
+        )
+        if choices:
+            values = getattr(kind, "__members__", None)
+            values = choices if values is None else [choice.value for choice in values.values()]
+            return next(value for value in values if value != field.default)
+    if int in kinds:
+        return (field.default if isinstance(field.default, int) else 2) + 1
+    if float in kinds:
+        return field.default * 0.7 if field.default else 0.3
+    return None
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("batches", ["tokens", "examples"])
+def test_every_flag_has_an_effect_or_is_refused(settings, tmp_path, batches):
+    base = dict.fromkeys(("do_eval", "do_predict"), True) | {"logging_steps": 2, "num_beams": 2, "lead_sentences": 1}
+    for kind in ("eval", "save"):
+        base |= {f"{kind}_strategy": "steps", f"{kind}_steps": 4}
+    if batches == "examples":
+        others = ("train_tokens_per_batch", "eval_tokens_per_batch", "optimizer", "schedule", "max_steps")
+        base |= dict.fromkeys(others) | {"per_device_train_batch_size": 4, "num_train_epochs": 1.5}
+
+    def run_with(**changes):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        torch.manual_seed(0)
+        run(parse_arguments([settings(**base | changes)]))
+        return results(tmp_path / "out")
+
+    expected = run_with()
+    assert run_with() == expected
+    silent = []
+    for group in GROUPS:
+        hints = typing.get_type_hints(group)
+        for field in dataclasses.fields(group):
+            value = (
+                other_value(field, hints[field.name])
+                if field.init and field.name not in NOT_RUN | base.keys()
+                else None
+            )
+            if value is None or field.name in ELSEWHERE:
+                continue
+            with contextlib.suppress(ValueError, ImportError):
+                if run_with(**{field.name: value}) == expected:
+                    silent.append(f"--{field.name} {value}")
+    assert silent == []
