@@ -25,10 +25,10 @@ def test_table_is_read_with_its_defaults(tmp_path):
 
 
 def test_language_and_sentences_may_be_each_data_sets_own(tmp_path):
-    entry = {"row": "LEAD", "extractive": "lead", "sentences": {"cnn_dailymail": 3, "xsum": 1}}
+    entry = {"row": "LEAD", "extractive": "lead", "sentences": {"cnn_dailymail": 3, "xsum": "reference"}}
     read = table(tmp_path, datasets=TWO, language={"xsum": "de"}, rows=[entry])
     assert [read.language_of(name) for name in TWO] == ["en", "de"]
-    assert [read.rows[0].sentences_of(name) for name in TWO] == [3, 1]
+    assert [read.rows[0].sentences_of(name) for name in TWO] == [3, "reference"]
 
 
 def test_tables_of_the_package_are_found_by_name():
@@ -67,8 +67,10 @@ def test_tables_of_the_package_are_found_by_name():
         ({**rows(published=[1, 2]), "datasets": TWO}, "name the data set, which is one of cnn_dailymail, xsum"),
         (
             {**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO},
-            "sentences: give one number, or one for each of cnn_dailymail, xsum",
+            'sentences: give one number or "reference", or one for each of cnn_dailymail, xsum',
         ),
+        (rows(extractive="lead", sentences="references"), 'sentences: give one number or "reference", or'),
+        (rows(extractive="lead", sentences={"xsum": 1.5}), 'sentences: give one number or "reference", or'),
         (rows(gold=True, literature="Somebody"), "row 'DC': `gold` and `literature` exclude each other"),
         (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs a training, but a row with `gold` has none"),
         (rows(extractive="first"), "`extractive` is 'first', but must be one of lead, tail, oracle"),

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -57,7 +57,7 @@ class Row:
         decoding, decoding_overrides: generation flags and config values only of its decoding, so that rows that differ
             only in these share one training.
         extractive: a method of `hf_summ.extractive` instead of a training, with its number of `sentences`, for all data
-            sets or for each.
+            sets or for each; "reference" takes as many as each reference has.
         gold: whether the row is the references themselves.
         literature: the paper from which its figures are; it is not run.
         unavailable: why it cannot be run.
@@ -75,7 +75,7 @@ class Row:
     decoding: Mapping[str, Any] = field(default_factory=dict)
     decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
     extractive: str | None = None
-    sentences: int | Mapping[str, int] = 3
+    sentences: int | Literal["reference"] | Mapping[str, int | Literal["reference"]] = 3
     gold: bool = False
     literature: str | None = None
     unavailable: str | None = None
@@ -96,9 +96,9 @@ class Row:
         """The settings of its training in addition to its file."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
-    def sentences_of(self, dataset: str) -> int:
-        """The number of sentences of an extract for a data set."""
-        return self.sentences if isinstance(self.sentences, int) else self.sentences[dataset]
+    def sentences_of(self, dataset: str) -> int | Literal["reference"]:
+        """The number of sentences of an extract for a data set, or "reference"."""
+        return self.sentences[dataset] if isinstance(self.sentences, Mapping) else self.sentences
 
 
 @dataclass(frozen=True)
@@ -259,8 +259,11 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
                     f"published: {len(figures)} figures of {dataset} but {len(table['measures'])} measures"
                 )
         sentences = entry.get("sentences", 0)
-        if not isinstance(sentences, int) and set(sentences) != set(datasets):
-            raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
+        numbers = sentences if isinstance(sentences, dict) else dict.fromkeys(datasets, sentences)
+        if numbers.keys() != datasets.keys() or not all(
+            isinstance(number, int) or number == "reference" for number in numbers.values()
+        ):
+            raise ValueError(f'sentences: give one number or "reference", or one for each of {", ".join(datasets)}')
         settings = {group: _settings(entry, group) for group in ("flags", "full", "decoding")}
         figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
         row = Row(**entry | settings | {"published": figures_of})
