@@ -18,17 +18,18 @@ from hf_summ.experiments.tables import Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.overrides import apply_overrides
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.votes import PROTOCOLS
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-# the papers' tables of scores and statistics; those of human judgments and of examples are left out
+# the papers' tables; those of examples are left out
 NAMES = [
-    *(f"gdlf_{number}" for number in (1, 2, 4, 5, 6, 7, 8, 9)),
+    *(f"gdlf_{number}" for number in range(1, 10)),
     *(f"thesis_4_{number}" for number in (1, 2, 3)),
     "thesis_5_1",
     *(f"thesis_7_{number}" for number in range(1, 12)),
     *("thesis_figure_7_1", "lrec_section_5_2"),
-    *(f"highlight_{number}" for number in (1, 2, 4)),
-    *("sagcopy_2", "sagcopy_3", "sagcopy_figure_2"),
+    *(f"highlight_{number}" for number in (1, 2, 3, 4)),
+    *("sagcopy_2", "sagcopy_3", "sagcopy_4", "sagcopy_figure_2"),
     *("drgd_gigaword", "drgd_duc2004", "drgd_lcsts", "drgd_decoders"),
 ]
 # by how the names of their tables begin
@@ -345,6 +346,23 @@ def test_judgements_of_language_models_agree_with_each_other(name):
         # a stricter judge accepts less of everything
         assert list(detections) == sorted(detections)
         assert None in recalls or list(recalls) == sorted(recalls, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [("gdlf_3", "gdlf"), ("highlight_3", "highlight_transformer"), ("sagcopy_4", "sagcopy")]
+)
+def test_votes_are_those_of_a_preset_and_add_up(name, preset):
+    table, protocol = table_of(name), PROTOCOLS[preset]
+    assert ([row.row for row in table.rows], table.unit) == (list(protocol.aspects), protocol.unit)
+    whole = protocol.documents if protocol.unit == "documents" else 100
+    for row in table.rows:
+        assert list(row.published) == list(table.datasets)
+        for *numbers, kappa in row.published.values():
+            assert sum(numbers) == pytest.approx(whole, abs=0.011)
+            # whole numbers of votes, but for rounding to figures that add up
+            votes = [number * protocol.voters * protocol.documents / whole for number in numbers]
+            assert votes == pytest.approx([round(number) for number in votes], abs=0.21)
+            assert (kappa is None) == (preset == "gdlf")
 
 
 def test_sizes_of_the_thesiss_data_sets_add_up():

@@ -234,6 +234,8 @@ def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
     for row, summaries in zip(block["rows"], expected, strict=True):
         scores = rouge155_scores(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
         assert row["measures"]["rouge1"]["value"] == pytest.approx(scores.fmeasure.mean())
+    # nothing was trained
+    assert "\nDifferences from lead, with 95% intervals" in (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
 
 
 def test_files_and_columns_may_be_flags(tmp_path):

@@ -33,8 +33,10 @@ STATISTICS = (
     "source_target_ratio",
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
-_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
+VOTES = ("win", "lose", "tie", "kappa")
+_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
 _UNITS = ("words", "wordpieces")
+_UNITS_OF_VOTES = ("documents", "percent")
 # values of each summary in predictions.jsonl
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
@@ -108,9 +110,11 @@ class Table:
     Args:
         name: the file's name.
         paper: authors, year and number of the table.
-        kind: "scores" of systems, "statistics" of corpora, or "language_models" as judges of text.
-        unit: what published scores count, "words" or "wordpieces"; ours count the same.
-        measures: some of `MEASURES`, `STATISTICS` or `JUDGEMENTS`, depending on the kind.
+        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes", in
+            which a row is what voters were asked about.
+        unit: what published scores count, "words" or "wordpieces"; of votes, "documents" per voter or "percent". Ours
+            count the same.
+        measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` that reads it and trains on it; None if nothing is trained.
         baseline: the row with which others are compared.
         language: language of the texts, for all data sets or for each.
@@ -118,6 +122,7 @@ class Table:
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
+        systems: the two systems between which people voted; the first wins or loses.
         seeds: those of each row's trainings, whose mean and range are reported; without them, a row is trained once.
         train_seconds: CPU seconds of each training at the scale full, from which the rows' `max_steps` follow.
     """
@@ -136,6 +141,7 @@ class Table:
     count_punctuation: bool = False
     against: str | None = None
     notes: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     train_seconds: float | None = None
 
@@ -190,11 +196,12 @@ def load_table(name: str) -> Table:
 
 def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
-    for key, kind in (("measures", list), ("rows", list), ("notes", list), ("seeds", list), ("datasets", dict)):
+    lists = ("measures", "notes", "systems", "seeds")
+    for key, kind in (*((key, list) for key in ("rows", *lists)), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
             needed = "a list" if kind is list else "a mapping of data sets"
             raise ValueError(f"`{key}` is {content[key]!r}, but must be {needed}")
-    content = content | {key: tuple(content[key]) for key in ("measures", "notes", "seeds") if key in content}
+    content = content | {key: tuple(content[key]) for key in lists if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
     table = Table(**values)
@@ -204,8 +211,11 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     for measure in table.measures:
         if measure not in known:
             raise ValueError(unknown_choice("measure", measure, known))
-    if table.unit not in _UNITS:
-        raise ValueError(unknown_choice("`unit`", table.unit, _UNITS))
+    units = _UNITS_OF_VOTES if table.kind == "votes" else _UNITS
+    if table.unit not in units:
+        raise ValueError(unknown_choice("`unit`", table.unit, units))
+    if len(table.systems) != (2 if table.kind == "votes" else 0):
+        raise ValueError(f"`systems` is {list(table.systems)}, but only votes have them, between two")
     if table.against is not None:
         if table.against not in SUMMARY_VALUES:
             raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
