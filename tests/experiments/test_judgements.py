@@ -52,7 +52,7 @@ def test_votes_stand_beside_the_published_ones(tmp_path, unit, expected):
     }
     text = (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
     assert {"percent": "; votes in percent.", "documents": "; documents per voter."}[unit] in text
-    assert f"Ours: {file}, 3 documents, 2 voters. Published: xsum. Our figures can be compared with each" in text
+    assert f"Ours: {file}, 3 test documents, 2 voters. Published: xsum. Our figures can be compared with each" in text
     assert "| published win | published lose | published kappa |" in text
 
 

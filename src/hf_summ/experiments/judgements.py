@@ -45,7 +45,7 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
     """
     if file is None:
         return _without_data(table, dataset, f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`")
-    data, pairs = _read_votes(file, table.unit)
+    counts, pairs = _read_votes(file, table.unit)
     wanted, rows = [system.lower() for system in table.systems], [row.row for row in table.rows]
     found = [(systems, aspects) for systems, aspects in pairs if sorted(map(str.lower, systems)) == sorted(wanted)]
     if len(found) != 1:
@@ -62,25 +62,26 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
         )
     measures = VOTES if first.lower() == wanted[0] else ("lose", "win", *VOTES[2:])
     outcomes = [Outcome(row, measures=dict(zip(measures, aspects[row.row], strict=True))) for row in table.rows]
-    return block_of_values(table, dataset, data, outcomes)
+    return block_of_values(table, dataset, file, outcomes) | counts
 
 
-def _read_votes(file: str, unit: str) -> tuple[str, list[tuple[list[str], dict[str, list[float | None]]]]]:
-    """What a report of votes is of, and of each pair the systems and, for each aspect, wins, losses, ties and κ."""
+def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[str], dict[str, Any]]]]:
+    """The documents and voters of a report, and each pair's systems and, for each aspect, wins, losses, ties and κ."""
     hint = "name a report that `hf-summ votes collect --json` wrote"
     if not Path(file).is_file():
         raise ValueError(f"{file} does not exist: {hint}")
     try:
         report = parse_json(Path(file).read_text(encoding="utf-8"))
-        check_integer("voters", report["voters"], 1)
+        counts = {name: report[name] for name in ("documents", "voters")}
+        for name, number in counts.items():
+            check_integer(name, number, 1)
         pairs = []
         for pair in report["pairs"]:
             # files, for example in a folder and packed
             systems = [Path(pair[place]).name.split(".")[0] for place in ("first", "second")]
-            pairs.append(
-                (systems, {aspect: _shares(found, report["voters"], unit) for aspect, found in pair["aspects"].items()})
-            )
-        return f"{file}, {report['documents']} documents, {report['voters']} voters", pairs
+            aspects = pair["aspects"].items()
+            pairs.append((systems, {aspect: _shares(found, counts["voters"], unit) for aspect, found in aspects}))
+        return counts, pairs
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise ValueError(f"{file} is not a report of votes: {hint}") from None
 

@@ -179,6 +179,8 @@ def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     parts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
         parts.append(f"{block['documents']} test documents")
+    if "voters" in block:
+        parts.append(f"{block['voters']} voters")
     if trained:
         # of many numbers each is shown in its row
         parts += [f"updates {updates[0]}"] if len(updates) == 1 else []
