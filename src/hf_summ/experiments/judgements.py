@@ -49,7 +49,7 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
     wanted, rows = [system.lower() for system in table.systems], [row.row for row in table.rows]
     found = [(systems, aspects) for systems, aspects in pairs if sorted(map(str.lower, systems)) == sorted(wanted)]
     if len(found) != 1:
-        compared = ", ".join(" with ".join(systems) for systems, _ in pairs)
+        compared = one_line(", ".join(" with ".join(systems) for systems, _ in pairs))
         raise ValueError(
             f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: give the files of "
             "predictions these names when you make the sheets"
@@ -57,8 +57,8 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
     ((first, _), aspects) = found[0]
     if not aspects.keys() >= set(rows):
         raise ValueError(
-            f"{file} has votes on {', '.join(aspects)}, but {table.name} on {', '.join(rows)}: make the sheets with "
-            "the paper's `--preset`"
+            f"{file} has votes on {one_line(', '.join(aspects))}, but {table.name} on {', '.join(rows)}: make the "
+            "sheets with the paper's `--preset`"
         )
     measures = VOTES if first.lower() == wanted[0] else ("lose", "win", *VOTES[2:])
     outcomes = [Outcome(row, measures=dict(zip(measures, aspects[row.row], strict=True))) for row in table.rows]
