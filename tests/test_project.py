@@ -4,9 +4,11 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.licenses import canonicalize_license_expression
 
 ROOT = Path(__file__).parents[1]
 AT_THE_ROOT = [
@@ -90,9 +92,17 @@ def test_no_file_names_a_path_of_a_machine(tracked):
     assert [path for path, text in texts.items() if PATH_OF_A_MACHINE.search(text)] == []
 
 
-def test_the_wheel_has_the_exception_lists(tracked):
+def test_the_wheel_has_the_exception_lists_and_their_license(tracked):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     # of the package's folder, it has what version control does
-    assert "src/hf_summ/evaluation/wordnet_exceptions.txt" in tracked
+    assert set(project["license-files"]) <= set(tracked)
+    # as PEP 639 and the Python Package Index read it
+    assert canonicalize_license_expression(project["license"]) == project["license"]
+    # one text for each license
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path in project["license-files"]]
+    heads = ("Apache License", "WordNet 2.0 Copyright 2003 by Princeton University.")
+    assert [head in text for text, head in zip(texts, heads, strict=True)] == [True, True]
+    assert project["license"].split(" AND ") == ["Apache-2.0", "LicenseRef-WordNet-2.0"]
 
 
 def test_paths_of_machines_are_known():

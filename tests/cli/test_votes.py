@@ -70,6 +70,19 @@ def test_sheets_are_made_and_votes_collected(run):
     assert json.loads(Path("report.json").read_text(encoding="utf-8")) == {"files": files, **report}
 
 
+def test_votes_are_a_papers_table(run):
+    for system, file in (("ours.txt", "GDLF.txt"), ("theirs.txt", "DC.txt")):
+        Path(system).rename(file)
+    run("votes", "make", "--systems", "GDLF.txt", "DC.txt", *MAKE[3:])
+    for number in (1, 2):
+        fill(f"sheets/voter-{number}.csv", for_ours)
+    run("votes", "collect", "sheets/voter-1.csv", "sheets/voter-2.csv", "--key", "key.json", "--json", "report.json")
+    output, _ = run("table", "gdlf_3", "--data", "xsum=report.json")
+    *_, line = (line for line in output.splitlines() if line.startswith("| relevance"))
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["relevance", "6.00", "0.00", "0.00", "–", "24.30", "22.00", "3.70", "–"]
+
+
 def test_missing_votes_are_told_and_refused_if_all_are_asked_for(run, refusal):
     run("votes", "make", *MAKE, "--documents", "8")
     fill("sheets/voter-1.csv", lambda row: "tie" if row["document"] != "Document 1." else "")

@@ -18,19 +18,22 @@ from hf_summ.experiments.tables import Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.overrides import apply_overrides
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.votes import PROTOCOLS
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-# the papers' tables of scores and statistics; those of human judgments and of examples are left out
+# the papers' tables; those of examples are left out
 NAMES = [
-    *(f"gdlf_{number}" for number in (1, 2, 4, 5, 6, 7, 8, 9)),
+    *(f"gdlf_{number}" for number in range(1, 10)),
     *(f"thesis_4_{number}" for number in (1, 2, 3)),
     "thesis_5_1",
     *(f"thesis_7_{number}" for number in range(1, 12)),
-    "thesis_figure_7_1",
-    *(f"highlight_{number}" for number in (1, 2, 4)),
-    *("sagcopy_2", "sagcopy_3", "sagcopy_figure_2"),
+    *("thesis_figure_7_1", "lrec_section_5_2"),
+    *(f"highlight_{number}" for number in (1, 2, 3, 4)),
+    *("sagcopy_2", "sagcopy_3", "sagcopy_4", "sagcopy_figure_2"),
     *("drgd_gigaword", "drgd_duc2004", "drgd_lcsts", "drgd_decoders"),
 ]
+# by how the names of their tables begin
+AUTHORS = {"gdlf": "Kwon", "highlight": "Liu", "sagcopy": "Xu", "drgd": "Li", "thesis": "Aksenov", "lrec": "Aksenov"}
 # gains that the papers' texts name: of a row over another, in the order of the measures
 GAINS = [
     ("thesis_7_5", "Bert-Transformer Enc. and Dec.", "CopyTransformer", [1.28, 0.5, 1.24]),
@@ -74,6 +77,10 @@ SHARED = [
         ("thesis_7_2", "Transformer + Pointer Gen."),
         ("thesis_7_2", "Transformer + Pointer Gen. + Beam Search"),
         ("thesis_7_6", "CopyTransformer"),
+    },
+    {
+        ("thesis_7_6", "Bert-transformer Enc. + Transformer Dec."),
+        ("thesis_7_11", "Smaller BERT+Transformer (enc.)"),
     },
     {
         ("gdlf_2", "DC"),
@@ -192,9 +199,7 @@ def test_every_table_of_the_papers_is_there():
 def test_table_says_what_it_is_and_has_figures_in_range(name):
     table = table_of(name)
     assert table.title
-    assert table.paper.split()[0] in {"gdlf": "Kwon", "thesis": "Aksenov", "highlight": "Liu", "sagcopy": "Xu"}.get(
-        name.split("_")[0], "Li"
-    )
+    assert table.paper.split()[0] == AUTHORS[name.split("_")[0]]
     assert all(isinstance(note, str) for note in table.notes)
     for row in table.rows:
         # a row that is not run has nothing but its figures
@@ -227,7 +232,7 @@ def test_extracts_have_a_length_for_each_data_set(name):
         if row.extractive is not None:
             numbers = row.sentences if isinstance(row.sentences, dict) else dict.fromkeys(table.datasets, row.sentences)
             assert list(numbers) == list(table.datasets)
-            assert all(number >= 1 for number in numbers.values())
+            assert all(number == "reference" or number >= 1 for number in numbers.values())
 
 
 @pytest.mark.parametrize(("name", "label"), GDLF)
@@ -241,10 +246,11 @@ def test_row_of_the_thesis_is_what_it_is_called(name, label):
     arguments, config = run_of(name, label)
     words, number = label.lower(), name.removeprefix("thesis_")
     is_final = number in ("7_10", "7_11")
+    is_small = not is_final or "smaller" in words
     sizes = config.d_model, config.encoder_layers, config.decoder_layers, config.num_heads
-    assert sizes == ((512, 6, 6, 8) if is_final else (256, 3, 3, 4))
-    assert config.convolutional_layers == (3 if is_final else 1)
-    copies = {"7_1": "pointer", "7_2": "pointer", "7_5": "copy", "7_6": "copy", "7_7": "copy", "7_8": "copy"}
+    assert sizes == ((256, 3, 3, 4) if is_small else (512, 6, 6, 8))
+    assert config.convolutional_layers == (1 if is_small else 3)
+    copies = dict.fromkeys(("7_1", "7_2"), "pointer") | dict.fromkeys(("7_5", "7_6", "7_7", "7_8", "7_11"), "copy")
     assert config.copy == (copies.get(number, "") in words)
     assert config.uses_bert == bool(re.search("bert(?!-generator)", words))
     assert (config.decoder_embedding == "bert") == ("enc. and dec." in words or (name, label) in BERT_DECODERS)
@@ -340,6 +346,23 @@ def test_judgements_of_language_models_agree_with_each_other(name):
         # a stricter judge accepts less of everything
         assert list(detections) == sorted(detections)
         assert None in recalls or list(recalls) == sorted(recalls, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [("gdlf_3", "gdlf"), ("highlight_3", "highlight_transformer"), ("sagcopy_4", "sagcopy")]
+)
+def test_votes_are_those_of_a_preset_and_add_up(name, preset):
+    table, protocol = table_of(name), PROTOCOLS[preset]
+    assert ([row.row for row in table.rows], table.unit) == (list(protocol.aspects), protocol.unit)
+    whole = protocol.documents if protocol.unit == "documents" else 100
+    for row in table.rows:
+        assert list(row.published) == list(table.datasets)
+        for *numbers, kappa in row.published.values():
+            assert sum(numbers) == pytest.approx(whole, abs=0.011)
+            # whole numbers of votes, but for rounding to figures that add up
+            votes = [number * protocol.voters * protocol.documents / whole for number in numbers]
+            assert votes == pytest.approx([round(number) for number in votes], abs=0.21)
+            assert (kappa is None) == (preset == "gdlf")
 
 
 def test_sizes_of_the_thesiss_data_sets_add_up():

@@ -219,6 +219,25 @@ def test_users_data_stand_for_a_data_set(tmp_path):
     assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text
 
 
+def test_head_and_tail_have_as_many_sentences_as_the_reference(tmp_path):
+    sentences = [f"{name} opened bridge {number}." for number, name in enumerate(["Ana", "Ben", "Eva", "Tom"])]
+    rows = [
+        {"document": " ".join(sentences), "summary": f"{sentences[0]} {sentences[3]}"},
+        {"document": " ".join(sentences), "summary": sentences[1]},
+    ]
+    path = tmp_path / "test.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    ends = [{"row": name, "extractive": name, "sentences": "reference"} for name in ("lead", "tail")]
+    table = write_table(tmp_path, rows=ends, baseline="lead")
+    (block,) = run_table(table, "small", {}, ["--test_file", str(path)], str(tmp_path))["datasets"]
+    expected = [[" ".join(sentences[:2]), sentences[0]], [" ".join(sentences[2:]), sentences[3]]]
+    for row, summaries in zip(block["rows"], expected, strict=True):
+        scores = rouge155_scores(summaries, [row["summary"] for row in rows], rouge_types=["rouge1"])["rouge1"]
+        assert row["measures"]["rouge1"]["value"] == pytest.approx(scores.fmeasure.mean())
+    # nothing was trained
+    assert "\nDifferences from lead, with 95% intervals" in (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
+
+
 def test_files_and_columns_may_be_flags(tmp_path):
     rows = [{"story": row["document"], "title": row["summary"]} for row in tiny.rows(4)]
     path = tmp_path / "test.jsonl"

@@ -9,6 +9,8 @@ from tests.experiments.made_up import table, write_table
 
 TWO = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
 
+VOTES = {"kind": "votes", "measures": ["win", "lose"], "unit": "percent", "systems": ["GDLF"]}
+
 
 def rows(**entries):
     return {"rows": [{"row": "DC", **entries}]}
@@ -25,10 +27,10 @@ def test_table_is_read_with_its_defaults(tmp_path):
 
 
 def test_language_and_sentences_may_be_each_data_sets_own(tmp_path):
-    entry = {"row": "LEAD", "extractive": "lead", "sentences": {"cnn_dailymail": 3, "xsum": 1}}
+    entry = {"row": "LEAD", "extractive": "lead", "sentences": {"cnn_dailymail": 3, "xsum": "reference"}}
     read = table(tmp_path, datasets=TWO, language={"xsum": "de"}, rows=[entry])
     assert [read.language_of(name) for name in TWO] == ["en", "de"]
-    assert [read.rows[0].sentences_of(name) for name in TWO] == [3, 1]
+    assert [read.rows[0].sentences_of(name) for name in TWO] == [3, "reference"]
 
 
 def test_tables_of_the_package_are_found_by_name():
@@ -46,13 +48,17 @@ def test_tables_of_the_package_are_found_by_name():
         ({"measures": "rouge1"}, "`measures` is 'rouge1', but must be a list"),
         ({"notes": "A note."}, "`notes` is 'A note.', but must be a list"),
         ({"datasets": ["xsum"]}, r"`datasets` is \['xsum'\], but must be a mapping of data sets"),
-        ({"kind": "score"}, "`kind` is 'score', but must be one of scores, statistics, language_models"),
+        ({"kind": "score"}, "`kind` is 'score', but must be one of scores, statistics, language_models, votes"),
         (
             {"measures": ["rouge1", "rouge4"]},
             "measure is 'rouge4', but must be one of rouge1, rouge2, .*; did you mean rouge",
         ),
         ({"measures": ["rouge1", "pairs"]}, "measure is 'pairs', but must be one of"),
         ({"unit": "letters"}, "`unit` is 'letters', but must be one of words, wordpieces"),
+        ({"systems": "GDLF"}, "`systems` is 'GDLF', but must be a list"),
+        ({"systems": ["GDLF", "DC"]}, r"`systems` is \['GDLF', 'DC'\], but only votes have them, between two"),
+        (VOTES, r"`systems` is \['GDLF'\], but only votes have them, between two"),
+        ({**VOTES, "unit": "words"}, "`unit` is 'words', but must be one of documents, percent"),
         ({"baseline": "DCC"}, r"`baseline` is 'DCC', but must be a row; did you mean DC\?"),
         ({"rouge": {"stem": True}}, "rouge: option is 'stem', but must be one of score, byte_limit, word_limit"),
         ({"rouge": {"score": "f1"}}, "rouge: score is 'f1', but must be one of fmeasure, precision, recall"),
@@ -67,8 +73,10 @@ def test_tables_of_the_package_are_found_by_name():
         ({**rows(published=[1, 2]), "datasets": TWO}, "name the data set, which is one of cnn_dailymail, xsum"),
         (
             {**rows(extractive="lead", sentences={"xsum": 1}), "datasets": TWO},
-            "sentences: give one number, or one for each of cnn_dailymail, xsum",
+            'sentences: give one number or "reference", or one for each of cnn_dailymail, xsum',
         ),
+        (rows(extractive="lead", sentences="references"), 'sentences: give one number or "reference", or'),
+        (rows(extractive="lead", sentences={"xsum": 1.5}), 'sentences: give one number or "reference", or'),
         (rows(gold=True, literature="Somebody"), "row 'DC': `gold` and `literature` exclude each other"),
         (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs a training, but a row with `gold` has none"),
         (rows(extractive="first"), "`extractive` is 'first', but must be one of lead, tail, oracle"),

@@ -46,7 +46,8 @@ def test_what_is_no_text_is_told():
     ("value", "error", "message"),
     [
         (1, ValueError, r"^`number` is 1, but must be at least 2, for the end token$"),
-        (10**30, ValueError, r"^`number` is 1e\+30, but must be at most 9, for the end token$"),
+        (10, ValueError, r"^`number` is 10, but must be at most 9, for the end token$"),
+        (10**400, ValueError, r"^`number` is 1.000e\+400, but must be at most 9, for the end token$"),
         (2.0, TypeError, r"^`number` must be an integer, but is float: 2.0$"),
         ("3", TypeError, r"^`number` must be an integer, but is str: '3'$"),
         (True, TypeError, r"^`number` must be an integer, but is bool: True$"),

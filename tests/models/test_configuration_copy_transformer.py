@@ -15,6 +15,7 @@ MISTAKES = [
     ({"decoder_layers": 0}, "`decoder_layers` is 0"),
     ({"copy_attention": "first"}, "`copy_attention` is 'first', but must be one of first_head, separate, mean"),
     ({"layer_norm_eps": 0.0}, "`layer_norm_eps` is 0.0, but must be above 0"),
+    ({"embedding_init": "zeros"}, "`embedding_init` is 'zeros', but must be one of xavier, normal"),
     ({"norm": "rms"}, "`norm` is 'rms', but must be one of pre, post"),
     ({"convolutional_attention": "3d"}, "`convolutional_attention` is '3d'"),
     ({"convolutional_attention": "1d", "window_size": 10}, "`window_size` is 10, but must be odd"),
@@ -162,7 +163,7 @@ def test_keys_that_an_older_config_lacks_are_as_they_were(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**older, "lm_percentile": 97}), encoding="utf-8")
     read = AutoConfig.from_pretrained(tmp_path)
     assert (read.norm, read.layer_norm_eps, read.copy_attention) == ("post", 1e-5, "separate")
-    assert read.activation_dropout == 0.0
+    assert (read.embedding_init, read.activation_dropout) == ("normal", 0.0)
     assert (read.lm_space, read.lm_percentile, read.lm_top_tokens) == ("probability", 97, 50)
     # one percentile served both
     assert read.lm_training_percentile == 97

@@ -14,7 +14,14 @@ from transformers import (
 
 from benchmarks.measuring import peak_mebibytes
 from hf_summ import CopyTransformerConfig, CopyTransformerForConditionalGeneration, CopyTransformerModel
-from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, ON_BERT, TINY_BERT, VOCAB_SIZE
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    HIGHLIGHT_TRANSFORMER,
+    ON_BERT,
+    TINY_BERT,
+    VOCAB_SIZE,
+)
 from tests.models.naive import NaiveModel, assert_equals_naive
 from tests.models.pretrained import build
 
@@ -197,6 +204,24 @@ def test_parameter_count_is_that_of_the_parts(overrides):
     embedding, output = vocabulary * d, vocabulary * d + vocabulary
     copy_gate = d + 1
     assert model.num_parameters() == embedding + encoder + decoder + output + copy_gate
+
+
+@pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, HIGHLIGHT_TRANSFORMER], ids=str)
+@pytest.mark.parametrize(
+    ("settings", "bound", "deviation"),
+    [
+        # Glorot and Bengio 2010, equation 16, of V + d units
+        ({}, math.sqrt(6 / 2064), math.sqrt(2 / 2064)),
+        ({"embedding_init": "normal"}, math.inf, 1 / 8),
+    ],
+)
+def test_new_embeddings_are_drawn_as_the_config_says(architecture, settings, bound, deviation):
+    torch.manual_seed(0)
+    model = architecture.head_class(architecture.config(vocab_size=2000, d_model=64, **settings))
+    weights = model.get_input_embeddings().weight.detach()
+    assert not weights[model.config.pad_token_id].any()
+    assert weights.abs().max() <= bound
+    assert weights.std().item() == pytest.approx(deviation, rel=0.02)
 
 
 @pytest.mark.parametrize("decoder_embedding", ["trained", "bert"])

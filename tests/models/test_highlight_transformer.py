@@ -233,6 +233,7 @@ def test_padding_is_never_lit():
     torch.testing.assert_close(scores[1], scores[0])
 
 
-def test_older_config_has_the_epsilon_of_its_time():
-    assert HIGHLIGHT_TRANSFORMER.config_class().layer_norm_eps == 1e-6
-    assert HIGHLIGHT_TRANSFORMER.config_class.from_dict({}).layer_norm_eps == 1e-5
+def test_older_config_has_the_values_of_its_time():
+    kind = HIGHLIGHT_TRANSFORMER.config_class
+    found = [(config.layer_norm_eps, config.embedding_init) for config in (kind(), kind.from_dict({}))]
+    assert found == [(1e-6, "xavier"), (1e-5, "normal")]

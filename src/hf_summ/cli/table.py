@@ -34,8 +34,8 @@ def add_parser(commands) -> None:
         default=[],
         metavar="[DATASET=]FOLDER",
         help="Folder with train, validation and test as .jsonl, .json, .csv or .source (also .gz) that replaces one of "
-        "the table's data sets; may be repeated, and only these data sets are run (default: all of the table's, or "
-        "made-up news for tiny)",
+        "the table's data sets, or for a table of votes the report of `hf-summ votes collect`; may be repeated, and "
+        "only these data sets are run (default: all of the table's, or made-up news for tiny)",
     )
     parser.add_argument(
         "--output_dir",

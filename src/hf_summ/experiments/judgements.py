@@ -1,14 +1,17 @@
-"""Tables of language models as judges of text."""
+"""Tables of judgements: of text by language models, and of two systems' summaries by people."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hf_summ.common.messages import one_line
+from hf_summ.common.records import parse_json
 from hf_summ.evaluation.language_models import compare_language_models, load_language_model
 from hf_summ.evaluation.text_files import read_text
 from hf_summ.experiments.report import block_of_values
 from hf_summ.experiments.scoring import Outcome, why_not_run
-from hf_summ.experiments.tables import JUDGEMENTS, Row, Table
+from hf_summ.experiments.tables import JUDGEMENTS, VOTES, Row, Table
+from hf_summ.models.checks import check_integer
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any]:
@@ -22,15 +25,79 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
     """
     if folder is None:
         files = ", ".join(f"{name}.txt" for name in _texts(table))
-        needed = f"no texts: give --data {dataset}=FOLDER with {files}"
-        outcomes = [Outcome(row, why_not_run(row) or needed) for row in table.rows]
-        return block_of_values(table, dataset, dataset, outcomes)
+        return _without_data(table, dataset, f"no texts: give --data {dataset}=FOLDER with {files}")
     texts = {name: read_text(Path(folder) / f"{name}.txt") for name in _texts(table)}
     judged: dict[str, Outcome] = {}
     for name in dict.fromkeys(row.language_model for row in table.rows if row.language_model is not None):
         judged |= _judge(name, [row for row in table.rows if row.language_model == name], texts)
     outcomes = [judged.get(row.row, Outcome(row, why_not_run(row))) for row in table.rows]
     return block_of_values(table, dataset, folder, outcomes)
+
+
+def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
+    """The rows of a table of people's votes, each of which is what they were asked about.
+
+    Args:
+        file: report that `hf-summ votes collect --json` wrote, of files of predictions that are named as the systems.
+
+    Raises:
+        ValueError: the file is no such report, or of other systems or questions.
+    """
+    if file is None:
+        return _without_data(table, dataset, f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`")
+    counts, pairs = _read_votes(file, table.unit)
+    wanted, rows = [system.lower() for system in table.systems], [row.row for row in table.rows]
+    found = [(systems, aspects) for systems, aspects in pairs if sorted(map(str.lower, systems)) == sorted(wanted)]
+    if len(found) != 1:
+        compared = one_line(", ".join(" with ".join(systems) for systems, _ in pairs))
+        raise ValueError(
+            f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: give the files of "
+            "predictions these names when you make the sheets"
+        )
+    ((first, _), aspects) = found[0]
+    if not aspects.keys() >= set(rows):
+        raise ValueError(
+            f"{file} has votes on {one_line(', '.join(aspects))}, but {table.name} on {', '.join(rows)}: make the "
+            "sheets with the paper's `--preset`"
+        )
+    measures = VOTES if first.lower() == wanted[0] else ("lose", "win", *VOTES[2:])
+    outcomes = [Outcome(row, measures=dict(zip(measures, aspects[row.row], strict=True))) for row in table.rows]
+    return block_of_values(table, dataset, file, outcomes) | counts
+
+
+def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[str], dict[str, Any]]]]:
+    """The documents and voters of a report, and each pair's systems and, for each aspect, wins, losses, ties and κ."""
+    hint = "name a report that `hf-summ votes collect --json` wrote"
+    if not Path(file).is_file():
+        raise ValueError(f"{file} does not exist: {hint}")
+    try:
+        report = parse_json(Path(file).read_text(encoding="utf-8"))
+        counts = {name: report[name] for name in ("documents", "voters")}
+        for name, number in counts.items():
+            check_integer(name, number, 1)
+        pairs = []
+        for pair in report["pairs"]:
+            # files, for example in a folder and packed
+            systems = [Path(pair[place]).name.split(".")[0] for place in ("first", "second")]
+            aspects = pair["aspects"].items()
+            pairs.append((systems, {aspect: _shares(found, counts["voters"], unit) for aspect, found in aspects}))
+        return counts, pairs
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        raise ValueError(f"{file} is not a report of votes: {hint}") from None
+
+
+def _shares(figures: Mapping[str, Any], voters: int, unit: str) -> list[float | None]:
+    numbers, kappa = [figures[name] for name in ("wins", "losses", "ties")], figures["kappa"]
+    for number in numbers:
+        check_integer("votes", number, 0)
+    if kappa is not None and not -1 <= kappa <= 1:
+        raise ValueError(kappa)
+    whole = voters if unit == "documents" else sum(numbers) / 100
+    return [*(number / whole if whole else None for number in numbers), kappa]
+
+
+def _without_data(table: Table, dataset: str, needed: str) -> dict[str, Any]:
+    return block_of_values(table, dataset, dataset, [Outcome(row, why_not_run(row) or needed) for row in table.rows])
 
 
 def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outcome]:

@@ -139,13 +139,10 @@ def markdown(report: dict[str, Any]) -> str:
             lines += ["", *shortened]
         if report["baseline"] is not None:
             # one training per row says nothing about what another seed would change
-            of = "means over seeds" if seeded else "of one training each"
-            lines += [
-                "",
-                f"Differences from {report['baseline']}, {of}, with 95% intervals by paired bootstrap over test "
-                "documents:",
-                "",
-            ]
+            trained = "of one training each, " if any("updates" in row for row in block["rows"]) else ""
+            of = "means over seeds, " if seeded else trained
+            intervals = "with 95% intervals by paired bootstrap over test documents"
+            lines += ["", f"Differences from {report['baseline']}, {of}{intervals}:", ""]
             lines.append(_differences(report, block))
         titles = {measure: title_of(measure) for measure in report["measures"]}
         if block.get("claims"):
@@ -167,6 +164,8 @@ def _settings_line(report: dict[str, Any]) -> str:
     if any(measure.startswith("rouge") for measure in report["measures"]):
         options = [f"{name.replace('_', ' ')} {value}" for name, value in report["rouge"].items()]
         parts.append(", ".join([f"ROUGE-1.5.5 of {report['unit']}", *options]))
+    if report["kind"] == "votes":
+        parts.append("votes in percent" if report["unit"] == "percent" else "documents per voter")
     if report["count_punctuation"]:
         parts.append("novelty counts punctuation marks as words")
     return "; ".join(parts) + "."
@@ -180,6 +179,8 @@ def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     parts = [f"Ours: {block['data']}"]
     if block["documents"] is not None:
         parts.append(f"{block['documents']} test documents")
+    if "voters" in block:
+        parts.append(f"{block['voters']} voters")
     if trained:
         # of many numbers each is shown in its row
         parts += [f"updates {updates[0]}"] if len(updates) == 1 else []

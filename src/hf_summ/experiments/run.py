@@ -16,7 +16,7 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.claims import claims
-from hf_summ.experiments.judgements import judge_texts
+from hf_summ.experiments.judgements import count_votes, judge_texts
 from hf_summ.experiments.relations import relation
 from hf_summ.experiments.report import block_of_scores, block_of_values, make_report, markdown, write_plot
 from hf_summ.experiments.scoring import WAITING, Outcome, Pieces, over_seeds, score, why_not_run
@@ -33,6 +33,9 @@ from hf_summ.experiments.systems import (
     summaries_without_training,
 )
 from hf_summ.experiments.tables import Row, Table, check_scale, load_table
+
+# kinds of tables that read no corpora, and what makes their blocks
+_JUDGED = {"language_models": judge_texts, "votes": count_votes}
 
 
 def print_note(message: str) -> None:
@@ -56,7 +59,7 @@ def run_table(
         name: a table of `table_names()`, or a .yaml file.
         scale: "tiny", "small" or "full".
         data: data set -> folder that replaces it; if given, only these data sets are run. For tables of language
-            models, a folder of texts, `1.txt`, `2.txt`, …
+            models, a folder of texts, `1.txt`, `2.txt`, …; for tables of votes, a report of `hf-summ votes collect`.
         flags: flags of the training recipe for every training.
         output_dir: folder for reports, and for runs with their vocabularies, which other tables share.
 
@@ -64,21 +67,22 @@ def run_table(
         The report, with a `problem` for each row that was not run or did not complete.
 
     Raises:
-        ValueError: an unknown table, scale, data set or flag, or a folder without the files of its splits.
+        ValueError: an unknown table, scale, data set or flag, a folder without the files of its splits, or votes that
+            are not the table's.
     """
     table = load_table(name)
     check_scale(scale)
     datasets = _datasets(table, scale, data)
-    is_text = table.kind == "language_models"
+    judge = _JUDGED.get(table.kind)
     extra = flags_of_all_rows(flags)
     reading = extra.get("data_format")
-    files = {} if is_text else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
+    files = {} if judge else {dataset: split_files(folder, reading) for dataset, folder in data.items()}
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     workplace = Workplace(table, scale, folder, files, extra, announce, data)
     announce(f"{table.paper}: {table.title}, scale {scale}, in {folder}")
-    if is_text:
-        return _written(workplace, [judge_texts(table, dataset, data.get(dataset)) for dataset in datasets])
+    if judge:
+        return _written(workplace, [judge(table, dataset, data.get(dataset)) for dataset in datasets])
     if table.kind == "statistics":
         return _written(workplace, [_statistics(workplace, dataset) for dataset in datasets])
     report = {}

@@ -18,6 +18,7 @@ from hf_summ.data.columns import source_column
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import load
 from hf_summ.data.phrases import fit_phrases, load_tokenizer
+from hf_summ.data.sentences import split_sentences
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
@@ -263,8 +264,9 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
     references = list(corpus["summary"])
     if row.extractive is None:
         return references
-    documents, language = list(corpus["document"]), table.language_of(dataset)
-    return extract(documents, row.extractive, row.sentences_of(dataset), references, language=language)
+    documents, language, number = list(corpus["document"]), table.language_of(dataset), row.sentences_of(dataset)
+    numbers = [len(split_sentences(text, language)) for text in references] if number == "reference" else number
+    return extract(documents, row.extractive, numbers, references, language=language)
 
 
 def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -33,8 +33,10 @@ STATISTICS = (
     "source_target_ratio",
 )
 JUDGEMENTS = ("recall", "detection", "accuracy")
-_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS}
+VOTES = ("win", "lose", "tie", "kappa")
+_MEASURES_OF = {"scores": MEASURES, "statistics": STATISTICS, "language_models": JUDGEMENTS, "votes": VOTES}
 _UNITS = ("words", "wordpieces")
+_UNITS_OF_VOTES = ("documents", "percent")
 # values of each summary in predictions.jsonl
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
@@ -57,7 +59,7 @@ class Row:
         decoding, decoding_overrides: generation flags and config values only of its decoding, so that rows that differ
             only in these share one training.
         extractive: a method of `hf_summ.extractive` instead of a training, with its number of `sentences`, for all data
-            sets or for each.
+            sets or for each; "reference" takes as many as each reference has.
         gold: whether the row is the references themselves.
         literature: the paper from which its figures are; it is not run.
         unavailable: why it cannot be run.
@@ -75,7 +77,7 @@ class Row:
     decoding: Mapping[str, Any] = field(default_factory=dict)
     decoding_overrides: Mapping[str, Any] = field(default_factory=dict)
     extractive: str | None = None
-    sentences: int | Mapping[str, int] = 3
+    sentences: int | Literal["reference"] | Mapping[str, int | Literal["reference"]] = 3
     gold: bool = False
     literature: str | None = None
     unavailable: str | None = None
@@ -96,9 +98,9 @@ class Row:
         """The settings of its training in addition to its file."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
-    def sentences_of(self, dataset: str) -> int:
-        """The number of sentences of an extract for a data set."""
-        return self.sentences if isinstance(self.sentences, int) else self.sentences[dataset]
+    def sentences_of(self, dataset: str) -> int | Literal["reference"]:
+        """The number of sentences of an extract for a data set, or "reference"."""
+        return self.sentences[dataset] if isinstance(self.sentences, Mapping) else self.sentences
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,11 @@ class Table:
     Args:
         name: the file's name.
         paper: authors, year and number of the table.
-        kind: "scores" of systems, "statistics" of corpora, or "language_models" as judges of text.
-        unit: what published scores count, "words" or "wordpieces"; ours count the same.
-        measures: some of `MEASURES`, `STATISTICS` or `JUDGEMENTS`, depending on the kind.
+        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes", in
+            which a row is what voters were asked about.
+        unit: what published scores count, "words" or "wordpieces"; of votes, "documents" per voter or "percent". Ours
+            count the same.
+        measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
         datasets: data set -> file under `configs/` that reads it and trains on it; None if nothing is trained.
         baseline: the row with which others are compared.
         language: language of the texts, for all data sets or for each.
@@ -118,6 +122,7 @@ class Table:
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
         against: a value that the recipe writes for each summary, which the measures are drawn against.
         notes: what a reader of the figures must know.
+        systems: the two systems between which people voted; the first wins or loses.
         seeds: those of each row's trainings, whose mean and range are reported; without them, a row is trained once.
         train_seconds: CPU seconds of each training at the scale full, from which the rows' `max_steps` follow.
     """
@@ -136,6 +141,7 @@ class Table:
     count_punctuation: bool = False
     against: str | None = None
     notes: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
     seeds: tuple[int, ...] = ()
     train_seconds: float | None = None
 
@@ -190,11 +196,12 @@ def load_table(name: str) -> Table:
 
 def _table(name: str, content: dict[str, Any]) -> Table:
     _check_keys(content, Table, "table", left_out=("name",))
-    for key, kind in (("measures", list), ("rows", list), ("notes", list), ("seeds", list), ("datasets", dict)):
+    lists = ("measures", "notes", "systems", "seeds")
+    for key, kind in (*((key, list) for key in ("rows", *lists)), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
             needed = "a list" if kind is list else "a mapping of data sets"
             raise ValueError(f"`{key}` is {content[key]!r}, but must be {needed}")
-    content = content | {key: tuple(content[key]) for key in ("measures", "notes", "seeds") if key in content}
+    content = content | {key: tuple(content[key]) for key in lists if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
     table = Table(**values)
@@ -204,8 +211,11 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     for measure in table.measures:
         if measure not in known:
             raise ValueError(unknown_choice("measure", measure, known))
-    if table.unit not in _UNITS:
-        raise ValueError(unknown_choice("`unit`", table.unit, _UNITS))
+    units = _UNITS_OF_VOTES if table.kind == "votes" else _UNITS
+    if table.unit not in units:
+        raise ValueError(unknown_choice("`unit`", table.unit, units))
+    if len(table.systems) != (2 if table.kind == "votes" else 0):
+        raise ValueError(f"`systems` is {list(table.systems)}, but only votes have them, between two")
     if table.against is not None:
         if table.against not in SUMMARY_VALUES:
             raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
@@ -259,8 +269,11 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
                     f"published: {len(figures)} figures of {dataset} but {len(table['measures'])} measures"
                 )
         sentences = entry.get("sentences", 0)
-        if not isinstance(sentences, int) and set(sentences) != set(datasets):
-            raise ValueError(f"sentences: give one number, or one for each of {', '.join(datasets)}")
+        numbers = sentences if isinstance(sentences, dict) else dict.fromkeys(datasets, sentences)
+        if numbers.keys() != datasets.keys() or not all(
+            isinstance(number, int) or number == "reference" for number in numbers.values()
+        ):
+            raise ValueError(f'sentences: give one number or "reference", or one for each of {", ".join(datasets)}')
         settings = {group: _settings(entry, group) for group in ("flags", "full", "decoding")}
         figures_of = {dataset: tuple(figures) for dataset, figures in published.items()}
         row = Row(**entry | settings | {"published": figures_of})

@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any
 
@@ -113,7 +114,8 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
-        raise ValueError(f"`{name}` is {value:.4g}, but must be at most {most}{why}")
+        # a float holds no integer of 400 digits
+        raise ValueError(f"`{name}` is {Decimal(int(value)):.4g}, but must be at most {most}{why}")
 
 
 def is_integer(value: Any) -> bool:

@@ -38,6 +38,7 @@ class SummarizationConfig(PreTrainedConfig):
         **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "label_smoothing"), PROBABILITY),
         "norm": ("pre", "post"),
         "layer_norm_eps": Range(0, 1, above=True),
+        "embedding_init": ("xavier", "normal"),
         "copy_attention": ("first_head", "separate", "mean"),
     }
 

@@ -62,6 +62,8 @@ class CopyTransformerConfig(SummarizationConfig):
         norm: `pre` normalizes what a sub-layer reads, with a LayerNorm on top of each stack, as in the author's
             program; `post` normalizes the sum of a sub-layer's input and output.
         layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
+        embedding_init: how new embeddings are drawn: `xavier`, uniformly within ±√(6 / (vocab_size + d_model)), as
+            OpenNMT does; or `normal`, as vectors of about length one.
         dropout: dropout of the embeddings and of each sub-layer's output.
         attention_dropout: dropout of the attention weights.
         activation_dropout: dropout inside the feed-forward networks, after the ReLU.
@@ -98,6 +100,7 @@ class CopyTransformerConfig(SummarizationConfig):
     values_before = {
         "norm": "post",
         "layer_norm_eps": 1e-5,
+        "embedding_init": "normal",
         "copy_attention": "separate",
         "activation_dropout": 0.0,
         "lm_space": "probability",
@@ -136,6 +139,7 @@ class CopyTransformerConfig(SummarizationConfig):
     mask_token_id: int | None = 103
     norm: str = "pre"
     layer_norm_eps: float = 1e-6
+    embedding_init: str = "xavier"
     dropout: float | int = 0.2
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2

@@ -28,6 +28,8 @@ class HighlightTransformerConfig(SummarizationConfig):
         copy_attention: what gives the copy distribution, as in CopyTransformer.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
         layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
+        embedding_init: how new embeddings are drawn: `xavier`, uniformly within ±√(6 / (vocab_size + d_model)), as
+            OpenNMT does; or `normal`, as vectors of about length one.
         dropout: dropout of embeddings and sub-layers.
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
@@ -55,7 +57,7 @@ class HighlightTransformerConfig(SummarizationConfig):
         "brightness_decay": Range(0, 1, above=True),
         "epochs_trained": Range(0),
     }
-    values_before = {"layer_norm_eps": 1e-5}
+    values_before = {"layer_norm_eps": 1e-5, "embedding_init": "normal"}
 
     vocab_size: int = 50000
     d_model: int = 512
@@ -73,6 +75,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     copy_attention: str = "first_head"
     norm: str = "pre"
     layer_norm_eps: float = 1e-6
+    embedding_init: str = "xavier"
     dropout: float | int = 0.2
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2

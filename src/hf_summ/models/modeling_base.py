@@ -131,9 +131,12 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            # otherwise that of vectors of length one
-            std = getattr(self.config, "embedding_std", self.config.d_model**-0.5)
-            init.normal_(module.weight, mean=0.0, std=std)
+            if getattr(self.config, "embedding_init", "normal") == "xavier":
+                init.xavier_uniform_(module.weight)
+            else:
+                # otherwise that of vectors of length one
+                std = getattr(self.config, "embedding_std", self.config.d_model**-0.5)
+                init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 init.zeros_(module.weight[module.padding_idx])
         else:

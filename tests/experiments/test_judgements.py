@@ -1,0 +1,114 @@
+"""People's votes beside a paper's."""
+
+import json
+
+import pytest
+
+from hf_summ.experiments.run import run_table
+from hf_summ.votes import vote_report
+from tests.experiments.made_up import strict_json, write_table
+from tests.votes.made_up import votes_with
+
+# voters by documents: 3 wins, 1 loss, 2 ties; and 2 wins, 4 losses
+OUTCOMES = {"fluency": [[1, 1, 0], [1, -1, 0]], "relevance": [[1, -1, -1], [1, -1, -1]]}
+
+
+def table_of_votes(folder, **changes):
+    rows = [{"row": "relevance", "published": [24.5, 20, None]}, {"row": "fluency"}]
+    content = {"kind": "votes", "measures": ["win", "lose", "kappa"], "unit": "percent", "systems": ["GDLF", "DC"]}
+    return write_table(folder, **{**content, "datasets": {"xsum": None}, "rows": rows, **changes})
+
+
+def write_report(folder, systems=("out/gdlf.jsonl.gz", "DC.txt"), outcomes=OUTCOMES, **changes):
+    """A report as `hf-summ votes collect --json` writes it."""
+    report = vote_report(votes_with(outcomes), 10)
+    (pair,) = report["pairs"]
+    report["pairs"] = [{**pair, "first": systems[0], "second": other} for other in systems[1:]]
+    path = folder / "votes.json"
+    path.write_text(json.dumps({"files": {}, **report, **changes}), encoding="utf-8")
+    return str(path)
+
+
+def values(block):
+    return {row["row"]: {name: cell["value"] for name, cell in row["measures"].items()} for row in block["rows"]}
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("percent", {"relevance": (100 / 3, 200 / 3), "fluency": (50, 100 / 6)}),
+        # of two voters
+        ("documents", {"relevance": (1, 2), "fluency": (1.5, 0.5)}),
+    ],
+)
+def test_votes_stand_beside_the_published_ones(tmp_path, unit, expected):
+    file = write_report(tmp_path)
+    run_table(table_of_votes(tmp_path, unit=unit), "small", {"xsum": file}, [], str(tmp_path))
+    (block,) = strict_json(tmp_path / "made_up_small.json")["datasets"]
+    figures = json.loads((tmp_path / "votes.json").read_text(encoding="utf-8"))["pairs"][0]["aspects"]
+    assert values(block) == {
+        aspect: {"win": pytest.approx(win), "lose": pytest.approx(lose), "kappa": figures[aspect]["kappa"]}
+        for aspect, (win, lose) in expected.items()
+    }
+    text = (tmp_path / "made_up_small.md").read_text(encoding="utf-8")
+    assert {"percent": "; votes in percent.", "documents": "; documents per voter."}[unit] in text
+    assert f"Ours: {file}, 3 test documents, 2 voters. Published: xsum. Our figures can be compared with each" in text
+    assert "| published win | published lose | published kappa |" in text
+
+
+def test_either_system_may_be_the_first(tmp_path):
+    table = table_of_votes(tmp_path)
+    (block,) = run_table(table, "small", {"xsum": write_report(tmp_path)}, [], str(tmp_path))["datasets"]
+    file = write_report(tmp_path, ("dc", "third", "GDLF"))
+    (other,) = run_table(table, "small", {"xsum": file}, [], str(tmp_path))["datasets"]
+    swapped = {row: {**found, "win": found["lose"], "lose": found["win"]} for row, found in values(block).items()}
+    assert values(other) == swapped
+
+
+def test_aspect_without_votes_is_empty(tmp_path):
+    file = write_report(tmp_path, outcomes={**OUTCOMES, "fluency": [[None] * 3] * 2})
+    (block,) = run_table(table_of_votes(tmp_path), "small", {"xsum": file}, [], str(tmp_path))["datasets"]
+    assert values(block)["fluency"] == {"win": None, "lose": None, "kappa": None}
+
+
+def test_table_without_votes_says_what_it_needs(tmp_path):
+    (block,) = run_table(table_of_votes(tmp_path), "tiny", {}, [], str(tmp_path))["datasets"]
+    expected = "no votes: give --data xsum=REPORT.json of `hf-summ votes collect`"
+    assert [row["problem"] for row in block["rows"]] == [expected] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"systems": ("GDLF.txt", "theirs.txt")},
+            "compares GDLF with theirs, but made_up GDLF with DC: give the files of predictions these names when",
+        ),
+        # both are DC, in folders of their own
+        ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
+        (
+            {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},
+            "has votes on relevance, clarity, but made_up on relevance, fluency: make the sheets with the paper's",
+        ),
+        ({"pairs": [{"first": "GDLF", "second": "DC"}]}, "is not a report of votes: name a report that `hf-summ votes"),
+        ({"voters": "two"}, "is not a report of votes"),
+        ({"pairs": 3}, "is not a report of votes"),
+    ],
+)
+def test_votes_that_are_not_the_tables_are_told(tmp_path, changes, message):
+    file = write_report(tmp_path, **changes)
+    with pytest.raises(ValueError, match=message) as error:
+        run_table(table_of_votes(tmp_path, unit="documents"), "small", {"xsum": file}, [], str(tmp_path))
+    assert str(error.value).startswith(file)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{", b"\xff", b"sheet,item"])
+def test_file_that_is_no_report_is_told(tmp_path, content):
+    (tmp_path / "votes.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=r"votes\.csv is not a report of votes"):
+        run_table(table_of_votes(tmp_path), "small", {"xsum": str(tmp_path / "votes.csv")}, [], str(tmp_path))
+
+
+def test_missing_report_is_told(tmp_path):
+    with pytest.raises(ValueError, match=r"nowhere\.json does not exist: name a report that `hf-summ votes collect"):
+        run_table(table_of_votes(tmp_path), "small", {"xsum": "nowhere.json"}, [], str(tmp_path))
