@@ -1,6 +1,7 @@
 """Records of what the results in a folder are of, and JSON and YAML with keys twice or too deep."""
 
 import json
+from itertools import pairwise
 
 import pytest
 import yaml
@@ -62,6 +63,14 @@ def test_others_are_refused(parse, text, message):
 def test_what_is_neither_is_said(parse, error):
     with pytest.raises(error):
         parse('{"a": ')
+
+
+def test_aliases_of_aliases_are_refused():
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]" for before, name in pairwise("abcdefghi")]
+    with pytest.raises(yaml.YAMLError, match="aliases stand for too many values"):
+        parse_yaml("\n".join(lines))
+    assert len(parse_yaml("\n".join(lines[:3]))["c"]) == 10
 
 
 def test_keys_that_are_lists_are_refused():

@@ -218,6 +218,21 @@ def test_transformers_own_models_work_too(bart_folder):
     assert summarizer("The bridge cost 12 million. " * 50)
 
 
+def test_summaries_are_no_longer_than_the_decoders_positions(bart_folder, tmp_path, caplog):
+    model = BartForConditionalGeneration.from_pretrained(bart_folder)
+    model.generation_config.max_new_tokens = None
+    # the end is never written
+    model.generation_config.suppress_tokens = [2]
+    model.save_pretrained(tmp_path)
+    summarizer = pipeline("summarization", model=str(tmp_path), tokenizer=str(bart_folder))
+    assert "summaries end after 64 tokens, as the model's decoder has no more positions" in caplog.text
+    (record,) = summarizer(SENTENCES[0], return_tensors=True)
+    assert len(record["summary_token_ids"]) == 1 + 64
+    for name in ("max_new_tokens", "max_length"):
+        with pytest.raises(ValueError, match=f"`{name}` is 65, but the model's decoder has 64 positions: lower it"):
+            summarizer(SENTENCES[0], **{name: 65})
+
+
 def test_models_that_want_a_prefix_get_it(bart_folder):
     summarizer = pipeline("summarization", model=str(bart_folder))
     plain = summarizer.preprocess(SENTENCES[0])["input_ids"]

@@ -18,6 +18,8 @@ from yaml.constructor import ConstructorError
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
+# values that a file's aliases may stand for
+_MOST_VALUES = 10**6
 # differences that a message names; the record has all settings
 _NAMED = 4
 
@@ -49,7 +51,7 @@ def parse_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        YAMLError: it is not YAML, or a mapping has a key twice.
+        YAMLError: it is not YAML, a mapping has a key twice, or its aliases stand for more than a million values.
         ValueError: values are nested too deeply, or a number has too many digits.
     """
     with _limits_as_errors():
@@ -70,7 +72,21 @@ def _limits_as_errors() -> Generator[None]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's loader of plain values, in which of equal keys the last would win."""
+    """PyYAML's loader of plain values, but an error for equal keys, and for aliases that would fill the memory."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        # of each node, how many values it stands for
+        self.sizes = {}
+
+    def compose_node(self, parent, index):
+        node = super().compose_node(parent, index)
+        if isinstance(node.value, list) and node not in self.sizes:
+            parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
+            self.sizes[node] = sum(self.sizes.get(part, 1) for part in parts)
+            if self.sizes[node] > _MOST_VALUES:
+                raise ConstructorError(None, None, "aliases stand for too many values", node.start_mark)
+        return node
 
     def construct_mapping(self, node, deep=False):
         seen = set()

@@ -107,6 +107,22 @@ class SummarizationPipeline(Pipeline):
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
         self._generate_kwargs = {**_alone(self._task_settings()), **_alone(self._generate_kwargs)}
+        self._bound_default_length()
+
+    def _bound_default_length(self) -> None:
+        """Let the default length of summaries be one that the decoder has positions for."""
+        positions, default = self._target_positions(), self._generation_defaults["max_new_tokens"]
+        if positions is None or positions >= default:
+            return
+        self._generation_defaults["max_new_tokens"] = positions
+        if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
+            logger.warning(f"summaries end after {positions} tokens, as the model's decoder has no more positions")
+
+    def _target_positions(self) -> int | None:
+        """How many tokens the decoder has positions for; None if any number."""
+        config = self.model.config.get_text_config(decoder=True)
+        names = ("max_decoder_position_embeddings", "max_position_embeddings")
+        return next((found for name in names if (found := getattr(config, name, None)) is not None), None)
 
     def _sanitize_parameters(
         self,
@@ -325,6 +341,12 @@ class SummarizationPipeline(Pipeline):
             output_ids = filled
         return {"output_ids": output_ids, **beside}
 
+    def _check_length(self, settings: Mapping[str, Any]) -> None:
+        positions, known = self._target_positions(), self._get_set_generation_params(settings)
+        name = "max_length" if known.get("max_new_tokens") is None else "max_new_tokens"
+        if positions is not None and (known.get(name) or 0) > positions:
+            raise ValueError(f"`{name}` is {known[name]}, but the model's decoder has {positions} positions: lower it")
+
     def generation_settings(self, **given: Any) -> dict[str, Any]:
         """The settings with which the pipeline calls `generate()`.
 
@@ -342,6 +364,7 @@ class SummarizationPipeline(Pipeline):
             del settings["length_penalty"]
         config = settings.get("generation_config")
         check_generation_settings({**({} if config is None else vars(config)), **settings})
+        self._check_length(settings)
         return settings | in_floats(settings)
 
     def postprocess(self, outputs, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None):
