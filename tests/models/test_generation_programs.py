@@ -206,7 +206,7 @@ def test_rules_that_transformers_does_not_have_are_refused_where_it_searches(rul
         )
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             GDLF.model().generate(
-                **GDLF.inputs(), **rule, num_beams=2, return_dict_in_generate=True, **{setting: asked}
+                **GDLF.inputs(), **rule, num_beams=2, max_new_tokens=4, return_dict_in_generate=True, **{setting: asked}
             )
 
 

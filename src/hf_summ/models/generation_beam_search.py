@@ -1,4 +1,4 @@
-"""Beam search with the results of transformers', in less time, or with the rules of the published programs.
+"""Beam and greedy search with transformers' results, in less time, or with the rules of the published programs.
 
 In its steps nothing is copied that does not change: processors write into the scores, the cache keeps its order where
 the beams do, sequences are gathered when a beam ends, and the rows of finished documents leave the batch. Scores are
@@ -26,7 +26,12 @@ from transformers import (
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
-from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput, MaxLengthCriteria
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+    MaxLengthCriteria,
+)
 
 from .generation_words import ForbiddingLogitsProcessor
 
@@ -54,7 +59,7 @@ _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
-    """The first setting of a running `generate()` that `beam_search` does not have, or None.
+    """The first setting of a running `generate()` that `search` does not have, or None.
 
     Args:
         config: the generation config of the search, and `asked`, the caller's.
@@ -76,10 +81,12 @@ def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_g
     return next((name for name, is_set in left_out.items() if is_set), None)
 
 
-def beam_search(
+def search(
     model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
-) -> GenerateBeamEncoderDecoderOutput:
+) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
     """Search the best summaries, as `GenerationMixin._beam_search` does, or by `beam_stopping` and `ngram_blocking`.
+
+    With one beam it is greedy, as `GenerationMixin._sample` without sampling.
 
     Args:
         model: one of ours, which keeps the source once a document.
@@ -93,14 +100,14 @@ def beam_search(
         The sequences of each document's best beams, their scores and their beam indices. The cache has the rows of the
         documents that were searched last.
     """
-    beams = _Beams(input_ids, config)
+    beams = _Beams(input_ids, config) if config.num_beams > 1 else _Texts(input_ids, config)
     processes = [process for process in map(_by_row, processors) if process is not None]
     rows_may_leave = len(processes) == len(processors)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
     while True:
         model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
-        scores = outputs.logits[:, -1].float().log_softmax(-1)
+        scores = beams.scores_of(outputs.logits[:, -1].float())
         ids = beams.ids
         # a processor of others may have kept what it was given, which must not be written to
         for process in processes if rows_may_leave else processors:
@@ -109,7 +116,7 @@ def beam_search(
         left = (~beams.is_done).nonzero()[:, 0]
         cache = model_kwargs["past_key_values"]
         if not len(left) or beams.length == config.max_length:
-            return beams.output(config, cache)
+            return beams.output(cache)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
         # a compiled step is not compiled again for other numbers of rows
@@ -176,6 +183,45 @@ def _rows_of(value: Any, documents: torch.Tensor) -> Any:
     return value
 
 
+class _Texts:
+    """The texts of greedy search, as those of `_Beams` with one beam.
+
+    Attributes:
+        ids: (R, T), of the documents that are still searched.
+    """
+
+    def __init__(self, input_ids: torch.Tensor, config):
+        self.ids, self.length, self.ends = input_ids, input_ids.shape[1], config._eos_token_tensor
+        self.padding = 0 if config._pad_token_tensor is None else config._pad_token_tensor
+        self.written = input_ids.new_zeros(len(input_ids), config.max_length) + self.padding
+        self.written[:, : self.length] = input_ids
+        self.documents = torch.arange(len(input_ids), device=input_ids.device)
+        self.is_done = torch.zeros_like(self.documents, dtype=torch.bool)
+
+    @staticmethod
+    def scores_of(logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+    def advance(self, scores: torch.Tensor) -> torch.Tensor:
+        """Continue the texts by the best tokens, of which (R, V) are the scores -> their rows (R,), each its own."""
+        tokens = scores.argmax(-1).where(~self.is_done, self.padding)
+        self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)
+        self.written[self.documents, self.length] = tokens
+        self.length += 1
+        if self.ends is not None:
+            self.is_done = self.is_done | torch.isin(tokens, self.ends)
+        return torch.arange(len(tokens), device=tokens.device)
+
+    def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Go on with some of the documents alone -> their rows."""
+        self.ids, self.documents, self.is_done = self.ids[left], self.documents[left], self.is_done[left]
+        return rows[left]
+
+    def output(self, cache) -> GenerateEncoderDecoderOutput:
+        """The texts of all documents."""
+        return GenerateEncoderDecoderOutput(sequences=self.written[:, : self.length], past_key_values=cache)
+
+
 class _Beams:
     """The running beams of the documents that are still searched, and the finished ones of all.
 
@@ -207,6 +253,11 @@ class _Beams:
     def ids(self) -> torch.Tensor:
         """(R, T)."""
         return self.written[:, 0, : self.length].contiguous()
+
+    @staticmethod
+    def scores_of(logits: torch.Tensor) -> torch.Tensor:
+        """The scores (R, V) of the next tokens."""
+        return logits.log_softmax(-1)
 
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
         """Continue the beams by the best tokens, of which (R, V) are the scores -> the rows (R,) that they continue."""
@@ -290,8 +341,9 @@ class _Beams:
         self.best_has_ended = self.best_has_ended[left]
         return rows.view(-1, self.number)[left].view(-1)
 
-    def output(self, config, cache) -> GenerateBeamEncoderDecoderOutput:
+    def output(self, cache) -> GenerateBeamEncoderDecoderOutput:
         """The best finished beams of all documents."""
+        config = self.config
         if config.beam_stopping == "drgd":
             self._pass_over_short(config.min_new_tokens or 0)
         number = config.num_return_sequences

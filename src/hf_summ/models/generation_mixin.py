@@ -11,7 +11,7 @@ from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
-from .generation_beam_search import beam_search, unsupported_setting
+from .generation_beam_search import search, unsupported_setting
 from .generation_words import (
     EndRepetitionsLogitsProcessor,
     EnglishArticlesLogitsProcessor,
@@ -168,18 +168,28 @@ class SummarizationGenerationMixin(GenerationMixin):
         """generate()'s output, when all its steps are done."""
         return output
 
-    def _beam_search(
+    def _beam_search(self, *args, **kwargs):
+        return self._search(super()._beam_search, *args, **kwargs)
+
+    def _sample(self, *args, **kwargs):
+        return self._search(super()._sample, *args, **kwargs)
+
+    def _search(
         self,
+        search_of_transformers,
         input_ids,
         logits_processor,
         stopping_criteria,
         generation_config,
         synced_gpus=False,
+        streamer=None,
         **model_kwargs,
     ):
         running = _running.get()
         asked = generation_config if running is None or running.asked is None else running.asked
         setting = unsupported_setting(generation_config, asked, stopping_criteria, model_kwargs, synced_gpus)
+        if streamer is not None:
+            setting, model_kwargs["streamer"] = "streamer", streamer
         if setting is not None:
             rules = {
                 "beam_stopping": generation_config.beam_stopping,
@@ -191,11 +201,11 @@ class SummarizationGenerationMixin(GenerationMixin):
                         f"`{name}` is '{value}', a rule that transformers' own beam search does not have, which runs "
                         f"because of `{setting}`: leave one of them out"
                     )
-            logger.debug(f"transformers' own beam search is used because of `{setting}`")
-            return super()._beam_search(
+            logger.debug(f"transformers' own search is used because of `{setting}`")
+            return search_of_transformers(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
-        output = beam_search(self, input_ids, logits_processor, generation_config, model_kwargs)
+        output = search(self, input_ids, logits_processor, generation_config, model_kwargs)
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def generate_batch(self, *args, **kwargs):
