@@ -91,6 +91,8 @@ def _allowed(setting: Setting) -> str:
     """The values that a request may ask for."""
     if setting.kind is bool:
         return "true or false"
+    if setting.choices:
+        return " or ".join(setting.choices)
     if isinstance(setting.asked, str):
         return f"from {setting.range.least} to --{setting.asked}"
     return str(request_range(setting, Limits()))

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 from transformers import LogitsProcessor, StoppingCriteria
-from transformers.generation import GenerationMixin
+from transformers.generation import BaseStreamer, GenerationMixin
 
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.generation_beam_search import _top, unsupported_setting
@@ -60,15 +60,16 @@ def search(model, monkeypatch, **settings):
     """What our search and transformers' return for the same settings."""
     ours = model.generate(**settings, return_dict_in_generate=True)
     with monkeypatch.context() as patch:
-        patch.setattr(SummarizationGenerationMixin, "_beam_search", GenerationMixin._beam_search)
+        for name in ("_beam_search", "_sample"):
+            patch.setattr(SummarizationGenerationMixin, name, getattr(GenerationMixin, name))
         return ours, model.generate(**settings, return_dict_in_generate=True)
 
 
-def compare(architecture, kind, seed, documents, monkeypatch):
+def compare(architecture, kind, seed, documents, monkeypatch, numbers_of_beams):
     """Compare the two searches on random documents, of different lengths and in any order."""
     draw = random.Random(f"{kind} {seed}")
     settings = {name: draw.choice(values) for name, values in SETTINGS[kind].items()}
-    beams = draw.choice([2, 3, 5])
+    beams = draw.choice(numbers_of_beams)
     settings |= {"num_beams": beams, "num_return_sequences": draw.randint(1, beams)}
     settings |= {"max_new_tokens": draw.choice([3, 8, 14])}
     # untrained models seldom end a text
@@ -88,28 +89,31 @@ def compare(architecture, kind, seed, documents, monkeypatch):
         settings["decoder_input_ids"] = torch.tensor([settings["decoder_input_ids"]] * documents)
     ours, theirs = search(model, monkeypatch, **inputs, **settings)
     assert torch.equal(ours.sequences, theirs.sequences)
-    assert torch.equal(ours.beam_indices, theirs.beam_indices)
+    if beams > 1:
+        assert torch.equal(ours.beam_indices, theirs.beam_indices)
 
 
 def suits(architecture, kind):
     return kind != "coverage" or architecture.head_class.has_coverage
 
 
+@pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_beams_are_those_of_transformers(kind, monkeypatch):
+def test_texts_are_those_of_transformers(kind, beams, monkeypatch):
     able = [architecture for architecture in ARCHITECTURES if suits(architecture, kind)]
     for seed in range(2):
-        compare(able[(seed + len(kind)) % len(able)], kind, seed, 4, monkeypatch)
+        compare(able[(seed + len(kind)) % len(able)], kind, seed, 4, monkeypatch, beams)
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
 @pytest.mark.parametrize("kind", SETTINGS)
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
-def test_a_thousand_documents_have_the_beams_of_transformers(architecture, kind, monkeypatch):
+def test_a_thousand_documents_have_the_texts_of_transformers(architecture, kind, beams, monkeypatch):
     if not suits(architecture, kind):
         pytest.skip("has no coverage")
     for seed in range(4):
-        compare(architecture, kind, seed, 32, monkeypatch)
+        compare(architecture, kind, seed, 32, monkeypatch, beams)
 
 
 @pytest.mark.parametrize("space", ["log", "probability"])
@@ -149,6 +153,36 @@ def test_finished_documents_leave_the_batch(architecture, bias):
     assert set(rows_of_steps(model, **inputs, **settings, logits_processor=[ByPlace()])) == {8}
 
 
+class EndsAtLength(LogitsProcessor):
+    """A text ends when it has as many ids as its second one says."""
+
+    is_by_row = True
+
+    def __init__(self, end):
+        self.end = end
+
+    def __call__(self, input_ids, scores):
+        scores[:, self.end] = torch.where(input_ids[:, 1] == input_ids.shape[1], torch.inf, -torch.inf)
+        return scores
+
+
+@pytest.mark.parametrize("architecture", [architecture for architecture, _ in BIASES], ids=lambda value: value.name)
+def test_finished_documents_of_greedy_search_leave_the_batch(architecture):
+    model = architecture.model()
+    start, end = model.config.decoder_start_token_id, architecture.end_token_id
+    settings = {"decoder_input_ids": torch.tensor([[start, length] for length in (5, 3, 7, 5)]), "max_new_tokens": 12}
+    rows = rows_of_steps(model, **architecture.inputs(rows=4), **settings, logits_processor=[EndsAtLength(end)])
+    assert rows == [4, 4, 3, 3, 1, 1]
+
+
+class Lines(BaseStreamer):
+    def put(self, value):
+        pass
+
+    def end(self):
+        pass
+
+
 class Never(StoppingCriteria):
     def __call__(self, input_ids, scores, **kwargs):
         return torch.zeros(len(input_ids), dtype=torch.bool)
@@ -162,19 +196,21 @@ class Never(StoppingCriteria):
         ("use_cache", False),
         ("decoder_attention_mask", torch.ones(3, 1, dtype=torch.long)),
         ("stopping_criteria", [Never()]),
+        ("streamer", Lines()),
     ],
 )
 def test_other_settings_are_searched_by_transformers(name, value, caplog):
-    settings = {"num_beams": 2, "max_new_tokens": 3, "return_dict_in_generate": True}
+    # beams are not streamed
+    settings = {"num_beams": 1 + (name != "streamer"), "max_new_tokens": 3, "return_dict_in_generate": True}
     model, inputs = GDLF.model(), GDLF.inputs()
     if name == "decoder_attention_mask":
         settings["decoder_input_ids"] = torch.ones(3, 1, dtype=torch.long)
     with caplog.at_level(logging.DEBUG, logger="hf_summ.models.generation_mixin"):
         model.generate(**inputs, **settings)
-        assert "transformers' own beam search" not in caplog.text
+        assert "transformers' own search" not in caplog.text
         torch.manual_seed(0)
         output = model.generate(**inputs, **settings, **{name: value})
-        assert f"transformers' own beam search is used because of `{name}`" in caplog.text
+        assert f"transformers' own search is used because of `{name}`" in caplog.text
     assert output.scores is None or name == "output_scores"
 
 

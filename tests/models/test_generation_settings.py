@@ -35,6 +35,8 @@ from tests.models.architectures import GDLF, build_with_processor
         ("replace_unk", "yes", "True or False"),
         ("do_sample", 5e-324, "True or False"),
         ("early_stopping", "sometimes", "True, False or 'never'"),
+        ("beam_stopping", "fairseq", "one of opennmt, drgd"),
+        ("ngram_blocking", ["beam"], "one of token, beam"),
         ("forced_eos_token_id", float("inf"), "an id, or a list of ids of tokens"),
         ("eos_token_id", [None], "an id, or a list of ids of tokens"),
         ("eos_token_id", (), "an id, or a list of ids of tokens"),

@@ -45,7 +45,8 @@ def test_every_known_setting_is_read():
         **dict.fromkeys(("gnmt_length_penalty", "gnmt_length_offset", "coverage_penalty", "support_weight"), 0.5),
     }
     flags = dict.fromkeys(("do_sample", "early_stopping", "english_articles", "clean_up_tokenization_spaces"), True)
-    assert read(numbers | flags).settings == numbers | flags
+    rules = {"beam_stopping": "drgd", "ngram_blocking": "beam"}
+    assert read(numbers | flags | rules).settings == numbers | flags | rules
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,7 @@ def test_every_known_setting_is_read():
         ({"truncation": "both"}, "`truncation` is 'both', but must be one of do_not_truncate, longest_first, "),
         ({"long_documents": "window"}, "must be one of truncate, extract, windows; did you mean windows?"),
         ({"long_documents": {"x": 1}}, "`long_documents` is '{'x': 1}', but must be one of truncate, "),
+        ({"beam_stopping": "openmt"}, "`beam_stopping` is 'openmt', but must be one of opennmt, drgd; did you mean"),
         ({"nun_beams": 2}, "unknown parameter 'nun_beams'; did you mean num_beams?"),
         # what generate() knows, but would load, read or leave on
         ({"custom_generate": "someone/code"}, "unknown parameter 'custom_generate'"),

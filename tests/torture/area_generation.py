@@ -19,6 +19,8 @@ _OWN = {
     "gnmt_length_offset": (0.0, 5.0),
     "coverage_penalty": (0.0, 0.5, 5.0),
     "english_articles": (True, False),
+    "beam_stopping": ("opennmt", "drgd"),
+    "ngram_blocking": ("token", "beam"),
     "support_weight": (0.0, 1.0, 1e4),
     "replace_unk": (True, False),
     "lm_rejected_factor": (0.5, 1.0),

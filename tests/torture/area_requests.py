@@ -47,6 +47,8 @@ _SETTINGS: dict[str, tuple] = {
     "gnmt_length_offset": (0, 5.0),
     "coverage_penalty": (0, 0.5, 1000),
     "english_articles": (True, False),
+    "beam_stopping": ("opennmt", "drgd"),
+    "ngram_blocking": ("token", "beam"),
     "support_weight": (0, 0.5, 1000),
     "replace_unk": (True, False),
 }

@@ -142,6 +142,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, novelty, support$"),
         (["--metrics", "novel"], r"one of rouge, bleu, novelty, support; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
+        (["--beam_stopping", "fairseq"], "invalid choice: 'fairseq'"),
         (
             [*EVALUATED, "--metric_for_best_model", "bleu"],
             "--metric_for_best_model bleu: not computed; add --metrics rouge support bleu$",

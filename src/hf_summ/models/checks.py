@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, get_args
 
 # the end of a range without infinity
 FINITE = sys.float_info.max
@@ -144,7 +144,7 @@ class Setting:
     """A setting of `generate()`.
 
     Args:
-        kind: int, float or bool.
+        kind: int, float or bool, or a Literal of several texts.
         range: of a number.
         help: what it does; a setting that has one is a flag of the training recipe.
         asked: the most that a request to the service may ask for, and below zero the least: a number, or the name of
@@ -154,7 +154,7 @@ class Setting:
         own_to: the architecture that has it in addition to transformers' settings, or "all" of ours.
     """
 
-    kind: type
+    kind: Any
     range: Range = _SHARE
     help: str = ""
     asked: float | str = 0
@@ -162,8 +162,15 @@ class Setting:
     needs_beams: bool = False
     own_to: str = ""
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The texts that it may be, if it is one."""
+        return get_args(self.kind)
+
     def problem(self, value: Any) -> str | None:
         """What a value must be, or None if it is that."""
+        if self.choices:
+            return None if isinstance(value, str) and value in self.choices else f"one of {', '.join(self.choices)}"
         if self.kind is bool:
             return None if isinstance(value, bool) else "True or False"
         if self.kind is int:
@@ -193,9 +200,24 @@ SETTINGS: Mapping[str, Setting] = {
     "early_stopping": Setting(
         bool, help="Stop as soon as there are num_beams finished candidates", asked=True, needs_beams=True
     ),
+    "beam_stopping": Setting(
+        Literal["opennmt", "drgd"],
+        help="Search as a published program instead: until the best beam has ended (opennmt), or with a beam less for "
+        "each one that has ended (drgd)",
+        asked=True,
+        needs_beams=True,
+        own_to="all",
+    ),
     "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that may not occur twice", asked=100),
     "no_repeat_word_ngram_size": Setting(
         int, _COUNT, "Size in words of n-grams that may not occur twice", asked=100, own_to="all"
+    ),
+    "ngram_blocking": Setting(
+        Literal["token", "beam"],
+        help="What an n-gram that may not occur twice rules out: its last token, or as in OpenNMT whatever follows it",
+        asked=True,
+        needs_beams=True,
+        own_to="all",
     ),
     "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", asked="limit_new_tokens"),
     "min_new_words": Setting(

@@ -1,4 +1,4 @@
-"""Beam search with the results of transformers', in less time.
+"""Beam and greedy search with transformers' results, in less time, or with the rules of the published programs.
 
 In its steps nothing is copied that does not change: processors write into the scores, the cache keeps its order where
 the beams do, sequences are gathered when a beam ends, and the rows of finished documents leave the batch. Scores are
@@ -26,7 +26,12 @@ from transformers import (
     SuppressTokensAtBeginLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
-from transformers.generation import EosTokenCriteria, GenerateBeamEncoderDecoderOutput, MaxLengthCriteria
+from transformers.generation import (
+    EosTokenCriteria,
+    GenerateBeamEncoderDecoderOutput,
+    GenerateEncoderDecoderOutput,
+    MaxLengthCriteria,
+)
 
 from .generation_words import ForbiddingLogitsProcessor
 
@@ -54,7 +59,7 @@ _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
-    """The first setting of a running `generate()` that `beam_search` does not have, or None.
+    """The first setting of a running `generate()` that `search` does not have, or None.
 
     Args:
         config: the generation config of the search, and `asked`, the caller's.
@@ -76,10 +81,12 @@ def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_g
     return next((name for name, is_set in left_out.items() if is_set), None)
 
 
-def beam_search(
+def search(
     model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
-) -> GenerateBeamEncoderDecoderOutput:
-    """Search the best summaries, as `GenerationMixin._beam_search` does.
+) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
+    """Search the best summaries, as `GenerationMixin._beam_search` does, or by `beam_stopping` and `ngram_blocking`.
+
+    With one beam it is greedy, as `GenerationMixin._sample` without sampling.
 
     Args:
         model: one of ours, which keeps the source once a document.
@@ -93,14 +100,14 @@ def beam_search(
         The sequences of each document's best beams, their scores and their beam indices. The cache has the rows of the
         documents that were searched last.
     """
-    beams = _Beams(input_ids, config)
+    beams = _Beams(input_ids, config) if config.num_beams > 1 else _Texts(input_ids, config)
     processes = [process for process in map(_by_row, processors) if process is not None]
     rows_may_leave = len(processes) == len(processors)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
     while True:
         model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
-        scores = outputs.logits[:, -1].float().log_softmax(-1)
+        scores = beams.scores_of(outputs.logits[:, -1].float())
         ids = beams.ids
         # a processor of others may have kept what it was given, which must not be written to
         for process in processes if rows_may_leave else processors:
@@ -109,7 +116,7 @@ def beam_search(
         left = (~beams.is_done).nonzero()[:, 0]
         cache = model_kwargs["past_key_values"]
         if not len(left) or beams.length == config.max_length:
-            return beams.output(config, cache)
+            return beams.output(cache)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
         # a compiled step is not compiled again for other numbers of rows
@@ -176,6 +183,45 @@ def _rows_of(value: Any, documents: torch.Tensor) -> Any:
     return value
 
 
+class _Texts:
+    """The texts of greedy search, as those of `_Beams` with one beam.
+
+    Attributes:
+        ids: (R, T), of the documents that are still searched.
+    """
+
+    def __init__(self, input_ids: torch.Tensor, config):
+        self.ids, self.length, self.ends = input_ids, input_ids.shape[1], config._eos_token_tensor
+        self.padding = 0 if config._pad_token_tensor is None else config._pad_token_tensor
+        self.written = input_ids.new_zeros(len(input_ids), config.max_length) + self.padding
+        self.written[:, : self.length] = input_ids
+        self.documents = torch.arange(len(input_ids), device=input_ids.device)
+        self.is_done = torch.zeros_like(self.documents, dtype=torch.bool)
+
+    @staticmethod
+    def scores_of(logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+    def advance(self, scores: torch.Tensor) -> torch.Tensor:
+        """Continue the texts by the best tokens, of which (R, V) are the scores -> their rows (R,), each its own."""
+        tokens = scores.argmax(-1).where(~self.is_done, self.padding)
+        self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)
+        self.written[self.documents, self.length] = tokens
+        self.length += 1
+        if self.ends is not None:
+            self.is_done = self.is_done | torch.isin(tokens, self.ends)
+        return torch.arange(len(tokens), device=tokens.device)
+
+    def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Go on with some of the documents alone -> their rows."""
+        self.ids, self.documents, self.is_done = self.ids[left], self.documents[left], self.is_done[left]
+        return rows[left]
+
+    def output(self, cache) -> GenerateEncoderDecoderOutput:
+        """The texts of all documents."""
+        return GenerateEncoderDecoderOutput(sequences=self.written[:, : self.length], past_key_values=cache)
+
+
 class _Beams:
     """The running beams of the documents that are still searched, and the finished ones of all.
 
@@ -189,8 +235,8 @@ class _Beams:
         self.prompt_length = self.length
         ends = config._eos_token_tensor
         self.ends = input_ids.new_empty(0) if ends is None else ends
-        # with so many, as many as there are beams have not ended
-        self.candidates = self.number * max(2, 1 + len(self.ends))
+        # with so many, as many as there are beams have not ended; the programs do not replace those that have
+        self.candidates = self.number if config.beam_stopping else self.number * max(2, 1 + len(self.ends))
         # (R, 2, L): ids, and of each the beam that it continued; -1 behind them
         self.written = input_ids.new_full((len(input_ids), 2, config.max_length), -1)
         self.written[:, 0, : self.length] = input_ids
@@ -201,11 +247,17 @@ class _Beams:
         self.scores[:, 0] = 0.0
         self.documents = torch.arange(len(self.scores), device=input_ids.device)
         self.is_done = torch.zeros_like(self.documents, dtype=torch.bool)
+        self.best_has_ended = self.is_done.clone()
 
     @property
     def ids(self) -> torch.Tensor:
         """(R, T)."""
         return self.written[:, 0, : self.length].contiguous()
+
+    @staticmethod
+    def scores_of(logits: torch.Tensor) -> torch.Tensor:
+        """The scores (R, V) of the next tokens."""
+        return logits.log_softmax(-1)
 
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
         """Continue the beams by the best tokens, of which (R, V) are the scores -> the rows (R,) that they continue."""
@@ -213,6 +265,11 @@ class _Beams:
         totals, places = _top((scores + self.scores.view(-1, 1)).view(len(self.scores), -1), self.candidates)
         beams, tokens = places // vocab_size, places % vocab_size
         rows = beams + torch.arange(0, len(scores), self.number, device=scores.device)[:, None]
+        if self.config.beam_stopping == "drgd":
+            width = self.number - self._number_finished()
+            totals = totals.masked_fill(torch.arange(self.number, device=width.device) >= width[:, None], -torch.inf)
+        if self.config.ngram_blocking == "beam":
+            self._keep_repetitions(totals)
         is_end = torch.isin(tokens, self.ends)
         if self.length + 1 == self.config.max_length:
             is_end = torch.ones_like(is_end)
@@ -220,25 +277,52 @@ class _Beams:
         is_finished = is_end[:, : self.number] & ~self.is_done[:, None]
         if is_finished.any():
             self._finish(*(part[:, : self.number] for part in (totals, rows, beams, tokens)), is_finished)
-        self.scores, order = (totals + _ABSENT * is_end).topk(self.number)
+        self.best_has_ended |= is_end[:, 0]
+        going = totals.masked_fill(is_end, -torch.inf) if self.config.beam_stopping else totals + _ABSENT * is_end
+        self.scores, order = going.topk(self.number)
         rows = rows.gather(1, order).view(-1)
         self.written = self.written[rows]
         self.written[:, 0, self.length] = tokens.gather(1, order).view(-1)
         self.written[:, 1, self.length] = beams.gather(1, order).view(-1)
         self.length += 1
-        self.is_done |= self._cannot_improve()
+        self.is_done |= self._is_over()
         return rows
 
     def _finish(self, totals, rows, beams, tokens, is_finished) -> None:
         """Keep the best of the finished beams and of the candidates (B, N) that have ended now."""
         written = self.written[rows]
         written[:, :, 0, self.length], written[:, :, 1, self.length] = tokens, beams
-        scores = totals / (self.length + 1 - self.prompt_length) ** self.config.length_penalty
+        length, penalty = self.length + 1 - self.prompt_length, self.config.length_penalty
+        scores = totals / length**penalty
+        if self.config.beam_stopping == "drgd":
+            # which counts tokens before the end: those that stop without one have one more
+            scores = scores.where(torch.isin(tokens, self.ends), totals / (length + 1) ** penalty)
         scores = scores.masked_fill(~is_finished, -torch.inf)
         scores, best = torch.cat((self.finished_scores[self.documents], scores), dim=1).topk(self.number)
         written = torch.cat((self.finished[self.documents], written), dim=1)
         self.finished_scores[self.documents] = scores
         self.finished[self.documents] = written.take_along_dim(best[..., None, None], dim=1)
+
+    def _keep_repetitions(self, totals: torch.Tensor) -> None:
+        """Finish the beams as they are where all of a document's end, by its totals (B, N), in a repetition."""
+        is_stuck = totals[:, :1].isneginf() & ~self.is_done[:, None] & (self._number_finished() == 0)[:, None]
+        if is_stuck.any():
+            rows = torch.arange(self.scores.numel(), device=totals.device).view_as(self.scores)
+            nothing = torch.full_like(rows, -1)
+            self._finish(self.scores, rows, nothing, nothing, is_stuck.expand_as(rows))
+
+    def _number_finished(self) -> torch.Tensor:
+        """(B)."""
+        return (self.finished[self.documents, :, 0, self.prompt_length] >= 0).sum(1)
+
+    def _is_over(self) -> torch.Tensor:
+        """Whether the search of a document (B,) ends."""
+        if not self.config.beam_stopping:
+            return self._cannot_improve()
+        is_over = self.scores[:, 0].isneginf()
+        if self.config.beam_stopping == "opennmt":
+            is_over |= self.best_has_ended & (self._number_finished() >= self.config.num_return_sequences)
+        return is_over
 
     def _cannot_improve(self) -> torch.Tensor:
         """Whether no running beam of a document (B,) is expected to become better than its worst finished one."""
@@ -247,17 +331,21 @@ class _Beams:
         best = self.scores[:, 0] / (length - self.prompt_length) ** penalty
         is_worse = ~(best > self.finished_scores[self.documents, -1])
         if stops_early is True:
-            is_worse |= (self.finished[self.documents, :, 0, self.prompt_length] >= 0).all(1)
+            is_worse |= self._number_finished() == self.number
         return is_worse
 
     def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Go on with some of the documents alone -> those of the rows (R,) that are theirs."""
         self.written = self.written.unflatten(0, (-1, self.number))[left].flatten(0, 1)
         self.scores, self.documents, self.is_done = self.scores[left], self.documents[left], self.is_done[left]
+        self.best_has_ended = self.best_has_ended[left]
         return rows.view(-1, self.number)[left].view(-1)
 
-    def output(self, config, cache) -> GenerateBeamEncoderDecoderOutput:
+    def output(self, cache) -> GenerateBeamEncoderDecoderOutput:
         """The best finished beams of all documents."""
+        config = self.config
+        if config.beam_stopping == "drgd":
+            self._pass_over_short(config.min_new_tokens or 0)
         number = config.num_return_sequences
         first_rows = torch.arange(0, self.finished_scores.numel(), self.number, device=self.finished.device)
         sequences, beams = self.finished[:, :number].flatten(0, 1).unbind(1)
@@ -273,3 +361,11 @@ class _Beams:
             beam_indices=rows[:, :longest],
             past_key_values=cache,
         )
+
+    def _pass_over_short(self, least: int) -> None:
+        """Put the finished beams of fewer tokens behind those that have so many, where any has."""
+        tokens = self.finished[:, :, 0, self.prompt_length :]
+        is_short = ((tokens >= 0) & ~torch.isin(tokens, self.ends)).sum(-1) < least
+        scores = self.finished_scores.masked_fill(is_short & ~is_short.all(1, keepdim=True), _ABSENT)
+        self.finished_scores, order = scores.sort(dim=1, descending=True, stable=True)
+        self.finished = self.finished.take_along_dim(order[..., None, None], dim=1)

@@ -11,8 +11,9 @@ from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
 from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
-from .generation_beam_search import beam_search, unsupported_setting
+from .generation_beam_search import search, unsupported_setting
 from .generation_words import (
+    EndRepetitionsLogitsProcessor,
     EnglishArticlesLogitsProcessor,
     MinNewWordsLogitsProcessor,
     NoRepeatWordNGramLogitsProcessor,
@@ -86,6 +87,8 @@ class SummarizationGenerationMixin(GenerationMixin):
       coverage is computed from; needs several beams.
     - `support_weight`: weight of a summary's support in its document (`SupportInSource`), which is added to the scores
       of all finished beams, of which the best are then returned.
+    - `beam_stopping`: when the search of several beams stops, by the rule of a published program, and `ngram_blocking`:
+      whether it forbids the token that repeats n tokens or words, or ends the beam after it.
     """
 
     # whether the model's outputs have the coverage of the source
@@ -165,24 +168,44 @@ class SummarizationGenerationMixin(GenerationMixin):
         """generate()'s output, when all its steps are done."""
         return output
 
-    def _beam_search(
+    def _beam_search(self, *args, **kwargs):
+        return self._search(super()._beam_search, *args, **kwargs)
+
+    def _sample(self, *args, **kwargs):
+        return self._search(super()._sample, *args, **kwargs)
+
+    def _search(
         self,
+        search_of_transformers,
         input_ids,
         logits_processor,
         stopping_criteria,
         generation_config,
         synced_gpus=False,
+        streamer=None,
         **model_kwargs,
     ):
         running = _running.get()
         asked = generation_config if running is None or running.asked is None else running.asked
         setting = unsupported_setting(generation_config, asked, stopping_criteria, model_kwargs, synced_gpus)
+        if streamer is not None:
+            setting, model_kwargs["streamer"] = "streamer", streamer
         if setting is not None:
-            logger.debug(f"transformers' own beam search is used because of `{setting}`")
-            return super()._beam_search(
+            rules = {
+                "beam_stopping": generation_config.beam_stopping,
+                "ngram_blocking": generation_config.ngram_blocking,
+            }
+            for name, value in rules.items():
+                if value not in (None, "token"):
+                    raise ValueError(
+                        f"`{name}` is '{value}', a rule that transformers' own beam search does not have, which runs "
+                        f"because of `{setting}`: leave one of them out"
+                    )
+            logger.debug(f"transformers' own search is used because of `{setting}`")
+            return search_of_transformers(
                 input_ids, logits_processor, stopping_criteria, generation_config, synced_gpus, **model_kwargs
             )
-        output = beam_search(self, input_ids, logits_processor, generation_config, model_kwargs)
+        output = search(self, input_ids, logits_processor, generation_config, model_kwargs)
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def generate_batch(self, *args, **kwargs):
@@ -235,6 +258,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
+        if config.num_beams == 1:
+            config.beam_stopping = config.ngram_blocking = None
         if config.support_weight and config.num_beams > 1:
             self._return_all_beams(config)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
@@ -267,6 +292,12 @@ class SummarizationGenerationMixin(GenerationMixin):
         # leave nothing to sample from
         processors = LogitsProcessorList(logits_processor or [])
         processors += self._own_processors(generation_config, input_ids_seq_length, device)
+        # the rules of the search take the place of these
+        generation_config = copy.copy(generation_config)
+        if generation_config.beam_stopping == "drgd" and generation_config.min_new_tokens:
+            generation_config.min_new_tokens = generation_config.min_length = None
+        if generation_config.ngram_blocking == "beam":
+            generation_config.no_repeat_ngram_size = None
         return super()._get_logits_processor(
             generation_config, input_ids_seq_length, *args, logits_processor=processors, device=device, **kwargs
         )
@@ -274,15 +305,20 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _own_processors(self, generation_config, prompt_length, device) -> list:
         """The processors of the settings that transformers does not have."""
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
-        if not min_new_words and not ngram_size and not generation_config.english_articles:
-            return []
-        table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
+        ends_beams, size = generation_config.ngram_blocking == "beam", generation_config.no_repeat_ngram_size
         processors: list = []
+        if ends_beams and size:
+            processors.append(EndRepetitionsLogitsProcessor(size, list, prompt_length))
+        if not min_new_words and not ngram_size and not generation_config.english_articles:
+            return processors
+        table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
         if min_new_words:
             ends = generation_config._eos_token_tensor
             eos_token_ids = [] if ends is None else ends.tolist()
             processors.append(MinNewWordsLogitsProcessor(min_new_words, table, prompt_length, eos_token_ids))
-        if ngram_size:
+        if ngram_size and ends_beams:
+            processors.append(EndRepetitionsLogitsProcessor(ngram_size, table.words, prompt_length))
+        elif ngram_size:
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
         if generation_config.english_articles:
             processors.append(EnglishArticlesLogitsProcessor(table, prompt_length))

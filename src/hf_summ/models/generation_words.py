@@ -4,7 +4,7 @@ import itertools
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -239,6 +239,26 @@ class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
         size = self.ngram_size - 1
         context = words[max(place - size, 0) : place]
         return {words[end] for end in range(size, place) if words[end - size : end] == context}
+
+
+class EndRepetitionsLogitsProcessor(ForbiddingLogitsProcessor):
+    """Forbids whatever follows a text whose last n tokens or words have occurred in it before, as OpenNMT does.
+
+    Args:
+        units: the tokens or words of a text's ids.
+    """
+
+    def __init__(self, ngram_size: int, units: Callable[[list[int]], list], prompt_length: int):
+        self.ngram_size = ngram_size
+        self.units = units
+        self.prompt_length = prompt_length
+
+    def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        for row, ids in enumerate(input_ids[:, self.prompt_length :].tolist()):
+            units, size = self.units(ids), self.ngram_size
+            if any(units[start : start + size] == units[-size:] for start in range(len(units) - size)):
+                scores[row] = -torch.inf
+        return scores
 
 
 class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):

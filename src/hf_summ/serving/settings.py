@@ -67,11 +67,12 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
         for name, setting in SETTINGS.items()
         if setting.asked and (not setting.own_to or name in generation_keys)
     }
+    choices = _CHOICES | {name: setting.choices for name, setting in generation.items() if setting.choices}
     settings = {}
     for name, value in given.items():
-        if name in _CHOICES:
-            if value not in _CHOICES[name]:
-                raise ValueError(unknown_choice(f"`{name}`", f"{value!s:.80}", _CHOICES[name]))
+        if name in choices:
+            if value not in choices[name]:
+                raise ValueError(unknown_choice(f"`{name}`", f"{value!s:.80}", choices[name]))
             settings[name] = value
         elif name in generation or name in _OF_PIPELINE:
             settings[name] = _checked(name, value, generation.get(name, _SWITCH), limits)
