@@ -74,6 +74,7 @@ def test_flags_take_away_what_they_leave_without_effect(settings):
     training = parse_arguments([path, "--no_do_eval", "--schedule", "noam"]).training
     assert (training.do_eval, training.eval_strategy, training.load_best_model_at_end) == (False, "no", False)
     assert (training.early_stopping_patience, training.learning_rate) == (None, 5e-5)
+    assert parse_arguments([path, "--no_do_eval", "--eval_strategy", "no"]).training.eval_strategy == "no"
     # what a file contradicts itself in stays, for the error
     assert merged({"optim": "adafactor", "optimizer": "adam"}, {"seed": 1})["optim"] == "adafactor"
 

@@ -24,6 +24,8 @@ class _Rule(NamedTuple):
     needs: bool = True
 
 
+# what flags are set to for nothing
+_OFF = (None, False, "no", -1)
 _EVALUATIONS = ("steps", "epoch")
 _RULES = (
     _Rule(
@@ -80,7 +82,7 @@ def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
     for rule in _RULES:
         for name in rule.flags.split():
             # what is switched off needs nothing
-            if settings.get(name) not in (None, False) and (problem := _problem(rule, settings)):
+            if _plain(settings.get(name)) not in _OFF and (problem := _problem(rule, settings)):
                 found.setdefault(name, f"--{name} {_shown(settings[name])}: {problem}")
     return found
 
@@ -101,12 +103,17 @@ def _problem(rule: _Rule, settings: Mapping[str, Any]) -> str | None:
 
 
 def _counts(value: Any, rule: _Rule) -> bool:
-    found = value if isinstance(value, list) else [getattr(value, "value", value)]
-    return any(one in rule.values if rule.values else one not in (None, False, "no", -1) for one in found)
+    found = value if isinstance(value, list) else [_plain(value)]
+    return any(one in rule.values if rule.values else one not in _OFF for one in found)
+
+
+def _plain(value: Any) -> Any:
+    """The value of a choice of transformers', or another value as it is."""
+    return getattr(value, "value", value)
 
 
 def _shown(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, list) else str(getattr(value, "value", value))
+    return " ".join(map(str, value)) if isinstance(value, list) else str(_plain(value))
 
 
 @functools.cache
