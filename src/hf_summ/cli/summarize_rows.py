@@ -67,7 +67,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
     """Whether the command is for rows.
 
     Raises:
-        ValueError: it has flags for rows without a column, or flags for files of text with one.
+        ValueError: it has flags for rows, or files of them, without a column, or flags for files of text with one.
     """
     if arguments.text_column is None:
         given = next((name for name in _DEFAULTS if getattr(arguments, name) is not None), None)
@@ -75,6 +75,8 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
             raise ValueError(f"--{given} needs --text_column, the column of the documents")
         if arguments.format == "parquet":
             raise ValueError("--format parquet needs --text_column, the column of the documents")
+        for file in arguments.files:
+            _check_is_text(file)
         return False
     for name, unset in (("together", False), ("details", False), ("encoding", "utf-8")):
         if getattr(arguments, name) != unset:
@@ -82,6 +84,19 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
     if arguments.format == "text":
         raise ValueError("--format text: with --text_column, it must be one of parquet, jsonl")
     return True
+
+
+def _check_is_text(file: str) -> None:
+    """Raise a ValueError for a file of rows, with the columns of the first."""
+    from hf_summ.data.rows import ROW_FILES, kind_of_file, locate, read_rows
+
+    if kind_of_file(Path(file)) not in (*ROW_FILES, ".parquet"):
+        return
+    columns = "the column of the documents"
+    if not file.endswith(".parquet"):
+        _, row = next(iter(read_rows(locate(file))), (None, {}))
+        columns += f" among {', '.join(row)}" if row else ""
+    raise ValueError(f"{file} is a file of rows: give --text_column, {columns}")
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
