@@ -10,11 +10,12 @@ from transformers.utils import cached_file
 
 from hf_summ.common.files import content_hash, moved_into_place, write_atomically
 from hf_summ.common.records import parse_json
-from hf_summ.models.modeling_base import RUNTIME_FILE, SummarizationForConditionalGeneration
+from hf_summ.models.modeling_base import RUNTIME_FILE
 
 # name of a runtime, and of the folder in a checkpoint's that has what was exported for it
 ONNX = "onnx"
 _LAYOUT = 1
+_MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer")
 
 
 def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> None:
@@ -85,8 +86,8 @@ def find(name: str) -> Path:
 def _problem(model: PreTrainedModel) -> str | None:
     """Why a model cannot be exported, or None."""
     config = model.config
-    if not isinstance(model, SummarizationForConditionalGeneration):
-        return f"is a {config.model_type}, of which there are no graphs: export one of our architectures"
+    if config.model_type not in _MODEL_TYPES:
+        return f"is a {config.model_type}, of which there are no graphs: export one of {', '.join(_MODEL_TYPES)}"
     if hasattr(config, "quantization_config"):
         return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
     if hasattr(model, "peft_config"):
