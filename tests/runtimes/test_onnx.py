@@ -25,6 +25,7 @@ from tests.models.architectures import (
     DRGD_PRINTED,
     GDLF,
     HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
     build_with_processor,
 )
 
@@ -33,7 +34,7 @@ PLAIN = dataclasses.replace(
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"},
     variant="plain",
 )
-OTHERS = [DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER]
+OTHERS = [DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
 SETTINGS = [
     {"num_beams": 4},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},

@@ -15,7 +15,7 @@ from hf_summ.models.modeling_base import RUNTIME_FILE
 # name of a runtime, and of the folder in a checkpoint's that has what was exported for it
 ONNX = "onnx"
 _LAYOUT = 1
-_MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer")
+_MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
 
 
 def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> None:

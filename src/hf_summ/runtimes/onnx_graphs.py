@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,13 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
         _write(write, {**step, **states}, names, folder / WRITE, int8)
 
 
+@dataclass
+class _Encoded(BaseModelOutput):
+    """An encoder's output, with some centrality: SAGCopy's keys, which are computed from it, are there already."""
+
+    centrality: torch.Tensor | None = None
+
+
 class _Read(nn.Module):
     """Maps documents to what each step reads of them, and to the states before the first step."""
 
@@ -98,7 +106,7 @@ class _Write(nn.Module):
             # copying reads them
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
-            encoder_outputs=BaseModelOutput(last_hidden_state=inputs[LAST]),
+            encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=inputs["attention_mask"]),
             decoder_input_ids=inputs["tokens"][:, None],
             past_key_values=cache,
             use_cache=True,
