@@ -1,8 +1,8 @@
 """`generate()` of GDLF and CopyTransformer in 32 and 8 bits, compared with a BART of the same sizes.
 
-The BART is decoded by transformers and by CTranslate2, which the extra dev installs. SAGCopy is compared with
-MASS+Copy, its network without guidance. Measures time, torch's memory, and, of the first two, whether the tokens equal
-those of uncached decoding. Run: python benchmarks/generation.py
+Ours are decoded by PyTorch and by ONNX Runtime, and the BART by transformers and by CTranslate2, which the extra dev
+installs. SAGCopy is compared with MASS+Copy, its network without guidance. Measures time, torch's memory, and, of the
+first two, whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
 """
 
 import argparse
@@ -13,7 +13,7 @@ from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
 fix_allocator()
 
 import torch
-from peers import bart, batch, copy_transformer, count, ctranslate2_bart, gdlf, in_8_bits, sagcopy
+from peers import bart, batch, copy_transformer, count, ctranslate2_bart, gdlf, in_8_bits, in_onnx, sagcopy
 from transformers import CompileConfig
 
 MODELS = {"GDLF": gdlf, "CopyTransformer": copy_transformer}
@@ -69,6 +69,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         f"BART, CTranslate2, {compute_type}": ctranslate2_bart(peer, compute_type)
         for compute_type in ("float32", "int8")
     }
+    runtimes = {f"{name}, ONNX Runtime, {kind}": in_onnx(ours, kind == "int8") for kind in ("float32", "int8")}
     labels = {name: f"{name} ({count(model) / 1e6:.1f}M)" for name, model in models.items() if model in (peer, ours)}
     for setting in arguments.settings:
         documents, beams = map(int, setting.split("x"))
@@ -91,8 +92,10 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         for label, model in models.items():
             if getattr(model, "compiles_steps", False):
                 candidates[f"{label}, compiled"] = lambda model=model: generate(model, compile_config=CompileConfig())
-        translated = {label: lambda other=other: translate(other) for label, other in translators.items()}
-        times = cpu_seconds({**candidates, **translated}, arguments.rounds)
+        # whose memory is not torch's
+        others = {label: lambda model=model: generate(model) for label, model in runtimes.items()}
+        others |= {label: lambda other=other: translate(other) for label, other in translators.items()}
+        times = cpu_seconds({**candidates, **others}, arguments.rounds)
         report(setting, times, candidates, labels, "BART")
         # in float32 rounding may decide between tied beams
         ours.double()

@@ -1,6 +1,7 @@
 """Our models in the papers' sizes, and a BART with the same number of parameters for each."""
 
 import tempfile
+from pathlib import Path
 
 import torch
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedModel
@@ -18,6 +19,8 @@ from hf_summ import (
     SagCopyConfig,
     SagCopyForConditionalGeneration,
 )
+from hf_summ.runtimes.onnx_graphs import write_graphs
+from hf_summ.runtimes.onnx_model import load_graphs
 
 VOCABULARY = 30000
 
@@ -99,6 +102,15 @@ def in_8_bits(model: PreTrainedModel) -> PreTrainedModel:
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         return type(model).from_pretrained(folder, quantization_config=Int8Config())
+
+
+def in_onnx(model: PreTrainedModel, int8: bool) -> PreTrainedModel:
+    """One of our models as ONNX Runtime computes it, with one thread."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_graphs(model, Path(folder), int8)
+        for settings in (model.config, model.generation_config):
+            settings.save_pretrained(folder)
+        return load_graphs(Path(folder))
 
 
 def ctranslate2_bart(model: PreTrainedModel, compute_type: str):

@@ -135,6 +135,7 @@ def test_imports_run_one_way():
     rooms = [
         "common",
         "models",
+        "runtimes",
         "data",
         "evaluation",
         "extractive",

@@ -98,6 +98,7 @@ def register() -> None:
             "transformers.models.auto.processing_auto": _processors,
             "transformers.pipelines": _pipeline,
             "peft.utils.constants": _adapters,
+            "hf_summ.models.modeling_base": _runtimes,
             "hf_summ.models.pipeline_long_documents": _shorteners,
         }
     )
@@ -163,6 +164,10 @@ def _adapters(constants: ModuleType) -> None:
     constants.TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING.update(LORA_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_TARGET_MODULES_MAPPING.update(_IA3_TARGET_MODULES)
     constants.TRANSFORMERS_MODELS_TO_IA3_FEEDFORWARD_MODULES_MAPPING.update(_IA3_FEEDFORWARD_MODULES)
+
+
+def _runtimes(modeling: ModuleType) -> None:
+    modeling.RUNTIMES["onnx"] = lambda name: import_module("hf_summ.runtimes.folders").load(name)
 
 
 def _shorteners(pipeline: ModuleType) -> None:

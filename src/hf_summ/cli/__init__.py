@@ -18,6 +18,7 @@ COMMANDS = {
     "vocabulary": "Fit a vocabulary to your corpus and write a processor folder",
     "key-phrases": "Fit key phrases to your corpus and write a processor folder",
     "idf": "Count in how many documents of your corpus each word occurs",
+    "export": "Write a checkpoint's graphs for ONNX Runtime",
     "convert": "Convert a checkpoint of MASS to one of transformers",
     "train": "Train, evaluate and predict from a configuration",
     "average": "Average the weights of checkpoints",

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from hf_summ.cli.summarizers import (
     add_decoding_flags,
     add_model_flags,
+    add_runtime_flag,
     check_flags,
     decoding_settings,
     find_model,
@@ -35,6 +36,7 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--workers", type=int, default=1, help="Number of processes, each with a model of its own (default: 1)"
     )
+    add_runtime_flag(parser)
     add_flags(parser, Limits)
     add_decoding_flags(parser)
     parser.set_defaults(run=run, interrupted="what was begun is answered")

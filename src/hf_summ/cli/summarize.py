@@ -15,6 +15,7 @@ from hf_summ.cli.summarizers import (
     add_int8_flag,
     add_length_flags,
     add_model_flags,
+    add_runtime_flag,
     check_flags,
     check_output_file,
     decoding_settings,
@@ -53,6 +54,7 @@ def add_parser(commands) -> None:
     )
     parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
     add_int8_flag(parser)
+    add_runtime_flag(parser)
     add_decoding_flags(parser)
     add_row_flags(parser)
     parser.set_defaults(run=run)

@@ -116,6 +116,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     from hf_summ.offline.engines import Work
     from hf_summ.offline.run import model_identity, summarize_rows
     from hf_summ.offline.shards import Plan
+    from hf_summ.runtimes.folders import find
 
     phrases, decoding = read_phrases(arguments.phrase), {**decoding_settings(arguments), **length_settings(arguments)}
     if (arguments.dataset_name is None) == (not arguments.files):
@@ -136,7 +137,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
     arguments.interrupted = f"the same command resumes in {arguments.output}"
     find_model(arguments)
     with loading(arguments.model):
-        settings = {**model_identity(arguments.model, arguments.revision), "int8": arguments.int8, **decoding}
+        named = arguments.model if arguments.runtime is None else str(find(arguments.model))
+        settings = {**model_identity(named, arguments.revision), "int8": arguments.int8, **decoding}
     settings |= {} if phrases is None else {"phrases": phrases}
     if Path(arguments.model).is_dir():
         # other processes may work in another folder

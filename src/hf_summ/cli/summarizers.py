@@ -43,6 +43,16 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_runtime_flag(parser: argparse.ArgumentParser) -> None:
+    """Add the flag for what computes the model."""
+    parser.add_argument(
+        "--runtime",
+        choices=["onnx"],
+        help="Decode on the CPU with what `hf-summ export` wrote of the model; --model is the folder that it wrote, or "
+        "the checkpoint's, in which that is (default: PyTorch)",
+    )
+
+
 def add_int8_flag(parser: argparse.ArgumentParser) -> None:
     """Add the flag for 8 bits."""
     parser.add_argument(
@@ -93,7 +103,8 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
         least: flag -> its smallest value, of those that only the command has.
 
     Raises:
-        ValueError: a number that is out of range, a device that does not exist, or one for which there are no 8 bits.
+        ValueError: a number that is out of range, a device that does not exist, one for which there are no 8 bits or no
+            runtime, or both of these.
     """
     import torch
 
@@ -109,6 +120,11 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
             torch.empty(0, device=arguments.device)
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
+    runtime = getattr(arguments, "runtime", None)
+    if runtime is not None and _wants_int8(arguments):
+        raise ValueError("--int8 and --runtime exclude each other: `hf-summ export` has --int8")
+    if runtime is not None and torch.device(arguments.device or "cpu").type != "cpu":
+        raise ValueError(f"--runtime and --device {arguments.device} exclude each other: runtimes are for CPUs")
     if _wants_int8(arguments) and torch.device(arguments.device or "cpu").type != "cpu":
         raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
 
@@ -160,6 +176,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     if problem is not None:
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
+    if getattr(arguments, "runtime", None) is not None:
+        settings |= {"device": "cpu", "runtime": arguments.runtime}
     if _wants_int8(arguments):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     named = ModelArguments(

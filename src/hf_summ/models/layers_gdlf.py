@@ -38,7 +38,8 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> 
     """
     batch, length, heads, kernel = taps.shape
     chunk = max(CHUNK, kernel - 1)
-    chunks = -(-length // chunk)
+    # rounded up; ONNX rounds quotients of negative numbers towards zero
+    chunks = (length + chunk - 1) // chunk
     # one more chunk than there are queries: each query chunk also reads the first K - 1 positions of the next
     padded = nn.functional.pad(inputs, (0, 0, left, (chunks + 1) * chunk - inputs.shape[1] - left))
     padded = padded.view(batch, chunks + 1, chunk, heads, -1)
@@ -273,6 +274,9 @@ class DeepLayerFusion(nn.Module):
     def forward(self, layers: list[torch.Tensor]) -> torch.Tensor:
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
+        if torch.compiler.is_compiling() and not torch.is_grad_enabled():
+            # a graph that has no backward serves any number of positions
+            return self.layer_norm(self._reduce(self.inner(total)))
         fused = [self._fuse(part) for part in total.flatten(0, 1).split(_POSITIONS)]
         return self.layer_norm(torch.cat(fused).view_as(total))
 

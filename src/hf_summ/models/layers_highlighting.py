@@ -65,14 +65,14 @@ def lit_rows(
     lit = inside.any(1)
     if torch.compiler.is_compiling():
         # the number of lit tokens depends on the documents, so all rows are computed
-        number = length
+        rows = positions.expand_as(lit)
     else:
         if bool((ends > length).any()):
             raise ValueError(f"a phrase ends at {int(ends.max())}, but the source has only {length} tokens")
         number = int(lit.sum(1).max())
         if not number:
             return None
-    rows = lit.byte().argsort(dim=1, descending=True, stable=True)[:, :number]
+        rows = lit.byte().argsort(dim=1, descending=True, stable=True)[:, :number]
     inside = inside.to(torch.promote_types(dtype, torch.float32))
     own = inside.gather(2, rows[:, None].expand(-1, inside.shape[1], -1)).transpose(1, 2)
     bias = (own * (alpha * values.to(inside.dtype))[:, None]) @ inside

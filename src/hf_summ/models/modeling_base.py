@@ -3,8 +3,10 @@
 The cache has decoder state other than keys and values, which beam search reorders with everything else.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +24,11 @@ from .quantization_int8 import Int8Config  # noqa: F401 registers the method tha
 if TYPE_CHECKING:
     # transformers follows these import lines to collect the files for the Hub: the pipeline goes with every model
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
+
+# what loads a model that another program computes from a folder, by that program's name; hf_summ adds its own
+RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
+# the file of such a folder that names the program
+RUNTIME_FILE = "runtime.json"
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
 # states that a CPU multiplies with a wide matrix in up to half the time if they are columns rather than rows
@@ -57,12 +64,14 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
-        """transformers' `from_pretrained`.
+        """transformers' `from_pretrained`, also of a folder that `hf-summ export` wrote.
 
         Raises:
             ValueError: weights have other shapes than the config's, and `ignore_mismatched_sizes` is not set.
         """
         name, load = pretrained_model_name_or_path, super().from_pretrained
+        if name is not None and (file := Path(name) / RUNTIME_FILE).is_file():
+            return load_with_runtime(json.loads(file.read_text(encoding="utf-8"))["runtime"], str(name))
         try:
             model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except RuntimeError as error:
@@ -76,6 +85,10 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         model.hub_settings = {name: kwargs[name] for name in _HUB_SETTINGS if name in kwargs}
         model._loading_problem = _loading_problem(loaded)
         return (model, loaded) if output_loading_info else model
+
+    def with_runtime(self, runtime: str) -> PreTrainedModel:
+        """The same model, computed by a runtime; see `load_with_runtime`."""
+        return load_with_runtime(runtime, self.name_or_path)
 
     def train(self, mode: bool = True):
         if mode:
@@ -141,6 +154,23 @@ class SummarizationPreTrainedModel(PreTrainedModel):
                 init.zeros_(module.weight[module.padding_idx])
         else:
             super()._init_weights(module)
+
+
+def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
+    """The model that a runtime computes, as `hf-summ export` wrote it.
+
+    Args:
+        runtime: one of `RUNTIMES`.
+        name: the folder that was written, or that of the checkpoint, in which it is.
+
+    Raises:
+        ValueError: there is no such runtime, or no such folder, or it is of other weights than the checkpoint.
+        ImportError: the runtime is not installed.
+    """
+    if runtime not in RUNTIMES:
+        known = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
+        raise ValueError(f"`runtime` is {runtime!r}, but must be {known}")
+    return RUNTIMES[runtime](name)
 
 
 class SummarizationModel(SummarizationPreTrainedModel):

@@ -160,7 +160,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         if use_cache and past_key_values is None:
             past_key_values = make_decoder_cache([DecoderStateLayer()])
         cache = None if past_key_values is None else past_key_values.self_attention_cache.layers[0]
-        start = cache.states if cache is not None and cache.states else self._start_states(source, mask, rows)
+        start = cache.states if cache is not None and cache.states else self.start_states(source, mask, rows)
         keys = keys_once(self.states.key_projection, source, past_key_values, layer_index=0)
         states = self.states(words, source, keys, mask, start["first"], start["second"])
         latents = means = kl = None
@@ -199,7 +199,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         # without scaling: the words that stay are what they are when none is left out
         return words * (torch.rand(*words.shape[:2], 1, device=words.device) >= self.config.word_dropout)
 
-    def _start_states(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> dict[str, torch.Tensor]:
+    def start_states(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> dict[str, torch.Tensor]:
         """The states before the first position: tanh(W mean_j e_j + b) of each row's document, (R, k), and z = 0."""
         # e is zero at padding
         tokens = source.shape[1] if mask is None else mask.sum(-1, keepdim=True).clamp(min=1)

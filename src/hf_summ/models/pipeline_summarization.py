@@ -68,6 +68,7 @@ class SummarizationPipeline(Pipeline):
     - `show_progress` (False): whether to show a progress bar over many texts.
     - `return_tensors` (False): whether to return token ids, in place of texts unless `return_text` is set too.
     - `stop_sequence`: a text at which summaries end.
+    - `runtime`: with "onnx", given to the constructor, ONNX Runtime computes what `hf-summ export` wrote of the model.
     - All other arguments go to `generate`. In what the call leaves open, those of the constructor count, then the
       config's `task_specific_params`, the generation config, and 4 beams and 256 tokens.
 
@@ -86,8 +87,23 @@ class SummarizationPipeline(Pipeline):
     _pipeline_calls_generate = True
     _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
-    def __init__(self, model, tokenizer=None, processor=None, *, long_documents=TRUNCATE, language="en", **kwargs):
+    def __init__(
+        self,
+        model,
+        tokenizer=None,
+        processor=None,
+        *,
+        long_documents=TRUNCATE,
+        language="en",
+        runtime=None,
+        **kwargs,
+    ):
         check_long_documents(long_documents)
+        if runtime is not None:
+            if not hasattr(model, "with_runtime"):
+                raise ValueError(f"`runtime` is {runtime!r}, but a {model.config.model_type} has none: leave it out")
+            model = model.with_runtime(runtime)
+            kwargs.setdefault("device", "cpu")
         self.long_documents = long_documents
         self.language = language
         self._source_ranges = checked_ranges(getattr(model.config, "source_ranges", None))

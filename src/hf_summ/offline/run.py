@@ -137,7 +137,7 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
     """What a checkpoint is, for a record: its name, and its commit or, of a folder, a hash of the content."""
     folder = Path(model)
     if folder.is_dir():
-        kinds = (".safetensors", ".json", ".txt", ".model", ".py", ".bin")
+        kinds = (".safetensors", ".json", ".txt", ".model", ".onnx", ".py", ".bin")
         files = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
         # a folder may be moved
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME
 
 from hf_summ.common.records import parse_json
+from hf_summ.models.modeling_base import RUNTIME_FILE
 from hf_summ.training import adapters
 from hf_summ.training.adapters import is_adapted, trained_weights
 from hf_summ.training.arguments import SummarizationTrainingArguments
@@ -76,7 +77,8 @@ def model_problem(folder: str | os.PathLike) -> str | None:
     """What is wrong with the files of a saved model and its processor, or None."""
     folder = Path(folder)
     problem = settings_problem(folder)
-    if problem is not None:
+    # what `hf-summ export` writes has no weights
+    if problem is not None or (folder / RUNTIME_FILE).exists():
         return problem
     # checkpoints from elsewhere may have another kind of weights
     has_safetensors = any((folder / name).exists() for name in (*WEIGHTS, INDEX))

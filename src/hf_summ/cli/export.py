@@ -1,0 +1,49 @@
+"""`hf-summ export`: what a runtime computes in place of a checkpoint."""
+
+import argparse
+from pathlib import Path
+
+from hf_summ.cli.summarizers import find_model, load_summarizer
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "export",
+        description="Write a checkpoint as graphs for ONNX Runtime, which decodes on CPUs with `--runtime onnx`. This "
+        "takes a minute or more.",
+    )
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help="Checkpoint folder, or name of a model that comes with the package or of a Hub repository",
+    )
+    parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
+    parser.add_argument(
+        "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
+    )
+    parser.add_argument("--to", choices=["onnx"], required=True, help="The runtime: onnx is ONNX Runtime")
+    parser.add_argument("--int8", dest="in_8_bits", action="store_true", help="Give matrices 8 bits (default: 32 bits)")
+    parser.add_argument("--output", required=True, help="Folder for the graphs, processor and settings")
+    parser.set_defaults(run=run, device="cpu")
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Export the checkpoint.
+
+    Raises:
+        ValueError: the checkpoint cannot be loaded, or exported.
+        ImportError: the extra is not installed.
+        OSError: the output is a folder that is not empty.
+    """
+    from hf_summ.runtimes.folders import check_libraries, export
+
+    check_libraries("onnx", "onnxscript")
+    output = Path(arguments.output)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ValueError(f"--output {output}: must be a folder that is empty or not there yet")
+    find_model(arguments)
+    summarizer = load_summarizer(arguments, model_kwargs={"dtype": "float32"})
+    export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)
+    size = sum(file.stat().st_size for file in output.glob("*.onnx")) / 1e6
+    print(f"{output}: {size:.1f} MB of graphs in {8 if arguments.in_8_bits else 32} bits")

@@ -1,0 +1,1 @@
+"""Other programs that compute our models: ONNX Runtime, for CPUs."""

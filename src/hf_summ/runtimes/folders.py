@@ -1,0 +1,111 @@
+"""Folders with a model's graphs in place of its weights: writing and loading them."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel
+from transformers.utils import cached_file
+
+from hf_summ.common.files import content_hash, moved_into_place, write_atomically
+from hf_summ.common.records import parse_json
+from hf_summ.models.modeling_base import RUNTIME_FILE
+
+# name of a runtime, and of the folder in a checkpoint's that has what was exported for it
+ONNX = "onnx"
+_LAYOUT = 1
+_MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
+
+
+def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> None:
+    """Write what ONNX Runtime computes in place of a loaded checkpoint, with all that goes with it.
+
+    Args:
+        model: in float32.
+        processor: the checkpoint's processor or tokenizer.
+        output: folder, which is not there yet or empty.
+        int8: whether matrices have 8 bits.
+
+    Raises:
+        ValueError: the model cannot be exported.
+        ImportError: the extra is not installed.
+        OSError: the folder is not empty.
+    """
+    check_libraries("onnx", "onnxscript")
+    problem = _problem(model)
+    if problem is not None:
+        raise ValueError(f"{model.name_or_path} {problem}")
+    folder = Path(cached_file(model.name_or_path, "config.json", **model.hub_settings)).parent
+    record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
+    from hf_summ.runtimes.onnx_graphs import write_graphs
+
+    with moved_into_place(output) as part:
+        part.mkdir()
+        write_graphs(model, part, int8)
+        for settings in (model.config, model.generation_config, processor):
+            settings.save_pretrained(part)
+        write_atomically(part / RUNTIME_FILE, f"{json.dumps(record, indent=2)}\n")
+
+
+def load(name: str) -> PreTrainedModel:
+    """The model of an exported folder.
+
+    Raises:
+        ValueError: as `find`.
+        ImportError: the extra is not installed.
+    """
+    exported = find(name)
+    check_libraries("onnxruntime")
+    from hf_summ.runtimes.onnx_model import load_graphs
+
+    return load_graphs(exported)
+
+
+def find(name: str) -> Path:
+    """The exported folder of this name, or the one in the checkpoint's folder of this name.
+
+    Raises:
+        ValueError: there is none, or it is of other weights than the checkpoint's, or of another version.
+    """
+    folder = Path(name)
+    exported = next((place for place in (folder, folder / ONNX) if (place / RUNTIME_FILE).is_file()), None)
+    if exported is None:
+        raise ValueError(
+            f"{name} has no graphs for ONNX Runtime: write them, `hf-summ export {name} --to {ONNX} --output "
+            f"{folder / ONNX}`"
+        )
+    record = parse_json((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
+    if record["layout"] != _LAYOUT:
+        raise ValueError(f"{exported} is of another version of hf_summ: export it again")
+    if _weights(folder) not in ("", record["weights"]):
+        raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
+    return exported
+
+
+def _problem(model: PreTrainedModel) -> str | None:
+    """Why a model cannot be exported, or None."""
+    config = model.config
+    if config.model_type not in _MODEL_TYPES:
+        return f"is a {config.model_type}, of which there are no graphs: export one of {', '.join(_MODEL_TYPES)}"
+    if hasattr(config, "quantization_config"):
+        return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
+    if hasattr(model, "peft_config"):
+        return "has an adapter on it, which graphs do not contain: merge both into one checkpoint"
+    if getattr(model, "masked_lm", None) is not None or getattr(config, "encoder_type", "transformer") != "transformer":
+        return "contains a pre-trained BERT, of which there are no graphs"
+    if getattr(config, "convolutional_attention", "none") != "none":
+        return "has convolutional attention, of which there are no graphs"
+    return None
+
+
+def _weights(folder: Path) -> str:
+    """A name for the weights in a folder; empty if there are none."""
+    return "-".join(content_hash(file) for file in sorted(folder.glob("*.safetensors")))
+
+
+def check_libraries(*libraries: str) -> None:
+    """Raise an ImportError that names the extra if one of its libraries is not installed."""
+    for library in libraries:
+        if find_spec(library) is None:
+            raise ImportError(f"`runtime=\"{ONNX}\"` needs {library}: pip install 'hf-summ[onnx]'")

@@ -1,0 +1,215 @@
+"""A model as two ONNX graphs: one reads documents, and the other writes a token of each row."""
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+from torch import nn
+from torch.onnx.ops import symbolic
+from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
+from hf_summ.runtimes.onnx_quantization import quantize
+
+READ, WRITE = "read.onnx", "write.onnx"
+# what the names begin with of tensors that all steps read, of states that a step reads, and of those that it gives
+SOURCE, STATE, NEXT = "source.", "state.", "next."
+# the encoder's output
+LAST = f"{SOURCE}last"
+
+_OPSET = 20
+_GRU_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_KEYS_AND_VALUES = ("keys", "values")
+# sizes of the example by which a model is traced: documents, their tokens and phrases, rows, and tokens written
+_SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 3, 13, 5, 6, 7
+
+
+def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
+    """Write the graphs of a model in float32 to a folder, with `int8` those of its matrices in 8 bits."""
+    read, write, documents = _Read(model), _Write(model), _example(model)
+    with torch.no_grad(), _eager_attention(model), _grus_as_nodes(model):
+        tensors = read(documents)
+        _write(read, documents, list(tensors), folder / READ, int8)
+        rows = torch.arange(_DOCUMENTS).repeat_interleave(_ROWS // _DOCUMENTS)
+        step = {
+            "tokens": torch.full((_ROWS,), model.config.eos_token_id),
+            "rows": rows,
+            "written": torch.zeros(_WRITTEN),
+            **{name: documents[name] for name in ("input_ids", "attention_mask")},
+            **{name: value for name, value in tensors.items() if name.startswith(SOURCE)},
+        }
+        states = {name: value[rows] for name, value in tensors.items() if name.startswith(STATE)}
+        for _ in range(_WRITTEN):
+            outputs = write({**step, **states})
+            states = {name: outputs[name] for name in states}
+        # no two tensors of a graph have one name
+        names = [f"{NEXT}{name}" if name in states else name for name in outputs]
+        _write(write, {**step, **states}, names, folder / WRITE, int8)
+
+
+@dataclass
+class _Encoded(BaseModelOutput):
+    """An encoder's output, with some centrality: SAGCopy's keys, which are computed from it, are there already."""
+
+    centrality: torch.Tensor | None = None
+
+
+class _Read(nn.Module):
+    """Maps documents to what each step reads of them, and to the states before the first step."""
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The encoder's inputs by name -> tensors by name, all with a row for each document."""
+        encoded, mask = self.model.get_encoder()(**inputs), inputs["attention_mask"]
+        # a step fills the cache; the graph lacks what only its scores depend on
+        first = inputs["input_ids"][:, :1]
+        outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
+        cache, last = outputs.past_key_values, encoded.last_hidden_state
+        source = {
+            f"{SOURCE}{name}.{index}": getattr(layer, name)
+            for index, layer in enumerate(cache.cross_attention_cache.layers)
+            for name in _KEYS_AND_VALUES
+        }
+        states = {
+            name: value[:, :, :0] if name.split(".")[1] in _KEYS_AND_VALUES else torch.zeros_like(value)
+            for name, value in _states_of(cache).items()
+        }
+        decoder = self.model.get_decoder()
+        if hasattr(decoder, "start_states"):
+            start = decoder.start_states(last, mask.bool(), last.shape[0])
+            states |= {f"{STATE}{name}.0": value for name, value in start.items()}
+        return {LAST: last, **source, **states}
+
+
+class _Write(nn.Module):
+    """Maps the last token of each row, and the states behind the tokens before, to the scores of the next token."""
+
+    def __init__(self, model: PreTrainedModel):
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Tensors by name, of which `rows` are the rows that are continued -> scores, copy distributions and states."""
+        cache = _cache_of(inputs)
+        outputs = self.model(
+            # copying reads them
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=inputs["attention_mask"]),
+            decoder_input_ids=inputs["tokens"][:, None],
+            past_key_values=cache,
+            use_cache=True,
+        )
+        copied = getattr(outputs, "copy_attentions", None)
+        copied = {} if copied is None else {"copy_attentions": copied[:, 0]}
+        return {"logits": outputs.logits[:, 0], **copied, **_states_of(cache)}
+
+
+def _states_of(cache: SharedSourceCache) -> dict[str, torch.Tensor]:
+    states = {}
+    for index, layer in enumerate(cache.self_attention_cache.layers):
+        if isinstance(layer, DecoderStateLayer):
+            states |= {f"{STATE}{name}.{index}": value for name, value in layer.states.items()}
+        else:
+            states |= {f"{STATE}{name}.{index}": getattr(layer, name) for name in _KEYS_AND_VALUES}
+    return states
+
+
+def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
+    """The cache behind the tokens before, with the states of the rows that are continued."""
+    states, source = defaultdict(dict), defaultdict(dict)
+    for name, value in inputs.items():
+        if name.startswith(STATE):
+            _, kind, index = name.split(".")
+            states[int(index)][kind] = value.index_select(0, inputs["rows"])
+        elif name.startswith(SOURCE) and name != LAST:
+            _, kind, index = name.split(".")
+            source[int(index)][kind] = value
+    layers = [DynamicLayer() if "keys" in states[index] else DecoderStateLayer() for index in sorted(states)]
+    cache = make_decoder_cache(layers)
+    for index, layer in enumerate(layers):
+        if isinstance(layer, DecoderStateLayer):
+            layer.states, layer.seen_positions = states[index], inputs["written"].shape[0]
+        else:
+            layer.update(states[index]["keys"], states[index]["values"])
+    for index in sorted(source):
+        cache.cross_attention_cache.update(source[index]["keys"], source[index]["values"], index)
+        cache.is_updated[index] = True
+    return cache
+
+
+def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Inputs of the encoder."""
+    inputs = {name: torch.ones(_DOCUMENTS, _LENGTH, dtype=torch.long) for name in ("input_ids", "attention_mask")}
+    if getattr(model.config, "tags", "none") != "none":
+        inputs["tag_ids"] = torch.ones_like(inputs["input_ids"])
+    if "phrase_starts" in model.model.source_inputs:
+        starts = torch.zeros(_DOCUMENTS, _PHRASES, dtype=torch.long)
+        inputs |= {"phrase_starts": starts, "phrase_ends": starts + 1, "phrase_values": torch.ones(starts.shape)}
+    return inputs
+
+
+def _write(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str], file: Path, int8: bool) -> None:
+    auto = torch.export.Dim.AUTO
+    shapes = {
+        name: {index: auto for index, size in enumerate(value.shape) if size in _SIZES}
+        for name, value in inputs.items()
+    }
+    program = torch.export.export(module, (inputs,), dynamic_shapes=(shapes,), strict=False)
+    exported: Any = torch.onnx.export(
+        program, dynamo=True, verbose=False, opset_version=_OPSET, input_names=list(inputs), output_names=outputs
+    )
+    graph = exported.model_proto
+    if int8:
+        quantize(graph)
+    onnx.save(graph, file)
+
+
+@contextmanager
+def _eager_attention(model: PreTrainedModel) -> Generator[None]:
+    """Within, attention is written out as products and a softmax, which ONNX Runtime fuses itself."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+@contextmanager
+def _grus_as_nodes(model: PreTrainedModel) -> Generator[None]:
+    """Within, a GRU is a node of ONNX; torch would export a step for each position of the example."""
+    layers = [module for module in model.modules() if isinstance(module, nn.GRU)]
+    for layer in layers:
+        layer.forward = partial(_gru, layer)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
+    """A GRU of one layer and direction, (B, S, C) -> (B, S, k)."""
+    # torch has the reset gate first, ONNX the update gate
+    parts = (dict(layer.named_parameters())[f"{name}_l0"].chunk(3) for name in _GRU_WEIGHTS)
+    words, states, *biases = (torch.cat((update, reset, new))[None] for reset, update, new in parts)
+    outputs = symbolic(
+        "GRU",
+        (inputs.transpose(0, 1), words, states, torch.cat(biases, dim=1)),
+        {"hidden_size": layer.hidden_size, "linear_before_reset": 1},
+        dtype=inputs.dtype,
+        shape=(inputs.shape[1], 1, inputs.shape[0], layer.hidden_size),
+    )
+    return outputs[:, 0].transpose(0, 1), None

@@ -1,0 +1,219 @@
+"""A model of ours that ONNX Runtime computes; its `generate()` is that of its architecture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import (
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    GenerationConfig,
+    PreTrainedModel,
+)
+from transformers.utils import ModelOutput
+
+from hf_summ.models.modeling_copying import CopySummarizationOutput
+from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
+
+_INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "past_key_values")
+# of which the graphs compute nothing
+_NOT_READ = (
+    *("inputs_embeds", "decoder_inputs_embeds", "decoder_attention_mask", "labels"),
+    *("latent_seed", "zero_latent", "output_attentions", "output_hidden_states"),
+)
+
+
+@dataclass
+class OnnxSource(ModelOutput):
+    """What was read of documents.
+
+    Attributes:
+        last_hidden_state: the encoder's output, (B, S, C).
+        tensors: name -> what steps read, and the states before the first one, with a row for each document.
+    """
+
+    last_hidden_state: torch.Tensor | None = None
+    tensors: dict[str, Any] | None = None
+
+
+@dataclass
+class OnnxOutput(CopySummarizationOutput):
+    """`CopySummarizationOutput` with the source's subwords.
+
+    Attributes:
+        source_ids: (B, S).
+    """
+
+    source_ids: torch.Tensor | None = None
+
+
+class OnnxCache:
+    """The states behind the last token of each row.
+
+    Args:
+        states: name -> states, from which the next step takes those of `rows`.
+        rows: (R).
+    """
+
+    def __init__(self, states: dict[str, Any], rows: torch.Tensor):
+        self.states, self.rows, self.written = states, rows, 0
+
+    def get_seq_length(self) -> int:
+        """The number of tokens of a row."""
+        return self.written
+
+    def reorder_cache(self, rows: torch.Tensor) -> None:
+        """Continue these rows."""
+        self.rows = self.rows[rows]
+
+    def keep_documents(self, documents: torch.Tensor) -> None:
+        """Do nothing, as what was read of documents is not kept here."""
+
+
+class Graph:
+    """A graph, and the names of what it reads and gives."""
+
+    def __init__(self, file: Path):
+        from onnxruntime import InferenceSession, SessionOptions
+
+        options = SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        # sums of 8-bit products that are exact where processors have no instructions for them
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        self._session = InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        self.inputs = [value.name for value in self._session.get_inputs()]
+        self._outputs = [value.name for value in self._session.get_outputs()]
+
+    def __call__(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        given = {name: np.asarray(tensors[name]) for name in self.inputs}
+        return dict(zip(self._outputs, self._session.run(None, given), strict=True))
+
+
+class _Reader(nn.Module):
+    """Reads documents, as an encoder does."""
+
+    def __init__(self, file: Path):
+        super().__init__()
+        self.graph = Graph(file)
+
+    def forward(self, input_ids=None, attention_mask=None, **kwargs) -> OnnxSource:
+        """The inputs of the architecture's encoder -> what steps read.
+
+        Raises:
+            ValueError: one of them is missing.
+        """
+        if attention_mask is None and input_ids is not None:
+            attention_mask = torch.ones_like(input_ids)
+        given = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
+        for name in self.graph.inputs:
+            if given.get(name) is None:
+                raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
+        read = {name: torch.from_numpy(value) for name, value in self.graph(given).items()}
+        return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
+
+
+class OnnxGeneration(PreTrainedModel):
+    """What comes before an architecture's class among the bases of its ONNX model.
+
+    Args:
+        config: the architecture's config.
+        folder: where the graphs are.
+    """
+
+    # of language models, which graphs do not contain
+    masked_lm = None
+    compiles_steps = False
+
+    def __init__(self, config, folder: Path):
+        # not the architecture's own, which has weights
+        PreTrainedModel.__init__(self, config)
+        self._reader, self._step = _Reader(folder / READ), Graph(folder / WRITE)
+
+    @property
+    def model(self) -> "OnnxGeneration":
+        """What computes the states that words are scored by, here also the scores."""
+        return self
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU."""
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """float32, that of the scores."""
+        return torch.float32
+
+    def with_runtime(self, runtime: str) -> "OnnxGeneration":
+        return self
+
+    def get_encoder(self, modality=None) -> nn.Module:
+        return self._reader
+
+    def get_input_embeddings(self) -> nn.Module:
+        # only their number can be read
+        return nn.Embedding(self.config.vocab_size, 0, device="meta")
+
+    def save_pretrained(self, *args, **kwargs):
+        """Raise a ValueError: there are no weights."""
+        raise ValueError("a model of ONNX graphs has no weights to save: copy its folder")
+
+    def _apply(self, fn, recurse=True):
+        if (device := fn(torch.empty(0)).device).type != "cpu":
+            raise ValueError(f"ONNX graphs are for CPUs, but the model is to be on {device}: load it on the CPU")
+        return super()._apply(fn, recurse)
+
+    def _forward(self, **inputs) -> OnnxOutput:
+        """The scores of the next subword behind each one of `decoder_input_ids`, step by step."""
+        for name in _NOT_READ:
+            if (value := inputs.get(name)) is not None and value is not False:
+                raise ValueError(f"ONNX graphs do not read `{name}`: leave it out, or load the checkpoint itself")
+        mask, tokens, source, cache = (inputs[name] for name in _INPUTS)
+        if source is None:
+            source = self._reader(**{name: inputs[name] for name in self._reader.graph.inputs})
+        ids = source.tensors["input_ids"]
+        tensors = {**source.tensors, "attention_mask": torch.ones_like(ids) if mask is None else mask}
+        if cache is None:
+            rows = torch.arange(len(ids)).repeat_interleave(len(tokens) // len(ids))
+            cache = OnnxCache({name: value for name, value in tensors.items() if name.startswith(STATE)}, rows)
+        steps = [self._write(column, tensors, cache) for column in tokens.unbind(1)]
+        logits, copied = (
+            torch.from_numpy(_stacked([step[name] for step in steps])) if name in steps[0] else None
+            for name in ("logits", "copy_attentions")
+        )
+        coverage = next((torch.from_numpy(cache.states[name]) for name in cache.states if ".coverage." in name), None)
+        return OnnxOutput(
+            logits=logits,
+            copy_attentions=copied,
+            coverage=coverage,
+            past_key_values=None if inputs["use_cache"] is False else cache,
+            source_ids=ids,
+        )
+
+    def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
+        """The outputs of a step without its states, which the cache keeps."""
+        written = np.empty(cache.written, np.float32)
+        given = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written}
+        outputs = self._step(given)
+        cache.states = {name.removeprefix(NEXT): outputs.pop(name) for name in list(outputs) if name.startswith(NEXT)}
+        cache.rows = torch.arange(len(tokens))
+        cache.written += 1
+        return outputs
+
+
+def _stacked(steps: list[np.ndarray]) -> np.ndarray:
+    # in decoding there is one, which need not be copied
+    return np.stack(steps, axis=1) if len(steps) > 1 else steps[0][:, None]
+
+
+def load_graphs(folder: Path) -> PreTrainedModel:
+    """The model of a folder of graphs."""
+    config = AutoConfig.from_pretrained(folder)
+    architecture = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING[type(config)]
+    model = type(f"Onnx{architecture.__name__}", (OnnxGeneration, architecture), {})(config, folder)
+    model.generation_config = GenerationConfig.from_pretrained(folder)
+    return model.eval()

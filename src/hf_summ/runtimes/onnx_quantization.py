@@ -1,0 +1,100 @@
+"""ONNX graphs whose products are of 8-bit integers, with a scale for each row and for each output channel."""
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+import torch
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from hf_summ.models.quantization_int8 import Int8Config, quantize_weight
+
+# the domain of ONNX Runtime's own operators
+_MICROSOFT = "com.microsoft"
+# which input may be a matrix
+_PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0}
+
+
+def quantize(model: ModelProto, least_weights: int = Int8Config.least_weights) -> None:
+    """Give the constant matrices of a graph 8 bits, in place: those of products and embeddings.
+
+    As in `Int8Linear`, a row of a product's input is quantized by its own largest magnitude, so that it does not depend
+    on the rows beside it.
+
+    Args:
+        least_weights: matrices with fewer weights keep their 32 bits.
+    """
+    graph = model.graph
+    matrices = {
+        tensor.name: numpy_helper.to_array(tensor)
+        for tensor in graph.initializer
+        if len(tensor.dims) == 2 and prod(tensor.dims) >= least_weights
+    }
+    quantizer, nodes = _Quantizer(), []
+    for node in graph.node:
+        matrix = matrices.get(node.input[_PLACES[node.op_type]]) if node.op_type in _PLACES else None
+        if matrix is None:
+            nodes.append(node)
+        elif node.op_type == "Transpose":
+            # one that another node looks up, too
+            matrices[node.output[0]] = matrix.T
+        else:
+            nodes += (quantizer.embedding if node.op_type == "Gather" else quantizer.product)(node, matrix)
+    used = {name for node in nodes for name in node.input}
+    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    added = [numpy_helper.from_array(value, name) for name, value in quantizer.constants.items()]
+    del graph.node[:], graph.initializer[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(kept + added)
+    model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
+
+
+class _Quantizer:
+    """Makes the nodes that take the place of others, and collects their constants."""
+
+    def __init__(self):
+        self.constants = {
+            "int8.last": np.array([-1]),
+            "int8.tiny": np.array(np.finfo(np.float32).tiny),
+            "int8.step": np.array(1 / 127, np.float32),
+            "int8.zero": np.array(128, np.uint8),
+        }
+        # what shares a matrix shares its integers
+        self._names: dict[bytes, tuple[str, str]] = {}
+
+    def product(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
+        """Nodes in place of a product of rows and a matrix."""
+        (rows, _, *bias), (output,), name = node.input, node.output, f"int8.{node.name}"
+        is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
+        integers, scales = self._integers(matrix if is_transposed else matrix.T)
+        # when the graph is loaded, the same nodes for several products of the same rows become one
+        yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
+        yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.largest"])
+        yield helper.make_node("Max", [f"{name}.largest", "int8.tiny"], [f"{name}.range"])
+        yield helper.make_node("Div", [rows, f"{name}.range"], [f"{name}.shares"])
+        yield helper.make_node("QuantizeLinear", [f"{name}.shares", "int8.step", "int8.zero"], [f"{name}.levels"])
+        yield helper.make_node("Transpose", [integers], [f"{name}.matrix"])
+        factors = [f"{name}.levels", f"{name}.matrix", "int8.step", scales, "int8.zero"]
+        yield helper.make_node("MatMulIntegerToFloat", factors, [f"{name}.products"], domain=_MICROSOFT)
+        yield helper.make_node("Mul", [f"{name}.products", f"{name}.range"], [f"{name}.scaled" if bias else output])
+        if bias:
+            yield helper.make_node("Add", [f"{name}.scaled", *bias], [output])
+
+    def embedding(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
+        """Nodes in place of a look-up of rows of a matrix."""
+        (_, ids), (output,), name = node.input, node.output, f"int8.{node.name}"
+        integers, scales = self._integers(matrix)
+        yield helper.make_node("Gather", [integers, ids], [f"{name}.levels"])
+        yield helper.make_node("Cast", [f"{name}.levels"], [f"{name}.floats"], to=TensorProto.FLOAT)
+        yield helper.make_node("Gather", [scales, ids], [f"{name}.scales"])
+        yield helper.make_node("Unsqueeze", [f"{name}.scales", "int8.last"], [f"{name}.column"])
+        yield helper.make_node("Mul", [f"{name}.floats", f"{name}.column"], [output])
+
+    def _integers(self, matrix: np.ndarray) -> tuple[str, str]:
+        """The names of a matrix's integers, and of the scales of its rows."""
+        key = np.ascontiguousarray(matrix).tobytes()
+        if key not in self._names:
+            self._names[key] = names = f"int8.matrix.{len(self._names)}", f"int8.scales.{len(self._names)}"
+            parts = quantize_weight(torch.tensor(matrix))
+            self.constants |= {name: part.numpy() for name, part in zip(names, parts, strict=True)}
+        return self._names[key]

@@ -1,0 +1,223 @@
+"""`hf-summ export` and what ONNX Runtime computes of it: the summaries are those of PyTorch."""
+
+import dataclasses
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartForConditionalGeneration, pipeline
+
+from hf_summ import Int8Config
+from hf_summ.cli import main
+from hf_summ.runtimes.folders import export
+from hf_summ.runtimes.onnx_graphs import READ, WRITE
+from hf_summ.runtimes.onnx_quantization import quantize
+from tests.conftest import SENTENCES
+from tests.models.architectures import (
+    COPY_TRANSFORMER,
+    COPY_TRANSFORMER_BERT,
+    DRGD,
+    DRGD_PRINTED,
+    GDLF,
+    HIGHLIGHT_TRANSFORMER,
+    SAGCOPY,
+    build_with_processor,
+)
+
+PLAIN = dataclasses.replace(
+    COPY_TRANSFORMER,
+    settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"},
+    variant="plain",
+)
+OTHERS = [DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+SETTINGS = [
+    {"num_beams": 4},
+    {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
+    {"num_beams": 3, "use_cache": False},
+    {"num_beams": 4, "early_stopping": True, "length_penalty": 2.0, "repetition_penalty": 1.5},
+    {"num_beams": 4, "support_weight": 2.0},
+    {"num_beams": 1},
+    {"num_beams": 1, "do_sample": True, "num_return_sequences": 3},
+]
+DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[DRGD_PRINTED, *(pytest.param(other, marks=pytest.mark.thorough) for other in OTHERS)],
+    ids=lambda architecture: architecture.name,
+)
+def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
+    """A saved model, with its graphs in float32 in the folder `onnx`."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    for part in build_with_processor(request.param, tiny_tokenizer):
+        part.save_pretrained(folder)
+    assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def in_8_bits(checkpoint, tmp_path_factory) -> Path:
+    """The exported folder with all matrices in 8 bits."""
+    folder = tmp_path_factory.mktemp("int8") / "onnx"
+    shutil.copytree(checkpoint / "onnx", folder)
+    for name in (READ, WRITE):
+        graph = onnx.load(folder / name)
+        quantize(graph, least_weights=0)
+        onnx.save(graph, folder / name)
+    return folder
+
+
+def inputs(folder: Path, documents: list[str]) -> dict[str, torch.Tensor]:
+    return AutoProcessor.from_pretrained(folder)(documents, return_tensors="pt")
+
+
+def load(folder: Path):
+    return AutoModelForSeq2SeqLM.from_pretrained(folder)
+
+
+def test_tokens_are_those_of_pytorch(checkpoint):
+    plain, exported, read = load(checkpoint), load(checkpoint / "onnx"), inputs(checkpoint, DOCUMENTS)
+    more = [{"num_beams": 4, "coverage_penalty": 1.5}] if plain.has_coverage else []
+    more += [{"num_beams": 2, "replace_unk": True}] if "replace_unk" in plain.generation_keys else []
+    for settings in [*SETTINGS, *more]:
+        written = []
+        for model in (plain, exported):
+            torch.manual_seed(0)
+            written.append(model.generate(**read, **settings).tolist())
+        assert written[0] == written[1], settings
+
+
+def test_scores_are_those_of_pytorch(checkpoint, in_8_bits):
+    model, read = load(checkpoint), inputs(checkpoint, DOCUMENTS)
+    written = torch.randint(4, model.config.vocab_size, (6, 5))
+    with torch.no_grad():
+        wanted = model(**read, decoder_input_ids=written)
+    for folder, tolerance in ((checkpoint / "onnx", 1e-4), (in_8_bits, 0.2)):
+        scored = load(folder)(**read, decoder_input_ids=written)
+        difference = (scored.logits - wanted.logits).abs().max() / wanted.logits.std()
+        assert difference < tolerance
+        if wanted.get("coverage") is not None:
+            torch.testing.assert_close(scored.coverage, wanted.coverage, atol=tolerance, rtol=0)
+
+
+def test_a_documents_summary_in_8_bits_does_not_depend_on_its_batch(in_8_bits):
+    model, settings = load(in_8_bits), {"num_beams": 4, "min_new_tokens": 8}
+    together = model.generate(**inputs(in_8_bits, DOCUMENTS), **settings)
+    for document, tokens in zip(DOCUMENTS, together, strict=True):
+        (alone,) = model.generate(**inputs(in_8_bits, [document]), **settings)
+        assert alone.tolist() == tokens[: len(alone)].tolist()
+
+
+def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint, tmp_path, capsys):
+    (wanted,) = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS[:1])
+    for folder, settings in ((checkpoint, {"runtime": "onnx"}), (checkpoint / "onnx", {})):
+        summarizer = pipeline("summarization", model=str(folder), **settings)
+        assert type(summarizer.model).__name__.startswith("Onnx")
+        assert summarizer(DOCUMENTS[:1]) == [wanted]
+    (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
+    for folder in (checkpoint, checkpoint / "onnx"):
+        flags = ("--model", str(folder), "--runtime", "onnx")
+        assert main(["summarize", str(tmp_path / "document.txt"), *flags]) == 0
+        assert capsys.readouterr().out.strip() == wanted["summary_text"]
+
+
+def test_other_weights_are_refused(checkpoint, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    model = load(folder)
+    model.lm_head.bias = None if model.lm_head.bias is None else torch.nn.Parameter(model.lm_head.bias + 1)
+    model.get_input_embeddings().weight.data.add_(1)
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match="was exported from other weights than those of "):
+        model.with_runtime("onnx")
+
+
+def test_a_folder_of_another_version_is_refused(checkpoint, tmp_path):
+    folder = tmp_path / "onnx"
+    shutil.copytree(checkpoint / "onnx", folder)
+    record = json.loads((folder / "runtime.json").read_text(encoding="utf-8"))
+    (folder / "runtime.json").write_text(json.dumps({**record, "layout": 0}), encoding="utf-8")
+    with pytest.raises(ValueError, match="is of another version of hf_summ: export it again"):
+        load(folder)
+
+
+def test_what_graphs_cannot_do_is_refused(checkpoint):
+    model, read = load(checkpoint / "onnx"), inputs(checkpoint, DOCUMENTS)
+    with pytest.raises(ValueError, match="ONNX graphs do not read `output_attentions`: leave it out"):
+        model.generate(**read, output_attentions=True, return_dict_in_generate=True)
+    with pytest.raises(ValueError, match="ONNX graphs do not read `labels`"):
+        model(**read, decoder_input_ids=read["input_ids"][:, :2], labels=read["input_ids"][:, :2])
+    with pytest.raises(ValueError, match="the model needs `input_ids`: use its processor"):
+        model.get_encoder()(attention_mask=read["attention_mask"])
+    with pytest.raises(ValueError, match="no weights to save: copy its folder"):
+        model.save_pretrained(checkpoint / "again")
+    with pytest.raises(ValueError, match="ONNX graphs are for CPUs, but the model is to be on meta"):
+        model.to("meta")
+
+
+def save(model, folder: Path):
+    model.save_pretrained(folder)
+    return AutoModelForSeq2SeqLM.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "problem"),
+    [(COPY_TRANSFORMER, "has convolutional attention"), (COPY_TRANSFORMER_BERT, "contains a pre-trained BERT")],
+    ids=["convolution", "bert"],
+)
+def test_architectures_without_graphs_are_refused(architecture, problem, tmp_path):
+    with pytest.raises(ValueError, match=f"{problem}, of which there are no graphs"):
+        export(save(architecture.model().float(), tmp_path / "model"), None, tmp_path / "onnx", int8=False)
+    assert not (tmp_path / "onnx").exists()
+
+
+def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path):
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
+    bart = BartForConditionalGeneration(BartConfig(vocab_size=400, max_position_embeddings=40, **sizes))
+    with pytest.raises(ValueError, match="is a bart, of which there are no graphs: export one of gdlf, drgd, "):
+        export(save(bart, tmp_path / "bart"), None, tmp_path / "onnx", int8=False)
+    with pytest.raises(ValueError, match="`runtime` is 'onnx', but a bart has none: leave it out"):
+        pipeline("summarization", model=bart, tokenizer=tiny_tokenizer, runtime="onnx")
+
+
+def test_adapters_are_refused(tmp_path):
+    model = save(GDLF.model().float(), tmp_path / "model")
+    model.add_adapter(LoraConfig())
+    with pytest.raises(ValueError, match="has an adapter on it, which graphs do not contain: merge both"):
+        export(model, None, tmp_path / "onnx", int8=False)
+
+
+def test_a_checkpoint_in_8_bits_is_refused(tmp_path):
+    save(DRGD.model().float(), tmp_path / "model")
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "model", quantization_config=Int8Config())
+    with pytest.raises(ValueError, match="has 8 bits already: export the checkpoint in 32 bits, with --int8"):
+        export(save(int8, tmp_path / "int8"), None, tmp_path / "onnx", int8=True)
+
+
+def test_runtimes_that_are_not_there_are_named(tmp_path, monkeypatch):
+    model = save(DRGD.model().float(), tmp_path / "model")
+    with pytest.raises(ValueError, match="`runtime` is 'openvino', but must be one of onnx"):
+        model.with_runtime("openvino")
+    with pytest.raises(ValueError, match="has no graphs for ONNX Runtime: write them, `hf-summ export "):
+        model.with_runtime("onnx")
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(ImportError, match=r"needs onnxscript: pip install 'hf-summ\[onnx\]'"):
+        export(model, None, tmp_path / "onnx", int8=False)
+
+
+def test_flags_that_exclude_each_other(tmp_path, capsys):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for flags, problem in (
+        (["summarize", "--runtime", "onnx", "--int8"], "--int8 and --runtime exclude each other"),
+        (["serve", "--runtime", "onnx", "--device", "meta"], "--runtime and --device meta exclude each other"),
+        (["export", "x", "--to", "onnx", "--output", str(tmp_path / "full")], "must be a folder that is empty"),
+    ):
+        assert main(flags) == 2
+        assert problem in capsys.readouterr().err

@@ -1,0 +1,78 @@
+"""Graphs in 8 bits against the layers of the same model in PyTorch, and rows against rows."""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+from hf_summ.models.quantization_int8 import Int8Linear, quantize_weight
+from hf_summ.runtimes.onnx_model import Graph
+from hf_summ.runtimes.onnx_quantization import quantize
+
+WIDTH, OUTPUTS = 24, 40
+
+
+def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, least_weights: int = 0) -> Graph:
+    """x Wᵀ + b in 8 bits, or the rows of W that x names, as torch exports them."""
+    names, constants = ["x", "w"], {"w": weight.T if kind == "MatMul" else weight}
+    if kind == "Gather":
+        nodes = [helper.make_node("Gather", ["w", "x"], ["y"], name="node")]
+    elif kind == "Gemm":
+        constants |= {} if bias is None else {"b": bias}
+        nodes = [helper.make_node("Gemm", [*names, *(["b"] if bias is not None else [])], ["y"], transB=1, name="node")]
+    else:
+        transposed = [helper.make_node("Transpose", ["w"], ["t"], name="turn")] if kind == "Transpose" else []
+        nodes = [*transposed, helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["y"], name="node")]
+    tensors = [numpy_helper.from_array(value.contiguous().numpy(), name) for name, value in constants.items()]
+    reads = TensorProto.INT64 if kind == "Gather" else TensorProto.FLOAT
+    inputs = [helper.make_tensor_value_info("x", reads, ["rows"] if kind == "Gather" else ["rows", WIDTH])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", None])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs, tensors), opset_imports=[helper.make_opsetid("", 20)]
+    )
+    model.ir_version = 10
+    quantize(model, least_weights)
+    onnx.save(model, folder / "graph.onnx")
+    return Graph(folder / "graph.onnx")
+
+
+@pytest.mark.parametrize(("kind", "bias"), [("MatMul", False), ("Transpose", False), ("Gemm", False), ("Gemm", True)])
+def test_products_are_those_of_the_layer(tmp_path, kind, bias):
+    layer = nn.Linear(WIDTH, OUTPUTS, bias).requires_grad_(False)
+    rows = torch.randn(9, WIDTH) * torch.logspace(-3, 3, 9)[:, None]
+    # a row of zeros has no largest magnitude to divide by
+    rows[4] = 0
+    outputs = graph(tmp_path, layer.weight, layer.bias, kind)({"x": rows})["y"]
+    wanted = Int8Linear(*quantize_weight(layer.weight), layer.bias)(rows)
+    np.testing.assert_allclose(outputs, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_embeddings_are_their_rows_times_their_scales(tmp_path):
+    weight, ids = torch.randn(OUTPUTS, WIDTH), torch.tensor([3, 0, 3, 39])
+    levels, scale = (part.data for part in quantize_weight(weight))
+    outputs = graph(tmp_path, weight, None, "Gather")({"x": ids})["y"]
+    np.testing.assert_array_equal(outputs, (levels * scale[:, None])[ids])
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it(tmp_path):
+    run = graph(tmp_path, torch.randn(OUTPUTS, WIDTH), None, "MatMul")
+    rows = torch.randn(7, WIDTH) * torch.logspace(-3, 3, 7)[:, None]
+    together = run({"x": rows})["y"]
+    for index in range(len(rows)):
+        np.testing.assert_array_equal(run({"x": rows[index : index + 1]})["y"], together[index : index + 1])
+
+
+def test_sums_of_the_largest_products_are_exact(tmp_path):
+    # of pairs that do not fit in 16 bits
+    outputs = graph(tmp_path, torch.ones(OUTPUTS, WIDTH), None, "MatMul")({"x": torch.ones(3, WIDTH)})["y"]
+    np.testing.assert_allclose(outputs, WIDTH, rtol=0.01)
+
+
+@pytest.mark.parametrize("least_weights", [WIDTH * OUTPUTS, WIDTH * OUTPUTS + 1])
+def test_small_matrices_keep_their_32_bits(tmp_path, least_weights):
+    weight, rows = torch.randn(OUTPUTS, WIDTH), torch.randn(3, WIDTH)
+    outputs = graph(tmp_path, weight, None, "MatMul", least_weights)({"x": rows})["y"]
+    difference = np.abs(outputs - (rows @ weight.T).numpy()).max()
+    assert (difference > 1e-3) == (least_weights == WIDTH * OUTPUTS)
