@@ -239,7 +239,7 @@ def test_vocabulary_smaller_than_the_alphabet_is_an_error():
         (["a"], {"min_frequency": -1}, ValueError, "`min_frequency` is -1, but must be at least 0"),
         (["a"], {"min_frequency": 1.5}, TypeError, "`min_frequency` must be an integer, but is float: 1.5"),
         # tokenizers would ask for more memory than there is, and end the process
-        (["a"], {"vocab_size": 10**9}, ValueError, "`vocab_size` is 1e[+]09, but must be at most 10000000, for 5 .*"),
+        (["a"], {"vocab_size": 10**9}, ValueError, "`vocab_size` is 1.000e[+]9, but must be at most 10{7}, for 5 .*"),
     ],
 )
 def test_what_tokenizers_would_fail_on_is_an_error(texts, settings, error, message):

@@ -88,7 +88,14 @@ def test_phrases_of_a_corpus_are_read(highlights, tmp_path):
         corpus = tmp_path / f"phrases{number}.jsonl"
         given = [{**row, "phrases": phrases} for row in rows]
         corpus.write_text("".join(json.dumps(row) + "\n" for row in given), encoding="utf-8")
-        path = highlights(train_file=str(corpus), validation_file=None, test_file=None, max_steps=1, save_strategy="no")
+        path = highlights(
+            train_file=str(corpus),
+            validation_file=None,
+            test_file=None,
+            max_steps=1,
+            save_strategy="no",
+            save_steps=None,
+        )
         losses.append(main([path, "--output_dir", str(tmp_path / f"out{number}")])["train_loss"])
     assert len(set(losses)) == 3
     # rows of null are found as if there were no column

@@ -26,11 +26,12 @@ ELSEWHERE = set(
     average_tokens_across_devices eval_use_gather_object ddp_find_unused_parameters ddp_bucket_cap_mb
     ddp_broadcast_buffers ddp_static_graph ddp_timeout local_rank log_on_each_node save_on_each_node
     save_only_model save_total_limit enable_jit_checkpoint ignore_data_skip restore_callback_states_from_checkpoint
-    accept_changes logging_nan_inf_filter several_references
+    accept_changes logging_nan_inf_filter several_references min_coverage pad_to_max_length auto_find_batch_size
+    trackio_static_space_id per_device_eval_batch_size
     """.split()
 )
 # where any other value would do nothing to a corpus so small
-VALUES = {"min_coverage": 1.0, "max_grad_value": 1e-4, "eval_delay": 5, "optimizer": "adadelta", "extract_share": 0.1}
+VALUES = {"max_grad_value": 1e-4, "eval_delay": 5, "optimizer": "adadelta", "extract_share": 0.1}
 # these take minutes, or other machines
 NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output_dir", "tf32", "fp16"}
 
@@ -133,12 +134,17 @@ def other_value(field, hint):
 @pytest.mark.thorough
 @pytest.mark.parametrize("batches", ["tokens", "examples"])
 def test_every_flag_has_an_effect_or_is_refused(settings, tmp_path, batches):
-    base = dict.fromkeys(("do_eval", "do_predict"), True) | {"logging_steps": 2, "num_beams": 2, "lead_sentences": 1}
+    base = dict.fromkeys(("do_eval", "do_predict"), True) | {
+        "logging_steps": 2,
+        "num_beams": 2,
+        "lead_sentences": 1,
+        "max_source_length": 200,
+    }
     for kind in ("eval", "save"):
         base |= {f"{kind}_strategy": "steps", f"{kind}_steps": 4}
     if batches == "examples":
         others = ("train_tokens_per_batch", "eval_tokens_per_batch", "optimizer", "schedule", "max_steps")
-        base |= dict.fromkeys(others) | {"per_device_train_batch_size": 4, "num_train_epochs": 1.5}
+        base |= dict.fromkeys(others) | {"per_device_train_batch_size": 5, "num_train_epochs": 1.5}
 
     def run_with(**changes):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)

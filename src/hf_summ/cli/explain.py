@@ -84,4 +84,4 @@ def run(arguments: argparse.Namespace) -> None:
     left = sum(not word.is_read for word in explanation.source_words)
     if left:
         print(f"hf-summ: the last {left} words did not fit into the model's input", file=sys.stderr)
-    print(explanation.summary)
+    print(explanation.summary.strip())
