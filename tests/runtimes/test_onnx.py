@@ -34,7 +34,7 @@ PLAIN = dataclasses.replace(
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"},
     variant="plain",
 )
-OTHERS = [DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
 SETTINGS = [
     {"num_beams": 4},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
@@ -49,7 +49,7 @@ DOCUMENTS = [" ".join(SENTENCES), SENTENCES[2], " ".join(SENTENCES[:2])]
 
 @pytest.fixture(
     scope="module",
-    params=[DRGD_PRINTED, *(pytest.param(other, marks=pytest.mark.thorough) for other in OTHERS)],
+    params=[pytest.param(other, marks=pytest.mark.thorough) for other in CHECKPOINTS],
     ids=lambda architecture: architecture.name,
 )
 def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
