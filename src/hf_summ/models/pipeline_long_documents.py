@@ -4,8 +4,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from transformers.utils import logging
+
 from .checks import check_text
 from .text_documents import DOCUMENT_SEPARATOR, readable, source_prefix, with_prefix
+
+logger = logging.get_logger(__name__)
 
 # a document, or several of one example
 Example = str | list[str]
@@ -184,3 +188,45 @@ def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
             chunk = []
     if chunk:
         yield chunk
+
+
+def cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:
+    """What a document, or several, lost."""
+    if isinstance(document, str) or kept is None:
+        return f"the last {length - limit} ({1 - limit / length:.0%}) were cut"
+    return f"{', '.join(f'{own} of {whole}' for own, whole in kept)} were kept"
+
+
+def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
+    """The summaries of each document; at the end, warnings with the numbers of blank, unlike and cut ones.
+
+    Args:
+        results: what `postprocess` returns, of each document.
+    """
+    read, blank, unlike, cut = 0, 0, [], []
+    try:
+        for records, note in results:
+            read += 1
+            blank += note["blank"]
+            if "unlike" in note:
+                unlike.append(note["unlike"])
+            if "cut" in note:
+                cut.append(note)
+            yield records
+    finally:
+        if blank:
+            who = f"{blank} of {read} documents are blank: so are their summaries"
+            logger.warning(who if read > 1 else "the document is blank: so is its summary")
+        if unlike:
+            who, which = (
+                ("the document is", "it") if read == 1 else (f"{len(unlike)} of {read} documents are", "the first")
+            )
+            logger.warning(f"{who} unlike those that the model was trained on: {which} has {unlike[0]}")
+        if cut and read == 1:
+            logger.warning(cut[0]["cut"])
+        elif cut:
+            lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
+            logger.warning(
+                f"{len(cut)} of {read} documents have more tokens than the {cut[0]['limit']} that the model reads: "
+                f"{lost:.0%} of theirs were cut{cut[0]['way']}"
+            )

@@ -24,12 +24,13 @@ from .checks import (
 from .pipeline_long_documents import (
     SHORTENERS,
     TRUNCATE,
-    Example,
     ModelReader,
     Reading,
     check_long_documents,
+    cut_of,
     details_of,
     in_chunks,
+    with_warnings,
 )
 from .text_documents import (
     DOCUMENT_SEPARATOR,
@@ -185,7 +186,7 @@ class SummarizationPipeline(Pipeline):
         shorten = self._shortener(long_documents or self.long_documents, language or self.language, phrases, kwargs)
         if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, (Iterable, Dataset)):
             (example,) = shorten(iter([_Example(documents, phrases)]))
-            return next(_with_warnings(iter([super().__call__(example, *args, **kwargs)])))
+            return next(with_warnings(iter([super().__call__(example, *args, **kwargs)])))
         is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
         documents = list(documents) if is_list else documents
         if phrases is not None and not isinstance(documents, Sized):
@@ -204,7 +205,7 @@ class SummarizationPipeline(Pipeline):
             documents = _generated(documents)
         results = super().__call__(documents, *args, **kwargs)
         bar = tqdm(results, total=length, desc="summarizing", disable=not show_progress)
-        summaries = _with_warnings(iter(bar))
+        summaries = with_warnings(iter(bar))
         if not is_list:
             return summaries if length is None else _SizedIterator(summaries, length)
         summaries = list(summaries)
@@ -265,7 +266,7 @@ class SummarizationPipeline(Pipeline):
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
             way = _OTHER_WAYS if example.reading is None and SHORTENERS else ""
-            note["cut"] = f"{message}: {_cut_of(document, length, limit, kept)}{way}"
+            note["cut"] = f"{message}: {cut_of(document, length, limit, kept)}{way}"
             note |= {"length": length, "limit": limit, "way": way}
         whole = length if example.reading is None else example.reading.source_tokens
         reason = None if note["blank"] else difference(example.document, whole, self._source_ranges)
@@ -463,41 +464,6 @@ class _SizedIterator:
         return self._length
 
 
-def _with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; at the end, warnings with the numbers of blank, unlike and cut ones.
-
-    Args:
-        results: what `postprocess` returns, of each document.
-    """
-    read, blank, unlike, cut = 0, 0, [], []
-    try:
-        for records, note in results:
-            read += 1
-            blank += note["blank"]
-            if "unlike" in note:
-                unlike.append(note["unlike"])
-            if "cut" in note:
-                cut.append(note)
-            yield records
-    finally:
-        if blank:
-            who = f"{blank} of {read} documents are blank: so are their summaries"
-            logger.warning(who if read > 1 else "the document is blank: so is its summary")
-        if unlike:
-            who, which = (
-                ("the document is", "it") if read == 1 else (f"{len(unlike)} of {read} documents are", "the first")
-            )
-            logger.warning(f"{who} unlike those that the model was trained on: {which} has {unlike[0]}")
-        if cut and read == 1:
-            logger.warning(cut[0]["cut"])
-        elif cut:
-            lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
-            logger.warning(
-                f"{len(cut)} of {read} documents have more tokens than the {cut[0]['limit']} that the model reads: "
-                f"{lost:.0%} of theirs were cut{cut[0]['way']}"
-            )
-
-
 def _alone(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings, and None in place of the checkpoint's for the other limit of each that they set."""
     others = {
@@ -523,13 +489,6 @@ def _check_document(document: Any) -> None:
     for text in document if isinstance(document, list) else [document]:
         if not isinstance(text, str):
             raise TypeError(f"a document must be a string, but is {type(text).__name__}: {text!r:.80}")
-
-
-def _cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:
-    """What a document, or several, lost."""
-    if isinstance(document, str) or kept is None:
-        return f"the last {length - limit} ({1 - limit / length:.0%}) were cut"
-    return f"{', '.join(f'{own} of {whole}' for own, whole in kept)} were kept"
 
 
 def _is_blank(document: str | list[str]) -> bool:
