@@ -42,6 +42,7 @@ def alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.thorough
 def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
     job = Job(tmp_path / "job", settings)
     starter = subprocess.Popen(

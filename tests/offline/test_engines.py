@@ -45,6 +45,7 @@ def children(process: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
+@pytest.mark.thorough
 def test_killed_command_goes_on_and_leaves_no_processes(mortal, capsys):
     write(mortal / "rows.jsonl", json_lines([{"id": index, "text": SENTENCES[index % 5]} for index in range(4000)]))
     flags = ("--text_column", "text", "--output", "out", "--model", "bart", "--max_new_tokens", "1", "--num_beams", "1")

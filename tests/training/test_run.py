@@ -25,6 +25,7 @@ from tests.training.conftest import CPU, PICKLES, start
 TINY_BART = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
 
 
+@pytest.mark.thorough
 def test_script_trains_evaluates_and_predicts(settings, tmp_path):
     path = settings(
         do_eval=True,
