@@ -1,6 +1,7 @@
 """What the root holds, public names, a light import, and the direction of imports."""
 
 import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -156,3 +157,11 @@ def test_imports_run_one_way():
         for file in (package / room).rglob("*.py"):
             imported = re.findall(r"^\s*(?:from|import) hf_summ\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
             assert {*imported} <= allowed, file
+
+
+@pytest.mark.parametrize(
+    "name", ["hf_summ", "hf_summ.data", "hf_summ.extractive", "hf_summ.inspection", "hf_summ.shortening"]
+)
+def test_no_module_hides_a_lazy_name(name):
+    package = importlib.import_module(name)
+    assert not {module.name for module in pkgutil.iter_modules(package.__path__)} & set(package.__all__)

@@ -6,8 +6,8 @@ from hf_summ.common.lazy import lazily
 
 if TYPE_CHECKING:
     from hf_summ.shortening.extraction import extract
-    from hf_summ.shortening.windows import windows
+    from hf_summ.shortening.windowing import windows
 
 __all__ = ["extract", "windows"]
 
-__getattr__, __dir__ = lazily(__name__, {"extract": ".extraction", "windows": ".windows"})
+__getattr__, __dir__ = lazily(__name__, {"extract": ".extraction", "windows": ".windowing"})
