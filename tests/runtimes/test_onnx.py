@@ -14,7 +14,8 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartF
 
 from hf_summ import Int8Config
 from hf_summ.cli import main
-from hf_summ.runtimes.folders import export
+from hf_summ.models.modeling_base import RUNTIME_FILE
+from hf_summ.runtimes.folders import export, find
 from hf_summ.runtimes.onnx_graphs import READ, WRITE
 from hf_summ.runtimes.onnx_quantization import quantize
 from tests.conftest import SENTENCES
@@ -221,3 +222,9 @@ def test_flags_that_exclude_each_other(tmp_path, capsys):
     ):
         assert main(flags) == 2
         assert problem in capsys.readouterr().err
+
+
+def test_a_record_without_a_layout_is_of_another_version(tmp_path):
+    (tmp_path / RUNTIME_FILE).write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match="is of another version of hf_summ: export it again"):
+        find(str(tmp_path))

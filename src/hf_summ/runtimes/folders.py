@@ -76,7 +76,7 @@ def find(name: str) -> Path:
             f"{folder / ONNX}`"
         )
     record = parse_json((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
-    if record["layout"] != _LAYOUT:
+    if record.get("layout") != _LAYOUT:
         raise ValueError(f"{exported} is of another version of hf_summ: export it again")
     if _weights(folder) not in ("", record["weights"]):
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
