@@ -9,22 +9,22 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # libraries read these at import, which for test modules comes after this file
 CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
 os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 
-import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import PreTrainedTokenizerFast
 
 from tests.browser import open_browser
 from tests.hub import LocalHub
 
-torch.set_num_threads(1)
+# slow libraries are imported where they are used: the process that only starts the workers needs none
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
 # examples and results must not depend on the machine and its speed
 settings.register_profile("portable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("portable")
@@ -38,8 +38,11 @@ SENTENCES = [
 ]
 
 
-def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> PreTrainedTokenizerFast:
+def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreTrainedTokenizerFast":
     """BERT's kind of tokenizer fitted on the texts: lower case, `[CLS]`, `[SEP]` and `[MASK]`, no end token."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
@@ -52,8 +55,10 @@ def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> PreTr
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special, **settings)
 
 
-def pair_tokenizer() -> PreTrainedTokenizerFast:
+def pair_tokenizer() -> "PreTrainedTokenizerFast":
     """A tokenizer that knows `SENTENCES` and reads pairs of texts as BERT's does."""
+    from tokenizers import processors
+
     tokenizer = word_piece_tokenizer(SENTENCES, 200)
     marks = [(f"[{name}]", tokenizer.convert_tokens_to_ids(f"[{name}]")) for name in ("SEP", "CLS")]
     tokenizer.backend_tokenizer.post_processor = processors.BertProcessing(*marks)
@@ -74,6 +79,9 @@ def frozen_libraries() -> None:
 @pytest.fixture(autouse=True)
 def seed() -> None:
     """The same random numbers for every test, whatever ran before it."""
+    import numpy as np
+    import torch
+
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
@@ -98,14 +106,14 @@ def local_hub() -> Iterator[LocalHub]:
 
 
 @pytest.fixture(scope="session")
-def tiny_tokenizer() -> PreTrainedTokenizerFast:
+def tiny_tokenizer() -> "PreTrainedTokenizerFast":
     """A byte-level BPE of 400 tokens that knows `SENTENCES`; shared by the session, so never change it."""
     from hf_summ.data import fit_vocabulary
 
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
 
 
-def save_shipped_model(folder: Path, tokenizer: PreTrainedTokenizerFast) -> None:
+def save_shipped_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> None:
     """What the folder of a model that comes with the package holds: a tiny model that copies, in half precision."""
     from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
@@ -129,6 +137,8 @@ def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
 @pytest.fixture
 def read_texts(monkeypatch) -> list[str]:
     """Every text that a real tokenizer has read, in its order."""
+    from transformers import PreTrainedTokenizerFast
+
     texts: list[str] = []
     plain = PreTrainedTokenizerFast.__call__
 

@@ -44,10 +44,8 @@ def run(code: str) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [name if name == "hf_summ" else pytest.param(name, marks=pytest.mark.thorough) for name in FIRST],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("first", FIRST)
 def test_architectures_are_registered_whatever_is_imported_first(first):
     run(FIRST[first] + IMPORTS + CHECKS)
 

@@ -71,6 +71,7 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     assert set(flag_kinds()) <= explained | named
 
 
+@pytest.mark.thorough
 def test_interrupted_training_says_how_it_goes_on(settings, tmp_path):
     path = settings(max_steps=2000, save_strategy="steps", save_steps=2)
     process = start("train", path, cwd=tmp_path)

@@ -48,7 +48,7 @@ LINES = st.lists(st.tuples(WORDS, BETWEEN), max_size=30).map(lambda parts: "".jo
 TEXTS = LINES | st.text(max_size=20)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=3)), min_size=1, max_size=3), st.booleans())
 @pytest.mark.filterwarnings("ignore:the references have")
 def test_scores_are_those_of_the_package_on_made_up_texts(rows, use_stemmer):

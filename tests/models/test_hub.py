@@ -73,15 +73,16 @@ def test_hub_round_trip_with_and_without_the_package(architectures, local_hub, t
         inputs = processor(SENTENCES, return_tensors="pt")
         ids = model.generate(**inputs, num_beams=2, tokenizer=processor)
         expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
-    # a checkpoint in 8 bits, whose way of loading is not known to transformers
-    names.append("gdlf-int8")
-    config = Int8Config(least_weights=0)
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "gdlf", quantization_config=config)
-    processor = AutoProcessor.from_pretrained(tmp_path / "gdlf")
-    model.save_pretrained(tmp_path / names[-1])
-    processor.save_pretrained(tmp_path / names[-1])
-    ids = model.generate(**processor(SENTENCES, return_tensors="pt"), num_beams=2)
-    expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
+    if len(architectures) > 1:
+        # a checkpoint in 8 bits, whose way of loading is not known to transformers
+        names.append("gdlf-int8")
+        config = Int8Config(least_weights=0)
+        model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "gdlf", quantization_config=config)
+        processor = AutoProcessor.from_pretrained(tmp_path / "gdlf")
+        model.save_pretrained(tmp_path / names[-1])
+        processor.save_pretrained(tmp_path / names[-1])
+        ids = model.generate(**processor(SENTENCES, return_tensors="pt"), num_beams=2)
+        expected.append([text.strip() for text in processor.batch_decode(ids, skip_special_tokens=True)])
     for where, program in {"installed": PUSH + LOAD, "alone": LOAD}.items():
         home = local_hub.environment(tmp_path / f"home-{where}")
         results = run(program, where, json.dumps(SENTENCES), *names, environment=home, folder=tmp_path)

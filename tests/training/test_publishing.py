@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from hf_summ.training.__main__ import main
 from tests.hub import LocalHub, Reply
 from tests.training.conftest import PICKLES, start
@@ -21,6 +23,7 @@ class IgnoringHub(LocalHub):
         return reply
 
 
+@pytest.mark.thorough
 def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
     path = settings(
         push_to_hub=True,
