@@ -12,6 +12,13 @@ HOSTILE = (
     "</p></div><script>document.title = 'run'</script> <img src=x onerror=\"document.title='run'\"> & ' \" &lt;b&gt;"
 )
 
+# puts another value in place of what the page keeps
+WRITE = """async (value) => {
+    const writing = (await database).transaction("sheets", "readwrite");
+    writing.objectStore("sheets").put(value, sheet);
+    await finished(writing);
+}"""
+
 
 @pytest.fixture
 def sheet():
@@ -114,22 +121,22 @@ def test_what_is_kept_wrongly_does_no_harm(shown, sheet):
     tab = shown(as_page(sheet))
     beginning, end = "1 of 4", "Your votes"
     for broken, shows in (
-        ("{", beginning),
-        ("null", beginning),
-        ("[]", beginning),
-        ('{"place": "x", "votes": [null]}', beginning),
-        ('{"place": 1e9, "votes": []}', end),
+        (None, beginning),
+        ([], beginning),
+        ({"place": "x", "votes": [None]}, beginning),
+        ({"place": 1e9, "votes": []}, end),
     ):
-        tab.evaluate("(text) => localStorage.setItem(localStorage.key(0), text)", broken)
+        tab.evaluate(WRITE, broken)
         tab.reload()
         assert where(tab) == shows
         assert tab.inner_text("#progress") == "0 of 4 done"
 
 
 @pytest.mark.thorough
-def test_a_browser_that_keeps_nothing_says_so(shown, sheet):
+@pytest.mark.parametrize("refusing", ["IDBObjectStore.prototype.put", "IDBFactory.prototype.open"])
+def test_a_browser_that_keeps_nothing_says_so(shown, sheet, refusing):
     tab = shown(as_page(sheet))
-    tab.add_init_script("Storage.prototype.setItem = () => { throw new Error('full'); };")
+    tab.add_init_script(f"{refusing} = () => {{ throw new Error('full'); }};")
     tab.reload()
     assert where(tab) == "1 of 4"
     assert tab.inner_text("#kept").startswith("This browser keeps no votes: do not close the page before")

@@ -4,7 +4,13 @@ const byId = (id) => document.getElementById(id);
 const { sheet } = document.querySelector("main").dataset;
 const items = [...document.querySelectorAll(".item")];
 const places = [...items, byId("end")];
-const store = `hf-summ votes ${sheet}`;
+const otherTabs = new BroadcastChannel(`hf-summ votes ${sheet}`);
+// not localStorage: Chromium gives some tabs that open a file a store of their own, which ends with the tab
+const database = new Promise((resolve) => {
+  const opening = indexedDB.open("hf-summ votes");
+  opening.onupgradeneeded = () => opening.result.createObjectStore("sheets");
+  resolve(finished(opening));
+});
 let place = 0;
 
 function votes() {
@@ -19,27 +25,42 @@ function votes() {
 
 const isOpen = (item) => [...item.querySelectorAll("fieldset")].some((aspect) => !aspect.querySelector(":checked"));
 
-function keep() {
+function finished(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = request.oncomplete = () => resolve(request.result);
+    request.onerror = request.onabort = () => reject(request.error);
+  });
+}
+
+async function keep() {
+  const kept = { place, votes: votes() };
   try {
-    localStorage.setItem(store, JSON.stringify({ place, votes: votes() }));
+    const writing = (await database).transaction("sheets", "readwrite");
+    writing.objectStore("sheets").put(kept, sheet);
+    await finished(writing);
+    otherTabs.postMessage(kept.votes);
     byId("kept").textContent = "Your votes are kept in this browser: you can close the page and go on later.";
   } catch {
     byId("kept").textContent = "This browser keeps no votes: do not close the page before you have downloaded them.";
   }
 }
 
-function restore() {
-  try {
-    const kept = JSON.parse(localStorage.getItem(store)) ?? { place: 0, votes: [] };
-    kept.votes.forEach((row) => {
-      const item = items.find((other) => other.dataset.item === row.item);
-      item?.querySelectorAll("fieldset").forEach((aspect) => {
-        aspect.querySelectorAll("input").forEach((input) => {
-          input.checked = input.value === row[aspect.dataset.aspect];
-        });
+function fill(kept) {
+  kept.forEach((row) => {
+    const item = items.find((other) => other.dataset.item === row.item);
+    item?.querySelectorAll("fieldset").forEach((aspect) => {
+      aspect.querySelectorAll("input").forEach((input) => {
+        input.checked = input.value === row[aspect.dataset.aspect];
       });
     });
-    return Math.min(Math.max(Math.trunc(kept.place) || 0, 0), items.length);
+  });
+}
+
+async function restore() {
+  try {
+    const kept = await finished((await database).transaction("sheets").objectStore("sheets").get(sheet));
+    fill(kept?.votes ?? []);
+    return Math.min(Math.max(Math.trunc(kept?.place) || 0, 0), items.length);
   } catch {
     return 0;
   }
@@ -84,15 +105,11 @@ document.querySelector("main").addEventListener("change", () => {
   tell();
   keep();
 });
-// the same sheet in another tab
-window.addEventListener("storage", (event) => {
-  if (event.key !== store) return;
-  restore();
+otherTabs.addEventListener("message", (event) => {
+  fill(event.data);
   tell();
 });
-// Chromium gives a page that is opened as a file, and reads what is kept before its first frame, a store that nothing shares
-// and that ends with the tab
-requestAnimationFrame(() => {
-  show(restore());
+restore().then((kept) => {
+  show(kept);
   keep();
 });
