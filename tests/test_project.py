@@ -36,6 +36,7 @@ PUBLIC_NAMES = {
         "corpus_statistics",
         "examples_to_decide",
         "fleiss_kappa",
+        "holm",
         "krippendorff_alpha",
         "novelty",
         "novelty_scores",
