@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from packaging.licenses import canonicalize_license_expression
 
+import hf_summ
+
 ROOT = Path(__file__).parents[1]
 AT_THE_ROOT = [
     *(".ci", ".gitignore", "benchmarks", "configs", "docker", "docs", "examples", "model_cards", "src", "tests"),
@@ -36,6 +38,7 @@ PUBLIC_NAMES = {
         "corpus_statistics",
         "examples_to_decide",
         "fleiss_kappa",
+        "holm",
         "krippendorff_alpha",
         "novelty",
         "novelty_scores",
@@ -104,6 +107,18 @@ def test_the_wheel_has_the_exception_lists_and_their_license(tracked):
     heads = ("Apache License", "WordNet 2.0 Copyright 2003 by Princeton University.")
     assert [head in text for text, head in zip(texts, heads, strict=True)] == [True, True]
     assert project["license"].split(" AND ") == ["Apache-2.0", "LicenseRef-WordNet-2.0"]
+
+
+@pytest.mark.parametrize(
+    ("file", "form"),
+    [
+        ("CITATION.cff", "\nversion: {}\n"),
+        ("examples/kserve/inference_service.yaml", "/hf-summ:{}\n"),
+        ("examples/space/requirements.txt", "/hf_summ-{}-py3-none-any.whl\n"),
+    ],
+)
+def test_the_version_is_that_of_the_package(file, form):
+    assert form.format(hf_summ.__version__) in (ROOT / file).read_text(encoding="utf-8")
 
 
 def test_paths_of_machines_are_known():

@@ -61,6 +61,15 @@ def test_tables_and_reports(run, workplace, references):
     assert not list(workplace.glob(".*"))
 
 
+def test_formats(run, workplace):
+    argv = ("evaluate", *PAIR, "--against", "o.txt", "--output", "report.json", "--format")
+    report = json.loads((printed := run(*argv, "json"))[0])
+    assert printed[0] == (workplace / "report.json").read_text(encoding="utf-8")
+    assert run(*argv, "latex") == (as_text(report, latex=True), printed[1])
+    assert run(*argv, "markdown") == (as_text(report), printed[1])
+    assert as_text(report).strip() in (workplace / "report.md").read_text(encoding="utf-8")
+
+
 def test_scores_of_each_document(run, workplace, references):
     run("evaluate", *PAIR, "--sources", "s.txt", "--against", "o.txt", "r.txt", "--scores", "scores.jsonl")
     rows = [json.loads(line) for line in (workplace / "scores.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -105,6 +105,17 @@ def test_permissions_stay(tmp_path, mode):
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600)])
+def test_files_are_shared_as_their_folder_is(tmp_path, folder, file):
+    with moved_into_place(tmp_path / "model") as part:
+        part.mkdir()
+        part.chmod(folder)
+        # as safetensors writes
+        (part / "model.safetensors").touch(mode=0o600)
+    assert stat.S_IMODE((tmp_path / "model" / "model.safetensors").stat().st_mode) == file
+    assert stat.S_IMODE((tmp_path / "model").stat().st_mode) == folder
+
+
 def test_a_name_may_be_as_long_as_names_can_be(tmp_path):
     for name in ("x" * 255, "é" * 127):
         write_atomically(tmp_path / name, "text")

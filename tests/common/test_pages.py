@@ -1,6 +1,6 @@
-"""A page of its three files, of a package made by the test; tables in Markdown."""
+"""A page of its three files, of a package made by the test; tables in Markdown and LaTeX."""
 
-from hf_summ.common.pages import markdown_table, render_page
+from hf_summ.common.pages import latex_table, markdown_table, render_page
 
 
 def test_a_page_has_its_files_and_escapes_texts(tmp_path, monkeypatch):
@@ -37,6 +37,18 @@ def test_columns_of_words_stand_left():
         "| a   | b    |   c |",
         "| --- | ---- | --: |",
         "| x   | yyyy |   1 |",
+    ]
+
+
+def test_latex_prints_texts_as_they_are():
+    assert latex_table(["a_b", "%"], [[r"~^\{}", "$1 & #2"]]).splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"a\_b & \% \\",
+        r"\midrule",
+        r"\textasciitilde{}\textasciicircum{}\textbackslash{}\{\} & \$1 \& \#2 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
     ]
 
 

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+from hf_summ.common import processes
 from hf_summ.common.processes import Pool, threads_for
 from tests.data.files import write
 
@@ -77,9 +79,13 @@ def test_processes_end_with_their_parent(tmp_path):
         time.sleep(0.01)
 
 
-def test_threads(monkeypatch):
+def test_threads(monkeypatch, tmp_path):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert threads_for(10_000) == 1
     assert threads_for(1) == len(os.sched_getaffinity(0))
+    for quota, threads in (("250000 100000", 2), ("50000 100000", 1), ("max 100000", 9), ("9900000 100000", 9)):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(9))
+        monkeypatch.setattr(processes, "_QUOTA", Path(write(tmp_path / "cpu.max", f"{quota}\n")))
+        assert threads_for(1) == threads
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_for(1) is None

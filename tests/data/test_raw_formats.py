@@ -20,7 +20,7 @@ def test_unknown_format_names_the_nearest(load, name, hint):
 
 def test_unknown_format_that_is_near_none(load):
     with pytest.raises(
-        ValueError, match=r"is 'zzz', but must be one of gigaword, lcsts, multi_news, duc, newsroom, cnn_dm$"
+        ValueError, match=r"is 'zzz', but must be one of gigaword, lcsts, multi_news, duc, newsroom, cnn_dm, xsum$"
     ):
         load(train_file="x", data_format="zzz")
 
@@ -53,7 +53,7 @@ def test_density_bin_that_there_is_not(load):
         load(train_file="x", data_format="newsroom", density_bin="abstract")
 
 
-@pytest.mark.parametrize("data_format", ["gigaword", "lcsts", "duc", "cnn_dm"])
+@pytest.mark.parametrize("data_format", ["gigaword", "lcsts", "duc", "cnn_dm", "xsum"])
 def test_format_of_files_with_a_name(load, data_format):
     with pytest.raises(ValueError, match=rf"`data_format` is '{data_format}', which is for files, not for org/na"):
         load(dataset_name="org/name", data_format=data_format)

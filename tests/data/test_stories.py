@@ -60,6 +60,27 @@ def test_a_list_names_the_stories_of_a_split(load, tmp_path):
     assert loaded["id"][:] == ["c", "a"]
 
 
+@pytest.mark.parametrize("lists", ["", "url_lists"])
+def test_lists_of_addresses_name_the_stories_of_each_split(load, tmp_path, lists):
+    # by `printf http://a/1 | sha1sum`, and of http://a/2
+    first, second = "1feefadbc173033154263b26347149f56aa664d6", "9474a573557ba1c213807a208f5565e6d591e1e5"
+    write_stories(tmp_path / "cnn" / "stories", **{first: numbered(1)})
+    write_stories(tmp_path / "dailymail" / "stories", **{second: numbered(2)})
+    (tmp_path / lists).mkdir(exist_ok=True)
+    write(tmp_path / lists / "all_train.txt", "http://a/2\nhttp://a/1\n")
+    write(tmp_path / lists / "all_val.txt", "http://a/1\n")
+    loaded = load(train_file=tmp_path, validation_file=tmp_path, data_format="cnn_dm")
+    assert {split: rows["summary"][:] for split, rows in loaded.items()} == {
+        "train": ["h2", "h1"],
+        "validation": ["h1"],
+    }
+    named = tmp_path / lists / "all_val.txt"
+    assert load(test_file=named, data_format="cnn_dm")["test"]["id"][:] == [first]
+    write(named, "http://a/1\nhttp://a/3\n")
+    with pytest.raises(ValueError, match=r"all_val.txt, line 2: .*cnn/stories/\w{40}.story does not exist: each line"):
+        load(validation_file=tmp_path, data_format="cnn_dm")
+
+
 def test_empty_hidden_and_bare_stories_are_blank(load, tmp_path, caplog):
     folder = write_stories(tmp_path, a=STORY, b="", c="text only\n", d="@highlight\n\nalone\n")
     # what macOS leaves is not text at all

@@ -1,5 +1,6 @@
 """The report of `hf-summ evaluate`: its figures are those of the functions."""
 
+import itertools
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from hf_summ.evaluation import (
     bootstrap_interval,
+    holm,
     novelty,
     novelty_scores,
     paired_bootstrap,
@@ -39,25 +41,61 @@ def cells(line: str) -> list[str]:
 def test_figures_are_those_of_the_functions(mode, scores):
     settings = Settings(rouge_mode=mode, **NO_STEMS, resamples=50, seed=3)
     report = build_report(PREDICTIONS, REFERENCES, against={"o.txt": OTHERS}, settings=settings)
-    ours, theirs = scores(PREDICTIONS, REFERENCES, False), scores(OTHERS, REFERENCES, False)
-    assert list(report["rouge"]) == list(ours)
-    for metric, figures in report["rouge"].items():
-        other = figures["against"]["o.txt"]
-        for part, column in ours[metric]._asdict().items():
-            of_theirs = getattr(theirs[metric], part)
-            interval = bootstrap_interval(column, 50)
-            assert (figures[part], figures["intervals"][part]) == (column.mean(), [interval.low, interval.high])
-            compared = paired_bootstrap(column, of_theirs, 50, seed=3)
-            assert other[part] == of_theirs.mean()
-            assert other["differences"][part] == {
-                "mean": compared.mean,
-                "interval": [compared.low, compared.high],
-                "p_value": compared.p_value,
-                "p_randomization": paired_randomization(column, of_theirs, 50, seed=3),
-                "significant": compared.significant,
-            }
+    columns = {
+        "predictions": scores(PREDICTIONS, REFERENCES, False),
+        "o.txt": scores(OTHERS, REFERENCES, False),
+    }
+    assert list(report["rouge"]) == list(columns["predictions"])
+    for metric, systems in report["rouge"].items():
+        for name, figures in systems.items():
+            for part, column in columns[name][metric]._asdict().items():
+                interval = bootstrap_interval(column, 50)
+                assert (figures[part], figures["intervals"][part]) == (column.mean(), [interval.low, interval.high])
+    adjusted = iter(holm([test["p_value"] for test in report["differences"]["o.txt"].values()]))
+    for metric, found in report["differences"]["o.txt"].items():
+        ours, theirs = (columns[name][metric].fmeasure for name in ("predictions", "o.txt"))
+        compared, p_holm = paired_bootstrap(ours, theirs, 50, seed=3), next(adjusted)
+        assert found == {
+            "mean": compared.mean,
+            "interval": [compared.low, compared.high],
+            "p_value": paired_randomization(ours, theirs, 50, seed=3),
+            "p_holm": p_holm,
+            "significant": p_holm <= 0.05,
+        }
     assert report["pairs"] == 4
     assert json.loads(json.dumps(report))["settings"]["seed"] == 3
+
+
+def test_a_difference_is_significant_if_its_adjusted_p_is():
+    # better in 10 of 10 rows, which chance gives with p = 2 / 2^10; the others are equal, or worse in one row
+    ours, references = ["a b"] * 10, [["a b"]] * 10
+    others = {"worse": ["x"] * 10, "equal": ours, "near": ["x", *ours[1:]]}
+    settings = Settings(**NO_STEMS, rouge_types=("rouge1", "rouge2"), resamples=20_000)
+    report = build_report(ours, references, against=others, settings=settings)
+    rows = {(name, metric): row for name, tests in report["differences"].items() for metric, row in tests.items()}
+    assert [key for key, row in rows.items() if row["significant"]] == [("worse", "rouge1"), ("worse", "rouge2")]
+    for name, p_value, p_holm in (("worse", 2 / 2**10, 6 * 2 / 2**10), ("equal", 1, 1), ("near", 1, 1)):
+        found = rows[name, "rouge1"]
+        assert [found["p_value"], found["p_holm"]] == pytest.approx([p_value, p_holm], rel=0.4)
+    assert "if p is at most 0.05 after Holm's adjustment for 6 tests. p is of" in as_text(report)
+
+
+@pytest.mark.parametrize("limit", [{"byte_limit": 3}, {"word_limit": 1}])
+def test_recall_of_cut_summaries_is_tested(limit):
+    settings = Settings(**NO_STEMS, rouge_types=("rouge1",), **limit)
+    report = build_report(["a b"] * 2, [["a b"]] * 2, against={"o": ["b x"] * 2}, settings=settings)
+    (ours, theirs), found = report["rouge"]["rouge1"].values(), report["differences"]["o"]["rouge1"]
+    assert report["tested"] == "recall"
+    assert found["mean"] == ours["recall"] - theirs["recall"]
+    assert "| o                 | ROUGE-1 R |" in as_text(report)
+
+
+def test_too_few_resamples_for_so_many_tests_are_noted():
+    note = "with 119 resamples, none of 7 tests can be significant: use more"
+    for others, noted in ((6, False), (7, True)):
+        settings = Settings(**NO_STEMS, rouge_types=("rouge1",), resamples=119)
+        against = {str(number): ["a"] for number in range(others)}
+        assert (note in build_report(["a"], [["a"]], against=against, settings=settings)["notes"]) is noted
 
 
 def test_novelty_and_support_are_those_of_each_column_of_texts():
@@ -74,12 +112,13 @@ def test_novelty_and_support_are_those_of_each_column_of_texts():
 
 def test_support_and_copying_are_in_the_first_table():
     settings = Settings(**NO_STEMS, rouge_types=("rouge1",))
-    evaluation = Evaluation(["a b x", "", "b"], [["a"], ["a"], ["b"]], ["a b c", "a", "a b"], settings=settings)
-    report = evaluation.report()
+    texts, sources = [["a b x", "", "b"], [["a"], ["a"], ["b"]]], ["a b c", "a", "a b"]
+    report = build_report(*texts, sources, settings=settings)
     rows = novelty_scores(["a b x", "b"], ["a b c", "a b"])
     rows["support"] = support_scores(["a b x", "b"], ["a b c", "a b"])
     assert list(report["of_sources"]) == ["support", "copy_density", "copy_rate"]
-    for measure, found in report["of_sources"].items():
+    for measure, systems in report["of_sources"].items():
+        found = systems["predictions"]
         interval = bootstrap_interval(rows[measure])
         assert found["mean"] == pytest.approx(np.mean(rows[measure]), abs=1e-4)
         assert found["interval"] == [interval.low, interval.high]
@@ -90,14 +129,20 @@ def test_support_and_copying_are_in_the_first_table():
     # two of three words in a fragment of two, and one of one
     assert [cells(row)[:2] for row in table[4:]] == [["Copy density, words", "1.17"], ["Copied words, %", "83.33"]]
     assert set(cells(table[-1])[3:]) == {"-"}
+    several = build_report(*texts, sources, {"other": ["a b x", "", "c"]}, settings)
+    table = [cells(line) for line in as_text(several).split("\n\n")[0].splitlines()]
+    assert table[0][:3] == ["Metric", "System", "F or mean"]
+    rows = [["ROUGE-1", "Support, %", "Copy density, words", "Copied words, %"], ["Predictions", "other"]]
+    assert [row[:2] for row in table[2:]] == list(map(list, itertools.product(*rows)))
+    assert [row[2] for row in table[4:6]] == ["62.50", "12.50"]
 
 
 def test_intervals_of_copying_are_of_means_over_rows():
     micro = build_report(["a b"], [["a"]], ["a"], settings=Settings(**NO_STEMS, average="micro"))
-    assert micro["of_sources"]["copy_rate"] == {"mean": 50, "interval": None}
+    assert micro["of_sources"]["copy_rate"]["predictions"] == {"mean": 50, "interval": None}
     nothing = build_report([""], [["a"]], ["a"], settings=Settings(**NO_STEMS))
     for measure in ("support", "copy_density"):
-        assert nothing["of_sources"][measure] == {"mean": None, "interval": None}
+        assert nothing["of_sources"][measure]["predictions"] == {"mean": None, "interval": None}
 
 
 def test_measures_that_no_row_has_are_null():
@@ -116,33 +161,40 @@ def test_tables_by_hand():
     settings = Settings(rouge_mode="rouge_score", rouge_types=("rouge1", "rougeLsum"), resamples=20_000)
     others = {"good": ["a b", "d"], "same": ["a b", "c"]}
     report = build_report(["a b", "c"], [["a b"], ["d"]], against=others, settings=settings)
-    scores, *compared, _, _ = (table.splitlines() for table in as_text(report).split("\n\n"))
-    assert cells(scores[0]) == ["Metric", "F", "95% interval", "P", "95% interval", "R", "95% interval"]
-    figures = ["50.00", "[0.00, 100.00]"] * 3
-    assert [cells(row) for row in scores[2:]] == [["ROUGE-1", *figures], ["ROUGE-Lsum", *figures]]
-    good, same = compared
-    columns = ["Theirs", "Difference", "95% interval", "p, bootstrap", "p, randomization", "Significant"]
-    assert cells(good[0]) == ["Against good", *columns]
-    titles = [f"{metric} {part}" for metric in ("ROUGE-1", "ROUGE-Lsum") for part in "FPR"]
-    # a quarter of the resamples has no difference, which twice is about 0.5
-    p_value = report["rouge"]["rouge1"]["against"]["good"]["differences"]["fmeasure"]["p_value"]
-    assert p_value == pytest.approx(0.5, abs=0.02)
-    figures = ["100.00", "-50.00", "[-100.00, +0.00]", f"{p_value:.3f}", "1.000", "no"]
-    assert [cells(row) for row in good[2:]] == [[title, *figures] for title in titles]
-    figures = ["50.00", "+0.00", "[+0.00, +0.00]", "1.000", "1.000", "no"]
-    assert [cells(row) for row in same[2:]] == [[title, *figures] for title in titles]
+    scores, compared, rule, *_ = as_text(report).split("\n\n")
+    scores, compared = ([cells(row) for row in table.splitlines()] for table in (scores, compared))
+    assert scores[0] == ["Metric", "System", "F", "95% interval", "P", "95% interval", "R", "95% interval"]
+    figures = {"Predictions": ["50.00", "[0.00, 100.00]"], "good": ["100.00", "[100.00, 100.00]"]}
+    figures["same"] = figures["Predictions"]
+    titles = ("ROUGE-1", "ROUGE-Lsum")
+    assert scores[2:] == [[metric, name, *3 * row] for metric in titles for name, row in figures.items()]
+    columns = ["Predictions minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
+    assert compared[0] == columns
+    figures = {"good": ["-50.00", "[-100.00, +0.00]"], "same": ["+0.00", "[+0.00, +0.00]"]}
+    assert compared[2:] == [
+        [name, f"{metric} F", *row, "1.000", "1.000", "no"] for name, row in figures.items() for metric in titles
+    ]
+    assert rule.startswith("A difference is significant if p is at most 0.05 after Holm's adjustment for 4 tests. ")
 
 
-@pytest.mark.parametrize(("resamples", "shown"), [(200, "0.010"), (9999, "0.0002")])
+def test_latex_has_the_same_cells():
+    report = build_report(PREDICTIONS, REFERENCES, SOURCES, {"o_1.txt": OTHERS}, Settings(**NO_STEMS))
+    latex, markdown = as_text(report, latex=True), as_text(report)
+    assert [line[1:].split("}", 1)[0] for line in latex.split("\n\n") if line.startswith("\\")] == ["begin{tabular"] * 3
+    rows = [line.removesuffix(r" \\").split(" & ") for line in latex.splitlines() if line.endswith(r"\\")]
+    plain = [[cell.replace("\\", "") for cell in row] for row in rows]
+    assert plain == [cells(line) for line in markdown.splitlines() if line.startswith("|") and "---" not in line]
+    assert {r"o\_1.txt", r"95\% interval"} <= set(itertools.chain(*rows))
+    assert r"hf\_summ" in latex.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("resamples", "shown"), [(200, "0.005"), (9999, "0.0001")])
 def test_a_sure_difference_has_no_p_value_of_zero(resamples, shown):
     settings = Settings(**NO_STEMS, resamples=resamples, rouge_types=("rouge1",))
     report = build_report(["a b"] * 30, [["a b"]] * 30, against={"x": ["y"] * 30}, settings=settings)
-    differences = report["rouge"]["rouge1"]["against"]["x"]["differences"]
-    assert differences["fmeasure"]["p_value"] == 2 / (resamples + 1)
+    assert report["differences"]["x"]["rouge1"]["p_value"] == 1 / (resamples + 1)
     assert f" {shown} | " in as_text(report)
-    assert any(
-        note.startswith("there are only 30 pairs, for which the bootstrap is too sure") for note in report["notes"]
-    )
+    assert any(note.startswith("there are only 30 pairs, for which the bootstrap's") for note in report["notes"])
 
 
 def test_scores_of_each_row():
@@ -177,14 +229,11 @@ def test_a_source_without_words_costs_its_row_and_is_named():
 
 def test_one_pair_has_no_interval():
     report = build_report(["a b"], [["a c"]], against={"o": ["c"]}, settings=Settings(**NO_STEMS))
-    figures = report["rouge"]["rouge1"]
-    assert set(map(str, figures["intervals"].values())) == {"None"}
-    found = figures["against"]["o"]["differences"]["fmeasure"]
-    assert [found[name] for name in ("interval", "p_value", "p_randomization", "significant")] == [*[None] * 3, False]
+    assert set(map(str, report["rouge"]["rouge1"]["predictions"]["intervals"].values())) == {"None"}
+    found = report["differences"]["o"]["rouge1"]
+    assert [found[name] for name in ("interval", "p_value", "p_holm", "significant")] == [None, 1, 1, False]
     assert "there is only one pair, so there is no interval" in report["notes"]
-    assert "| ROUGE-1 F   |  66.67 |     -16.67 |         none |         none |             none |          no |" in (
-        as_text(report)
-    )
+    assert "|     -16.67 |         none | 1.000 |   1.000 |          no |" in as_text(report)
 
 
 @pytest.mark.parametrize("name", ["predictions", "references"])
@@ -201,11 +250,11 @@ def test_blank_texts_are_counted():
         "2 of 3 predictions are blank and score 0",
         "1 of 3 texts of o.txt are blank and score 0",
         "1 of 3 references are blank: their pairs score 0",
-        "there are only 3 pairs, for which the bootstrap is too sure (with 20, it calls 8% of chance differences "
-        "significant at 5%): go by p of the randomization",
+        "there are only 3 pairs, for which the bootstrap's intervals are too narrow (of 20, 8% of chance "
+        "differences have one that excludes 0): go by p",
         "1 of 3 pairs have several references: scores are of matches with all; lengths are those of the first",
     ]
-    assert report["rouge"]["rouge1"]["fmeasure"] == pytest.approx(100 / 3)
+    assert report["rouge"]["rouge1"]["predictions"]["fmeasure"] == pytest.approx(100 / 3)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from hf_summ.evaluation import (
     bootstrap_interval_of_sums,
     corpus_bleu,
     examples_to_decide,
+    holm,
     paired_bootstrap,
     paired_bootstrap_of_sums,
     paired_randomization,
@@ -303,6 +304,23 @@ def test_sign_test_is_the_exact_binomial_one():
     assert sign_test(3000, 3000) == 1
     with pytest.raises(ValueError, match=r"-1 `wins` and 2 `losses`: neither can be negative"):
         sign_test(-1, 2)
+
+
+def test_holm_rejects_step_by_step():
+    def rejected(p_values, level):
+        """Those rejected at a level, from the smallest on, each at the level's share of those that are left."""
+        found, left = set(), sorted(range(len(p_values)), key=p_values.__getitem__)
+        while left and p_values[left[0]] <= level / len(left):
+            found.add(left.pop(0))
+        return found
+
+    generator = np.random.default_rng(0)
+    for number in (0, 1, 2, 7, 20):
+        p_values = generator.uniform(0, 0.1, number).round(2).tolist()
+        adjusted = holm(p_values)
+        assert all(p_value <= found <= 1 for p_value, found in zip(p_values, adjusted, strict=True))
+        for level in generator.uniform(0, 1, 50):
+            assert {place for place, found in enumerate(adjusted) if found <= level} == rejected(p_values, level)
 
 
 @pytest.mark.parametrize("power", [0.5, 0.8, 0.95])

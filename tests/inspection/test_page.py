@@ -22,8 +22,9 @@ def made_up(text: str = "one two three two", summary: str = "two four", document
         for number in range(documents)
         for place, match in enumerate(re.finditer(r"\S+", text))
     ]
+    copied = (0.9, [(1, 0.85), (3, 0.05)], False)
     written = [
-        SummaryWord(match.start(), match.end(), match[0], 0.5, 0.75, 0.9, [(1, 0.85), (3, 0.05)], place == 1)
+        SummaryWord(match.start(), match.end(), match[0], 0.5, 0.75, *((0.0, [], True) if place == 1 else copied))
         for place, match in enumerate(re.finditer(r"\S+", summary))
     ]
     return Explanation("org/model", "sagcopy", [text] * documents, summary, words, written)
@@ -155,6 +156,9 @@ def test_shades_are_of_what_was_chosen(shown):
     assert tab.evaluate(shades) == pytest.approx([0, 1 / 3, 2 / 3, 1])
     tab.check("text=centrality")
     assert tab.evaluate(shades) == [1, 1, 1, 1]
+    # those of the summary are of what was copied, whatever the gate
+    assert [row.gate for row in made_up().summary_words] == [0.75, 0.75]
+    assert tab.evaluate(shades.replace("#source b", "#summary button")) == [0.9, 0.0]
 
 
 @pytest.mark.thorough

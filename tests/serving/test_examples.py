@@ -7,12 +7,15 @@ import importlib.util
 import json
 import re
 import shlex
+import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from starlette.requests import Request
 
 from hf_summ.cli import serve as command
@@ -45,17 +48,31 @@ def parsed(*argv: str) -> argparse.Namespace:
 def test_the_image():
     found = instructions()
     assert next(iter(found)) == "FROM"
+    # a version with its last number, and dependencies before the code that changes
+    assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", found["FROM"][0])
+    assert found["COPY"] == ["constraints.txt pyproject.toml ./", ". ."]
     program, *entry = json.loads(found["ENTRYPOINT"][0])
     arguments = parsed(*entry)
     assert (program, arguments.host, arguments.port) == ("hf-summ", "0.0.0.0", int(found["EXPOSE"][0]))
     # which is the model of the package
     assert arguments.model is None
-    assert found["USER"] == ["service"]
-    assert any("useradd" in line and " service" in line for line in found["RUN"])
+    assert found["USER"] == ["1000"]
+    assert any("useradd" in line and "--uid 1000 service" in line for line in found["RUN"])
+    assert found["ENV"] == [f"HF_HOME={found['VOLUME'][0]}"]
+    assert f"http://127.0.0.1:{arguments.port}/health" in found["HEALTHCHECK"][0]
     # all that the wheel is built from is sent
     sent = re.findall(r"^!/(.+)$", (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
-    assert {"src", "configs", "model_cards", "pyproject.toml", "README.md", "LICENSE"} <= {*sent}
+    assert {"src", "configs", "constraints.txt", "model_cards", "pyproject.toml", "README.md", "LICENSE"} <= {*sent}
     assert all((ROOT / name).exists() for name in sent)
+
+
+def test_the_dependencies_of_the_image_are_those_of_the_package(tmp_path):
+    (code,) = re.findall(r'python -c "(.*?)" > requirements', instructions()["RUN"][0])
+    (tmp_path / "pyproject.toml").symlink_to(ROOT / "pyproject.toml")
+    printed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert printed.stdout.splitlines() == [*project["dependencies"], *extras["serve"], *extras["spacy"]]
 
 
 def test_kserve():
@@ -118,7 +135,8 @@ def test_space():
     tree = ast.parse((folder / settings["app_file"]).read_text(encoding="utf-8"))
     modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     assert modules == {"gradio", "hf_summ", "os"}
-    assert "hf-summ[spacy]" in (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    _, requirement = (folder / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert Requirement(requirement).extras == {"spacy"}
 
 
 def test_documented_commands_are_those_of_the_parser():

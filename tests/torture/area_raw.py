@@ -29,6 +29,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         file = draw.choice(sorted(files))
         files[file] = values.spoiled(draw, files[file])
     for file, content in files.items():
+        file.parent.mkdir(exist_ok=True)
         file.write_bytes(content)
     if draw.random() < 0.05:
         draw.choice(sorted(files)).unlink()
@@ -127,6 +128,17 @@ def _stories(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, byte
     return files | {"list.txt": _lines([*files, *(["missing.story"] if draw.random() < 0.2 else [])])}
 
 
+def _xsum(draw: random.Random, rows: list[tuple[str, str]]) -> dict[str, bytes]:
+    parts = ("[SN]FIRST-SENTENCE[SN]", "[SN]RESTBODY[SN]", "[SN]TITLE[SN]")
+    files = {
+        f"bbc-summary-data/{number}.summary": _encoded(f"{parts[draw.random() < 0.05]}\n{b}\n\n{parts[1]}\n{a}\n")
+        for number, (a, b) in enumerate(rows)
+    }
+    numbers = tuple(map(str, range(len(rows) + (draw.random() < 0.1))))
+    splits = dict.fromkeys(_SPLITS, numbers)
+    return files | {"XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json": json.dumps(splits).encode()}
+
+
 _WRITERS = {
     "gigaword": _gigaword,
     "lcsts": _lcsts,
@@ -134,4 +146,5 @@ _WRITERS = {
     "duc": _duc,
     "newsroom": _newsroom,
     "cnn_dm": _stories,
+    "xsum": _xsum,
 }

@@ -333,7 +333,10 @@ def test_generation_settings_stay_the_users(make, tmp_path):
     before = trainer.model.generation_config.to_dict()
     trainer.evaluate()
     assert trainer.model.generation_config.to_dict() == before
+    tmp_path.chmod(0o755)
     trainer.save_model()
+    # a service has another user
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
     saved = json.loads((tmp_path / "generation_config.json").read_text())
     assert saved["no_repeat_word_ngram_size"] == 2
     assert "max_length" not in saved

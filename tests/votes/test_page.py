@@ -86,7 +86,7 @@ def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
     assert where(tab) == "2 of 4"
     for _ in range(3):
         tab.click("#next")
-    assert tab.inner_text("#told").startswith("3 of 4 are still open. ")
+    assert tab.inner_text("#told").startswith("3 of 4 are unanswered. ")
     rows = json.loads(download(tab, tmp_path).read_text(encoding="utf-8"))
     assert rows[0] == {"sheet": sheet.id, "item": sheet.items[0].id, "relevance": "A", "fluency": "B"}
     assert rows[1] == {"sheet": sheet.id, "item": sheet.items[1].id, "relevance": "tie", "fluency": None}

@@ -99,17 +99,23 @@ def test_a_side_that_is_preferred_shows():
         # ((1.960 + 0.842) · 0.959 / 0.333)² = 65, of which 30 are there
         ([[1, -1, 1, 1, -1, 1] * 5], "about 35 more"),
         ([[1, -1] * 10], "not at this effect"),
-        # three documents cannot decide, even if all agree
-        ([[1, 1, 1]], "about 3 more"),
-        # randomization finds p = 2 / 2^5, where a normal distribution would have decided
-        ([[1, 1, 1, 1, 1, 0]], "about 1 more"),
-        ([[0] * 9], "not at this effect"),
-        ([[1]], "-"),
+        ([[0] * 10], "not at this effect"),
+        # fewer than ten documents decide nothing, even if all agree
+        ([[1] * 10], "decided"),
+        ([[1] * 9], "10 at least"),
+        ([[1] * 9 + [None]], "10 at least"),
+        ([[1, -1] * 2], "10 at least"),
+        ([[1]], "10 at least"),
     ],
 )
 def test_how_many_documents_more_would_decide(outcomes, said):
     text = as_text(vote_report(votes_with({"fluency": outcomes})))
     assert line(text.partition("points")[2], "Fluency")[-1] == said
+
+
+def test_what_so_few_resamples_leave_open_is_not_decided():
+    text = as_text(vote_report(votes_with({"fluency": [[1] * 10]}), resamples=9))
+    assert line(text.partition("points")[2], "Fluency")[-2:] == ["0.100", "about 1 more"]
 
 
 def test_what_cannot_be_computed_is_left_out():

@@ -13,8 +13,10 @@ __all__ = ["main"]
 # a command's file is imported when the command is given, so that the others' libraries cost nothing
 COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
+    "extract": "Summarize texts by some of their own sentences, without a model",
     "serve": "Serve a model over HTTP",
     "explain": "Show where a summary's words came from, on a page",
+    "prepare": "Write the rows of a public corpus from its files, and check their number",
     "vocabulary": "Fit a vocabulary to your corpus and write a processor folder",
     "key-phrases": "Fit key phrases to your corpus and write a processor folder",
     "idf": "Count in how many documents of your corpus each word occurs",

@@ -69,16 +69,15 @@ def run(arguments: argparse.Namespace) -> None:
     )
     report = evaluation.report()
     report["notes"] = [*tags, *report["notes"]]
-    tables = as_text(report)
     if arguments.scores is not None:
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in evaluation.rows())
         write_atomically(arguments.scores, "".join(lines))
+    report = {"files": {name: getattr(arguments, name) for name in _FILES}, **report}
     if arguments.output is not None:
-        read = {name: getattr(arguments, name) for name in _FILES}
-        _write(Path(arguments.output), {"files": read, **report}, tables)
+        _write(Path(arguments.output), report)
     for note in report["notes"]:
         print(f"hf-summ: {note}", file=sys.stderr)
-    print(tables, end="")
+    print(_as_json(report) if arguments.format == "json" else as_text(report, arguments.format == "latex"), end="")
 
 
 def _add_texts(group) -> None:
@@ -93,8 +92,7 @@ def _add_texts(group) -> None:
         "--against",
         nargs="+",
         metavar="FILE",
-        help="Predictions of other systems, each compared by paired bootstrap and approximate randomization (default: "
-        "none)",
+        help="Predictions of other systems, each compared with --predictions (default: none)",
     )
     group.add_argument(
         "--separator",
@@ -191,6 +189,12 @@ def _add_results(group) -> None:
         help="File for all figures, with the tables in REPORT.md beside it (default: none)",
     )
     group.add_argument(
+        "--format",
+        choices=("markdown", "latex", "json"),
+        default="markdown",
+        help="Format of what is printed; latex is for the package booktabs (default: markdown)",
+    )
+    group.add_argument(
         "--scores", metavar="SCORES.jsonl", help="File for the scores of each document by each system (default: none)"
     )
 
@@ -263,12 +267,17 @@ def _check_output(arguments: argparse.Namespace, flag: str, suffix: str) -> None
             raise ValueError(f"--{flag} {output}: would replace the input {written}; give the report another name")
 
 
-def _write(output: Path, report: dict, tables: str) -> None:
+def _as_json(report: dict[str, Any]) -> str:
+    return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(output: Path, report: dict[str, Any]) -> None:
     from hf_summ.common.files import write_atomically
+    from hf_summ.evaluation.report import as_text
 
     named = {name: [file] if isinstance(file, str) else file or [] for name, file in report["files"].items()}
     files = [f"- {name}: {', '.join(paths)}" for name, paths in named.items() if paths]
     notes = [f"- {note}" for note in report["notes"]]
-    parts = ["# Evaluation", "\n".join(files), tables.rstrip(), *(["\n".join(notes)] if notes else [])]
-    write_atomically(output, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    parts = ["# Evaluation", "\n".join(files), as_text(report).rstrip(), *(["\n".join(notes)] if notes else [])]
+    write_atomically(output, _as_json(report))
     write_atomically(output.with_suffix(".md"), "\n\n".join(parts) + "\n")

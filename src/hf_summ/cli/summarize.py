@@ -4,7 +4,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
@@ -25,6 +24,7 @@ from hf_summ.cli.summarizers import (
     name_of,
     read_document,
     read_phrases,
+    write_summaries,
 )
 from hf_summ.models.text_documents import readable
 
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
     )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
-    _write("".join(_lines(names, summaries, arguments.format or "text")), arguments.output)
+    write_summaries("".join(_lines(names, summaries, arguments.format or "text")), arguments.output)
 
 
 def _lines(names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], output_format: str) -> Iterator[str]:
@@ -114,14 +114,3 @@ def _lines(names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]]
         else:
             heading = f"{name}: " if len(names) > 1 else ""
             yield f"{heading}{summary}\n"
-
-
-def _write(text: str, output: str | None) -> None:
-    if output is None:
-        # a character that the terminal lacks should not prevent the others
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-        return
-    from hf_summ.common.files import write_atomically
-
-    write_atomically(Path(output), text)

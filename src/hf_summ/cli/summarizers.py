@@ -261,3 +261,15 @@ def read_document(file: str, encoding: str) -> str:
 def name_of(file: str) -> str:
     """The file's name for messages."""
     return "standard input" if file == STANDARD_INPUT else file
+
+
+def write_summaries(text: str, output: str | None) -> None:
+    """Write the lines to a file, or to standard output."""
+    if output is None:
+        # a character that the terminal lacks should not prevent the others
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        return
+    from hf_summ.common.files import write_atomically
+
+    write_atomically(Path(output), text)

@@ -51,6 +51,8 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
         if path.is_file():
             _take_permissions(part, path)
         for file in [part, *part.rglob("*")]:
+            if file.is_file() and file != part:
+                share(file)
             _flush_to_disk(file)
         os.replace(part, path)
         _flush_to_disk(path.parent)
@@ -59,6 +61,13 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
             shutil.rmtree(part)
         else:
             part.unlink(missing_ok=True)
+
+
+def share(file: Path) -> None:
+    """Let those read a file who may read its folder, such as a service: safetensors writes for the owner alone."""
+    # not every file system can
+    with suppress(OSError):
+        file.chmod(file.stat().st_mode | file.parent.stat().st_mode & 0o444)
 
 
 def _is_stream(path: str | os.PathLike) -> bool:

@@ -1,10 +1,17 @@
-"""Tables in Markdown, and pages of HTML that need neither network nor library: one file with its style and script."""
+"""Tables in Markdown and LaTeX; pages of HTML that need neither network nor library: one file with style and script."""
 
 import base64
 import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
+
+# what LaTeX would read as a command
+_LATEX = {ord(character): rf"\{character}" for character in "&%$#_{}"} | {
+    ord("\\"): r"\textbackslash{}",
+    ord("~"): r"\textasciitilde{}",
+    ord("^"): r"\textasciicircum{}",
+}
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -28,6 +35,28 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
     rule = ["-" * width if place < left else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
     return "\n".join(aligned(line) for line in (lines[0], rule, *lines[1:]))
+
+
+def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """The table of `markdown_table` for LaTeX's package booktabs."""
+    lines = [f"{' & '.join(map(latex_text, line))} \\\\" for line in (columns, *rows)]
+    form = "l" * left + "r" * (len(columns) - left)
+    return "\n".join(
+        (
+            rf"\begin{{tabular}}{{{form}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        )
+    )
+
+
+def latex_text(text: str) -> str:
+    """A text for LaTeX, which prints it as it is."""
+    return text.translate(_LATEX)
 
 
 def render_page(package: str, **values: Any) -> str:

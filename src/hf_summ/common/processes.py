@@ -9,12 +9,15 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from hf_summ.common.messages import one_line
 
 # seconds that a process gets to end by itself
 _PATIENCE = 5.0
+# of a container, in cgroup v2: the microseconds of all its processors in a period, and the period
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 class Worker:
@@ -108,10 +111,14 @@ class Pool:
 
 
 def threads_for(processes: int) -> int | None:
-    """Each process's share of the processors; None if OMP_NUM_THREADS sets the number of threads."""
+    """Each process's share of the processors that a container may use; None if OMP_NUM_THREADS sets the threads."""
     if "OMP_NUM_THREADS" in os.environ:
         return None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # without a quota there is no file, or "max" in place of a number
+    with suppress(OSError, ValueError):
+        quota, period = map(int, _QUOTA.read_text().split())
+        processors = min(processors, quota // period)
     return max(1, processors // processes)
 
 

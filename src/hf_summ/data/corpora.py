@@ -26,8 +26,9 @@ class Reading:
             part is taken. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
             `story_separator_special_tag`; also on the Hub. `duc`: input.txt, task1_ref0.txt and so on. `newsroom`: rows
-            with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files (`cnn/stories,dailymail/stories`), or
-            a list of such files. If not given, the file's extension decides how it is read.
+            with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files (`cnn/stories,dailymail/stories`), a
+            list of such files, or the folder of these folders and of the lists of addresses. `xsum`: the folder of
+            bbc-summary-data and of the list of splits. If not given, the file's extension decides how it is read.
         min_score: for `lcsts`, pairs with a lower score (1 to 5) are left out; 3 if not given.
         density_bin: for `newsroom`, only `abstractive`, `mixed` or `extractive` rows; all if not given.
     """
@@ -36,8 +37,8 @@ class Reading:
     summary_column: str | None = flag("data", "Column of the summaries", unset="guessed from the names")
     data_format: str | None = flag(
         "data",
-        "Format in which the data set is distributed: gigaword, lcsts, multi_news, duc, newsroom or cnn_dm; a folder "
-        "may then stand for its files",
+        "Format in which the data set is distributed: gigaword, lcsts, multi_news, duc, newsroom, cnn_dm or xsum; a "
+        "folder may then stand for its files",
         unset="by file extension",
     )
     min_score: int | None = flag("data", "For lcsts, the lowest score of a pair to use, 1 to 5", unset="3")

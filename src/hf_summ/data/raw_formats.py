@@ -1,5 +1,6 @@
 """Data sets as their authors distribute them: where the files are, how they are read, and which rows are used."""
 
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -7,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hf_summ.common.messages import progress_bar, unknown_choice
+from hf_summ.common.messages import one_line, progress_bar, unknown_choice
+from hf_summ.common.records import parse_json
 from hf_summ.data.rows import ROW_FILES, existing, kind_of_file, locate, read_aligned, read_lines, read_rows
 
 _LCSTS_DOCUMENT = re.compile(r"\s*<doc\b[^>]*\bid\s*=\s*\W*(\d+)[^>]*>(.*)", re.DOTALL)
@@ -38,6 +40,19 @@ _MULTI_NEWS = {
 }
 _DUC = {"train": ("input.txt",), "validation": ("input.txt",), "test": ("input.txt",)}
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
+# lists of addresses; a story's name is the SHA-1 of its own
+_ADDRESSES = {
+    split: (f"all_{part}.txt", f"url_lists/all_{part}.txt")
+    for split, part in (("train", "train"), ("validation", "val"), ("test", "test"))
+}
+_STORIES = ("cnn/stories", "dailymail/stories")
+_XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
+_XSUM_PART = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
+# what the BBC's pages have between paragraphs, which the copy on the Hub leaves out too
+_XSUM_BUTTONS = {
+    *("Share this with", "Email", "Facebook", "Messenger", "Twitter", "Pinterest", "WhatsApp", "LinkedIn", "Linkedin"),
+    *("Copy this link", "These are external links and will open in a new window"),
+}
 
 
 def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -148,6 +163,27 @@ def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterat
         yield path.name, {"document": "\n".join(document), "summary": "\n".join(highlights), "id": path.stem}
 
 
+def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
+
+    The summary is a page's first sentence, and the document the rest, without the lines of its buttons.
+
+    Raises:
+        ValueError: a file has none of one of these parts.
+    """
+    for path in progress_bar(paths, "reading articles", unit="article", disable=not show_progress):
+        _, *parts = _XSUM_PART.split("".join(line for _, line in read_lines(path)))
+        lines = {
+            name: [line for line in map(str.strip, text.splitlines()) if line and line not in _XSUM_BUTTONS]
+            for name, text in zip(parts[::2], parts[1::2], strict=True)
+        }
+        try:
+            row = {"document": "\n".join(lines["RESTBODY"]), "summary": " ".join(lines["FIRST-SENTENCE"])}
+        except KeyError as error:
+            raise ValueError(f"{path}: no [SN]{error.args[0]}[SN]: is the file truncated?") from None
+        yield path.name, {**row, "id": path.stem}
+
+
 def format_of(data_format: str | None) -> "DataFormat":
     """The format of this name; without a name, that of files whose extension decides how they are read.
 
@@ -222,7 +258,10 @@ def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
     stories: list[Path] = []
     for part in [name] if os.path.exists(name) else name.split(","):
         path = Path(part.strip())
-        if os.path.isdir(path):
+        lists = [path / file for file in _ADDRESSES[split] if (path / file).is_file()]
+        if lists:
+            stories += _listed_stories(lists[0])
+        elif os.path.isdir(path):
             found = sorted(path.glob("*.story"))
             if not found:
                 raise ValueError(f"{path} has no .story files: name the folder that does, such as cnn/stories")
@@ -236,15 +275,37 @@ def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
 
 def _listed_stories(names: Path) -> Iterator[Path]:
     for number, line in read_lines(names):
-        if line.strip():
-            story = names.parent / line.strip()
-            # a line may be too long for a name, and then Path's own method fails
-            if not os.path.isfile(story):
-                raise ValueError(
-                    f"{names}, line {number}: {story} does not exist: each line must name a .story file, relative to "
-                    "the list's own folder"
-                )
-            yield story
+        name = line.strip()
+        if "://" in name:
+            story = f"{hashlib.sha1(name.encode()).hexdigest()}.story"
+            # the list may be in a folder of lists
+            yield _first_file([top / part / story for top in names.parents[:2] for part in _STORIES], names, number)
+        elif name:
+            yield _first_file([names.parent / name], names, number)
+
+
+def _first_file(paths: Sequence[Path], names: Path, number: int) -> Path:
+    # a line may be too long for a name, and then Path's own method fails
+    found = next(filter(os.path.isfile, paths), None)
+    if found is None:
+        raise ValueError(
+            f"{names}, line {number}: {paths[0]} does not exist: each line must name a .story file, relative to the "
+            "list's own folder, or the address of one in cnn/stories or dailymail/stories there"
+        )
+    return found
+
+
+def _locate_xsum(name: str, split: str) -> tuple[Path, ...]:
+    splits = _named(Path(name) / _XSUM_SPLITS, "xsum")
+    try:
+        files = [f"{number}.summary" for number in parse_json(splits.read_text(encoding="utf-8"))[split]]
+    except (KeyError, OSError, TypeError, ValueError) as error:
+        raise ValueError(f"{splits}: cannot be read ({one_line(error)}): copy it again") from None
+    paths = tuple(splits.parent / _XSUM_TEXTS / file for file in files)
+    missing = next((path for path in paths if not os.path.isfile(path)), None)
+    if missing is not None:
+        raise ValueError(f"{missing} does not exist, but is in {splits.name}: unpack the whole archive")
+    return paths
 
 
 def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_format: str) -> Path:
@@ -335,6 +396,7 @@ DATA_FORMATS = {
         lambda *name: locate(str(_file_of(*name, _NEWSROOM, "newsroom"))), keeps=_is_in_bin, is_on_hub=True
     ),
     "cnn_dm": DataFormat(_locate_stories, read_stories),
+    "xsum": DataFormat(_locate_xsum, read_xsum),
 }
 _BY_ENDING = DataFormat(lambda name, split: locate(name), is_on_hub=True)
 _WHAT_TO_NAME = {
@@ -344,4 +406,5 @@ _WHAT_TO_NAME = {
     "duc": "a folder, its input.txt, or 'input,reference,reference,...'",
     "newsroom": "a folder or a .jsonl file",
     "cnn_dm": "folders of .story files, or a list of such files, one per line",
+    "xsum": f"the folder of this list and of {_XSUM_TEXTS}",
 }

@@ -1,4 +1,4 @@
-"""One system's scores, alone or compared with others', as figures and as tables."""
+"""Scores of one or several systems and their differences, as figures and as tables."""
 
 import math
 import warnings
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from hf_summ import __version__
-from hf_summ.common.pages import markdown_table
+from hf_summ.common.pages import latex_table, latex_text, markdown_table
 from hf_summ.evaluation.novelty import Average, Count, novelty_fractions
 from hf_summ.evaluation.rouge import rouge_scores_in_mode
 from hf_summ.evaluation.rouge_counts import Scores
-from hf_summ.evaluation.significance import bootstrap_interval, paired_bootstrap, paired_randomization
+from hf_summ.evaluation.significance import bootstrap_interval, holm, paired_bootstrap, paired_randomization
 from hf_summ.evaluation.support import mean_of, support_scores
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
@@ -28,8 +28,12 @@ OF_SEVERAL = {
 OF_SOURCES = ("support", "entailment", "copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
-# fewer pairs than this, and the bootstrap is too sure of differences
+# fewer pairs than this, and the bootstrap's intervals are too narrow
 _FEW_PAIRS = 100
+# the largest adjusted p of a difference that is called significant
+_LEVEL = 0.05
+# titles of columns, rows, and how many of the columns are of words
+_Table = tuple[list[str], list[list[str]], int]
 _PARTS = {"fmeasure": "F", "precision": "P", "recall": "R"}
 # of ROUGE, where they are not the language's words
 _UNITS = {
@@ -152,22 +156,28 @@ class Evaluation:
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
 
-        - `rouge`: metric -> precision, recall, fmeasure (macro means in points, 0 to 100) and their 95% `intervals`,
-          null for a single pair; `against`: name -> the other system's figures, and the `differences` of each
-          (predictions - other): `mean`, `interval`, `p_value` and `significant` from the paired bootstrap, and
-          `p_randomization`.
-        - `of_sources`: with sources, the `mean` of `support`, `entailment` with a model, `copy_density` and `copy_rate`
-          over the predictions, and its 95% `interval`; null where no row has a value.
+        - `rouge`: metric -> system -> precision, recall, fmeasure (macro means in points, 0 to 100) and their 95%
+          `intervals`, null for a single pair.
+        - `differences`: other system -> metric -> predictions minus it in `tested`, which is F, or recall if summaries
+          are cut: `mean`, the paired bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`, adjusted
+          for all of these tests, and `significant`, whether that is at most 0.05.
+        - `of_sources`: with sources, measure -> system -> `mean` and its 95% `interval`, for `support`, `entailment`
+          (with a model), `copy_density` and `copy_rate`; null where no row has a value.
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
           these and `novelty`'s. Of several references the first is used; a measure that no row has is null.
         - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
         """
         settings = self.settings
+        measures = [measure for measure in OF_SOURCES if measure in self._values.get("predictions", ())]
         return {
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "pairs": len(self.references),
-            "rouge": {metric: self._figures(metric) for metric in self.rouge["predictions"]},
-            "of_sources": self._of_sources(),
+            "rouge": {metric: {name: self._figures(name, metric) for name in self.systems} for metric in self._metrics},
+            "tested": self._tested,
+            "differences": self._differences(),
+            "of_sources": {
+                measure: {name: self._of_sources(name, measure) for name in self.systems} for measure in measures
+            },
             "texts": {name: self._measures(name) for name in self._firsts},
             "notes": [*self._warnings, *self._notes()],
         }
@@ -186,29 +196,43 @@ class Evaluation:
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
                 yield {"system": name, "row": place, **numbers}
 
-    def _figures(self, metric: str) -> dict[str, Any]:
-        ours = self.rouge["predictions"][metric]._asdict()
-        figures: dict[str, Any] = {part: float(column.mean()) for part, column in ours.items()}
-        figures["intervals"] = {part: _interval(column, self.settings) for part, column in ours.items()}
-        figures["against"] = {}
-        for name in list(self.systems)[1:]:
-            theirs = self.rouge[name][metric]._asdict()
-            figures["against"][name] = {part: float(column.mean()) for part, column in theirs.items()} | {
-                "differences": {part: _difference(ours[part], theirs[part], self.settings) for part in ours}
-            }
-        return figures
+    @property
+    def _metrics(self) -> list[str]:
+        return list(self.rouge["predictions"])
 
-    def _of_sources(self) -> dict[str, dict[str, Any]]:
-        rows, means = self._values.get("predictions", {}), self._measures("predictions")
-        found = {}
-        for measure in (measure for measure in OF_SOURCES if measure in rows):
-            values = np.array(rows[measure])
-            values = values[~np.isnan(values)]
-            # the interval is one of a mean over rows
-            with_interval = self.settings.average == "macro" and len(values)
-            interval = _interval(values, self.settings) if with_interval else None
-            found[measure] = {"mean": means[measure], "interval": interval}
+    @property
+    def _tested(self) -> str:
+        # summaries of limited length are ranked by recall, as at DUC
+        settings = self.settings
+        return "fmeasure" if settings.byte_limit is settings.word_limit is None else "recall"
+
+    def _figures(self, name: str, metric: str) -> dict[str, Any]:
+        columns = self.rouge[name][metric]._asdict()
+        means = {part: float(column.mean()) for part, column in columns.items()}
+        return {**means, "intervals": {part: _interval(column, self.settings) for part, column in columns.items()}}
+
+    def _differences(self) -> dict[str, dict[str, Any]]:
+        columns = {
+            name: {metric: getattr(scores, self._tested) for metric, scores in self.rouge[name].items()}
+            for name in self.systems
+        }
+        ours = columns.pop("predictions")
+        found = {
+            name: {metric: _difference(ours[metric], column, self.settings) for metric, column in theirs.items()}
+            for name, theirs in columns.items()
+        }
+        tests = [test for differences in found.values() for test in differences.values()]
+        for test, p_value in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
+            test |= {"p_holm": p_value, "significant": p_value <= _LEVEL}
         return found
+
+    def _of_sources(self, name: str, measure: str) -> dict[str, Any]:
+        values = np.array(self._values[name][measure])
+        values = values[~np.isnan(values)]
+        # the interval is one of a mean over rows
+        with_interval = self.settings.average == "macro" and len(values)
+        interval = _interval(values, self.settings) if with_interval else None
+        return {"mean": self._measures(name)[measure], "interval": interval}
 
     def _measures(self, name: str) -> dict[str, float | None]:
         if not self._means:
@@ -226,9 +250,12 @@ class Evaluation:
             yield "there is only one pair, so there is no interval"
         elif len(self.systems) > 1 and number < _FEW_PAIRS:
             yield (
-                f"there are only {number} pairs, for which the bootstrap is too sure (with 20, it calls 8% of chance "
-                "differences significant at 5%): go by p of the randomization"
+                f"there are only {number} pairs, for which the bootstrap's intervals are too narrow (of 20, 8% of "
+                "chance differences have one that excludes 0): go by p"
             )
+        tests = len(self._metrics) * (len(self.systems) - 1)
+        if tests > _LEVEL * (self.settings.resamples + 1):
+            yield f"with {self.settings.resamples} resamples, none of {tests} tests can be significant: use more"
         if several := sum(len(row) > 1 for row in self.references):
             which = OF_SEVERAL[self.settings.of_several]
             yield f"{several} of {number} pairs have several references: {which}; lengths are those of the first"
@@ -266,55 +293,66 @@ def _interval(column: np.ndarray, settings: Settings) -> list[float] | None:
 
 def _difference(ours: np.ndarray, theirs: np.ndarray, settings: Settings) -> dict[str, Any]:
     compared = paired_bootstrap(ours, theirs, settings.resamples, seed=settings.seed)
-    one = compared.pairs == 1
     return {
         "mean": compared.mean,
-        "interval": None if one else [compared.low, compared.high],
-        "p_value": None if one else compared.p_value,
-        "p_randomization": None if one else paired_randomization(ours, theirs, settings.resamples, settings.seed),
-        "significant": compared.significant,
+        "interval": None if compared.pairs == 1 else [compared.low, compared.high],
+        "p_value": paired_randomization(ours, theirs, settings.resamples, settings.seed),
     }
 
 
-def as_text(report: dict[str, Any]) -> str:
-    """The report in Markdown, aligned so that it is readable in a terminal too."""
-    others = next(iter(report["rouge"].values()))["against"]
-    compared = [_difference_table(report, name) for name in others]
-    return "\n\n".join((_rouge_table(report), *compared, _texts_table(report), _settings_line(report))) + "\n"
+def as_text(report: dict[str, Any], latex: bool = False) -> str:
+    """The report in Markdown, aligned so that it is readable in a terminal too, or for LaTeX's package booktabs."""
+    table, line = (latex_table, latex_text) if latex else (markdown_table, str)
+    parts = [table(*_scores_table(report))]
+    if report["differences"]:
+        parts += [table(*_differences_table(report)), line(_rule_line(report))]
+    return "\n\n".join((*parts, table(*_texts_table(report)), line(_settings_line(report)))) + "\n"
 
 
-def _rouge_table(report: dict[str, Any]) -> str:
-    of_sources = report["of_sources"]
-    columns = ["Metric", "F or mean" if of_sources else "F", "95% interval"]
+def _scores_table(report: dict[str, Any]) -> _Table:
+    columns = ["Metric", "System", "F or mean" if report["of_sources"] else "F", "95% interval"]
     for title in list(_PARTS.values())[1:]:
         columns += [title, "95% interval"]
     rows = []
-    for metric, figures in report["rouge"].items():
-        row = [_rouge_title(metric)]
-        for part in _PARTS:
-            row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
-        rows.append(row)
-    for measure, found in of_sources.items():
-        mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
-        rows.append([measure_title(measure), mean, shown_interval(found["interval"], ".2f"), *["-"] * 4])
-    return markdown_table(columns, rows)
+    for metric, systems in report["rouge"].items():
+        for name, figures in systems.items():
+            row = [_rouge_title(metric), _system_title(name)]
+            for part in _PARTS:
+                row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
+            rows.append(row)
+    for measure, systems in report["of_sources"].items():
+        for name, found in systems.items():
+            mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
+            interval = shown_interval(found["interval"], ".2f")
+            rows.append([measure_title(measure), _system_title(name), mean, interval, *["-"] * 4])
+    if not report["differences"]:
+        # of one system only
+        for row in (columns, *rows):
+            del row[1]
+    return columns, rows, 2 if report["differences"] else 1
 
 
-def _difference_table(report: dict[str, Any], name: str) -> str:
-    columns = [f"Against {name}", "Theirs", "Difference", "95% interval", "p, bootstrap", "p, randomization"]
+def _differences_table(report: dict[str, Any]) -> _Table:
+    columns = ["Predictions minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
     rows = []
-    for metric, figures in report["rouge"].items():
-        theirs = figures["against"][name]
-        for part, title in _PARTS.items():
-            found = theirs["differences"][part]
-            row = [f"{_rouge_title(metric)} {title}", f"{theirs[part]:.2f}", f"{found['mean']:+.2f}"]
-            row += [
-                shown_interval(found["interval"], "+.2f"),
-                shown_p_value(found["p_value"]),
-                shown_p_value(found["p_randomization"]),
-            ]
+    for name, tests in report["differences"].items():
+        for metric, found in tests.items():
+            row = [name, f"{_rouge_title(metric)} {_PARTS[report['tested']]}", f"{found['mean']:+.2f}"]
+            row += [shown_interval(found["interval"], "+.2f"), *map(shown_p_value, (found["p_value"], found["p_holm"]))]
             rows.append([*row, "yes" if found["significant"] else "no"])
-    return markdown_table([*columns, "Significant"], rows)
+    return columns, rows, 2
+
+
+def _rule_line(report: dict[str, Any]) -> str:
+    tests = sum(map(len, report["differences"].values()))
+    return (
+        f"A difference is significant if p is at most {_LEVEL} after Holm's adjustment for {tests} tests. p is of "
+        "approximate randomization; the intervals are the paired bootstrap's, without adjustment."
+    )
+
+
+def _system_title(name: str) -> str:
+    return name.capitalize() if name in OURS else name
 
 
 def _rouge_title(metric: str) -> str:
@@ -334,13 +372,13 @@ def shown_p_value(p_value: float | None) -> str:
     return f"{p_value:.3f}" if p_value >= 0.001 else f"{p_value:.1g}"
 
 
-def _texts_table(report: dict[str, Any]) -> str:
+def _texts_table(report: dict[str, Any]) -> _Table:
     named = list(report["texts"])
     rows = []
     for measure in report["texts"]["predictions"]:
         values = (report["texts"][name][measure] for name in named)
         rows.append([measure_title(measure), *("-" if value is None else f"{value:.2f}" for value in values)])
-    return markdown_table(["Texts", *(name.capitalize() if name in OURS else name for name in named)], rows)
+    return ["Texts", *map(_system_title, named)], rows, 1
 
 
 def measure_title(measure: str) -> str:

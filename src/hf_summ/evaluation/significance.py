@@ -153,6 +153,23 @@ def paired_randomization(
     return _share(as_far, trials)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values of several tests, adjusted so that all of those up to a level have, together, that level of error.
+
+    The smallest of m is multiplied by m, the next by m - 1, and so on; none is smaller than those before it, or larger
+    than 1. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
+
+    Args:
+        p_values: those of all tests that were made, in the order of the result.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    order = values.argsort(kind="stable")
+    adjusted = np.empty_like(values)
+    factors = np.arange(len(values), 0, -1)
+    adjusted[order] = np.maximum.accumulate(np.minimum(factors * values[order], 1.0))
+    return adjusted.tolist()
+
+
 def sign_test(wins: int, losses: int) -> float:
     """The exact two-sided p-value of so many wins and losses if both are equally likely: 0 to 1.
 

@@ -70,7 +70,7 @@ function walk(event) {
 }
 
 buttons.forEach((button, number) => {
-  button.style.setProperty("--value", summaryRows[number].cells[2].textContent);
+  button.style.setProperty("--value", summaryRows[number].cells[3].textContent);
   button.tabIndex = number ? -1 : 0;
   button.addEventListener("click", () => {
     if (button.getAttribute("aria-pressed") === "true") clear();

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
-from hf_summ.common.files import write_atomically
+from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
@@ -333,6 +333,8 @@ class SummarizationTrainer(RowwiseTrainer):
             # PEFT saves the weights alone
             self.model.generation_config.save_pretrained(folder)
         write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
+        for weights in folder.glob("*.safetensors"):
+            share(weights)
         if self.args.push_to_hub:
             hide_paths(folder)
 

@@ -72,7 +72,7 @@ function tell() {
   byId("progress").textContent = `${done} of ${items.length} done`;
   byId("open").hidden = open === 0;
   byId("told").textContent = open
-    ? `${open} of ${items.length} are still open. You can send your votes as they are, or go on.`
+    ? `${open} of ${items.length} are unanswered. You can send your votes as they are, or continue.`
     : "All is done. Thank you!";
   const text = `${JSON.stringify(votes(), null, 1)}\n`;
   byId("votes").value = text;

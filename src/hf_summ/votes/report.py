@@ -20,8 +20,8 @@ from hf_summ.votes.collecting import Votes, missing_votes
 
 # a larger p-value than this has decided nothing
 _LEVEL = 0.05
-# fewer documents than these decide nothing, even if all agree: chance alone gives that with p = 2 / 2^5
-_FEWEST = 6
+# fewer documents than these decide nothing, whatever p: a vote more or less turns it, and their spread is a guess
+_FEWEST = 10
 # more documents than people vote on
 _MOST = 10_000
 
@@ -31,11 +31,11 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
 
     - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
       `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
-      with its 95% bootstrap `interval` over documents, and `p_value` by approximate randomization; Fleiss' `kappa` over
-      the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties between wins and
-      losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and `more_documents`, see
-      `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed. What cannot be computed
-      is null.
+      over so many `documents` with its 95% bootstrap `interval`, and `p_value` by approximate randomization; Fleiss'
+      `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
+      between wins and losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and
+      `more_documents`, see `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed or
+      fewer than 10 are there. What cannot be computed is null.
     - `documents`, `voters`: how many have votes; `unit`, `digits`: see `Protocol`.
     - `settings`, and `notes` such as which votes are missing.
 
@@ -98,7 +98,8 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
     if not documents:
         return {"preference": None, "more_documents": None}
     leads = np.nansum(outcomes, 0)
-    preference: dict[str, Any] = {"mean": 100 * float(leads.sum() / numbers.sum()), "interval": None, "p_value": None}
+    mean = 100 * float(leads.sum() / numbers.sum())
+    preference: dict[str, Any] = {"mean": mean, "documents": documents, "interval": None, "p_value": None}
     if documents == 1:
         return {"preference": preference, "more_documents": None}
     rows = np.column_stack((100 * leads, numbers))
@@ -109,10 +110,11 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
 
 
 def _more(leads: np.ndarray, p_value: float) -> int | None:
+    if len(leads) < _FEWEST:
+        return None
     if p_value <= _LEVEL:
         return 0
-    # with few documents, randomization needs more than the normal distribution does
-    more = max(1, max(_FEWEST, examples_to_decide(leads)) - len(leads))
+    more = max(1, examples_to_decide(leads) - len(leads))
     return int(more) if more <= _MOST else None
 
 
@@ -162,8 +164,8 @@ def _preference_table(pair: dict[str, Any]) -> str:
         if found is None:
             rows.append([_title(aspect), *["-"] * 4])
             continue
-        if found["p_value"] is None:
-            needed = "-"
+        if found["documents"] < _FEWEST:
+            needed = f"{_FEWEST} at least"
         else:
             needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
         row = [_title(aspect), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]

@@ -1,0 +1,75 @@
+"""`hf-summ extract`: summaries made of a document's own sentences."""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+
+from hf_summ.cli.summarizers import STANDARD_INPUT, check_output_file, name_of, read_document, write_summaries
+from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.extractive import METHODS
+from hf_summ.models.text_documents import readable
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "extract",
+        description="Summarize each file, or each row of .json, .jsonl and .csv files (also .gz), by some of its own "
+        "sentences. Each summary is a line, so that `hf-summ evaluate` can compare them with a model's.",
+    )
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
+    )
+    parser.add_argument(
+        "--method",
+        choices=METHODS,
+        default="lead",
+        help="The first or last sentences; the most central ones (lexrank, textrank: extra `extractive`); those with "
+        "the highest tf-idf, or the first three and these (consistent); those nearest to the rows' references (oracle) "
+        "(default: lead)",
+    )
+    parser.add_argument(
+        "--sentences", type=int, default=3, metavar="N", help="Maximum number of sentences per summary (default: 3)"
+    )
+    parser.add_argument("--language", default="en", help="ISO 639 code of the documents' language (default: en)")
+    parser.add_argument(
+        "--splitter",
+        choices=("sentencex", "spacy"),
+        default="sentencex",
+        help="What finds sentences; spacy is for English and needs the extra `extractive` (default: sentencex)",
+    )
+    parser.add_argument("--encoding", default="utf-8", help="Encoding of text files (default: utf-8)")
+    parser.add_argument("--output", metavar="FILE", help="File for the summaries (default: standard output)")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write a summary of each document.
+
+    Raises:
+        ValueError: a file that cannot be read, an output that is no file in an existing folder, the oracle of a file
+            without references, or as `extract`.
+        ImportError: as `extract`.
+    """
+    check_output_file(arguments)
+    from hf_summ.evaluation.text_files import read_references, read_sources
+    from hf_summ.extractive import extract
+
+    documents: list[str] = []
+    references: list[str] = []
+    for file in arguments.files or [STANDARD_INPUT]:
+        if kind_of_file(Path(file)) in ROW_FILES:
+            documents += read_sources(file).texts()
+            references += read_references(file).texts() if arguments.method == "oracle" else []
+        elif arguments.method == "oracle":
+            raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
+        else:
+            documents.append(read_document(file, arguments.encoding))
+    options = {"language": arguments.language, "splitter": arguments.splitter}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        summaries = extract(documents, arguments.method, arguments.sentences, references, **options)
+    for warning in caught:
+        print(f"hf-summ: {warning.message}", file=sys.stderr)
+    write_summaries("".join(f"{readable(summary)}\n" for summary in summaries), arguments.output)

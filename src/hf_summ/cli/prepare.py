@@ -1,0 +1,34 @@
+"""`hf-summ prepare`: a public corpus as the rows that the recipe reads."""
+
+import argparse
+from pathlib import Path
+
+from hf_summ.data.public_corpora import PUBLIC_CORPORA, prepare
+
+
+def add_parser(commands) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "prepare",
+        description="Write train.jsonl, validation.jsonl and test.jsonl from the files in which a corpus is "
+        "distributed, and compare their numbers of rows with the published ones. Nothing is downloaded.",
+    )
+    parser.add_argument("corpus", choices=PUBLIC_CORPORA, help=f"One of {', '.join(PUBLIC_CORPORA)}", metavar="CORPUS")
+    parser.add_argument("folder", metavar="FOLDER", help="Folder of the unpacked files")
+    parser.add_argument("--output", required=True, metavar="FOLDER", help="Folder for the rows")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Write the rows.
+
+    Raises:
+        ValueError: the folder does not exist, the output is that folder or a file, or as `load`.
+    """
+    folder, output = Path(arguments.folder), Path(arguments.output)
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is no folder: name that of the corpus's unpacked files")
+    if output.is_file() or output.resolve() == folder.resolve():
+        raise ValueError(f"--output {output}: must be a folder, and not that of the corpus")
+    for line in prepare(arguments.corpus, folder, output):
+        print(line, flush=True)

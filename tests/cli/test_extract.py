@@ -1,0 +1,73 @@
+"""`hf-summ extract` on files, rows and standard input."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from hf_summ.extractive import METHODS, extract
+from tests.data.files import json_lines, write
+
+DOCUMENTS = ["The flood came. It was night.\nThe dam broke.", "A bridge opened. It rained. The bridge closed again."]
+REFERENCES = ["The dam broke.", "The bridge closed."]
+
+
+@pytest.fixture(autouse=True)
+def texts(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in zip("ab", DOCUMENTS, strict=True):
+        write(tmp_path / f"{name}.txt", text)
+    rows = [{"text": text, "summary": summary} for text, summary in zip(DOCUMENTS, REFERENCES, strict=True)]
+    write(tmp_path / "rows.jsonl", json_lines(rows))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_are_summarized_by_each_method(run, method):
+    output, _ = run("extract", "rows.jsonl", "--method", method, "--sentences", "1")
+    assert output.splitlines() == extract(DOCUMENTS, method, 1, REFERENCES)
+
+
+def test_a_text_file_is_one_document(run, monkeypatch):
+    first, second = extract(DOCUMENTS, "lead", 2)
+    assert run("extract", "a.txt", "b.txt", "--sentences", "2")[0] == f"{first}\n{second}\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(DOCUMENTS[0].encode())))
+    assert run("extract", "--sentences", "2")[0] == f"{first}\n"
+
+
+def test_the_output_is_for_evaluate(run):
+    assert run("extract", "rows.jsonl", "--method", "oracle", "--output", "oracle.txt")[0] == ""
+    report = run("evaluate", "--predictions", "oracle.txt", "--references", "rows.jsonl", "--format", "json")[0]
+    assert json.loads(report)["rouge"]["rouge2"]["predictions"]["recall"] > 80
+
+
+def test_language_and_splitter(run):
+    write(Path("zh.txt"), "今天下雨。明天晴。")
+    assert run("extract", "zh.txt", "--sentences", "1", "--language", "zh")[0] == "今天下雨。\n"
+    write(Path("quoted.txt"), 'He said "It rained. It poured." Then he left.')
+    lead = [run("extract", "quoted.txt", "--sentences", "1", "--splitter", name)[0] for name in ("sentencex", "spacy")]
+    assert lead == [f"{text}\n" for text in ('He said "It rained. It poured."', 'He said "It rained.')]
+
+
+def test_a_text_without_words_is_a_blank_line(run):
+    write(Path("c.txt"), "…")
+    output, note = run("extract", "a.txt", "c.txt", "--sentences", "1")
+    assert output == "The flood came.\n\n"
+    assert note.startswith("hf-summ: 1 of 2 documents have no words and get no summary: rows 1, counted from 0 ")
+    assert note.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["a.txt", "--sentences", "0"], "^`sentences` is 0, but must be at least 1$"),
+        (["a.txt", "--method", "oracle"], "^--method oracle: a.txt has no references: name files of rows$"),
+        (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
+        (["none.txt"], "^none.txt cannot be read: "),
+        (["none.jsonl"], "^none.jsonl does not exist: name a file of sources$"),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, argv, message):
+    assert re.search(message, refusal("extract", *argv))

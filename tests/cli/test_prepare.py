@@ -1,0 +1,147 @@
+"""`hf-summ prepare` on small files in the form in which each corpus is distributed."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hf_summ.data import Corpus, load
+from hf_summ.data.corpora import SPLITS, file_flag
+from hf_summ.data.public_corpora import PUBLIC_CORPORA
+from tests.data.files import json_lines, write, write_csv
+from tests.data.test_xsum import write_xsum
+
+# a row of each split; the first has what is escaped in JSON
+ROWS = {split: {"document": f"Es regnete / in {split} – immer.", "summary": f"Regen in {split}"} for split in SPLITS}
+
+
+def write_xsum_corpus(folder):
+    write_xsum(folder, {split: [split] for split in SPLITS})
+    for split, row in ROWS.items():
+        text = f"[SN]FIRST-SENTENCE[SN]\n{row['summary']}\n\n[SN]RESTBODY[SN]\n{row['document']}\n"
+        write(folder / "bbc-summary-data" / f"{split}.summary", text)
+
+
+def write_cnn_dailymail(folder):
+    (folder / "cnn" / "stories").mkdir(parents=True)
+    for (split, row), part in zip(ROWS.items(), ("train", "val", "test"), strict=True):
+        address = f"http://www.cnn.com/{split}"
+        write(folder / f"all_{part}.txt", f"{address}\n")
+        story = f"{row['document']}\n\n@highlight\n\n{row['summary']}\n"
+        write(folder / "cnn" / "stories" / f"{hashlib.sha1(address.encode()).hexdigest()}.story", story)
+
+
+def write_newsroom(folder):
+    for row, part in zip(ROWS.values(), ("train", "dev", "test"), strict=True):
+        rows = [{"text": row["document"], "summary": row["summary"], "density_bin": "abstractive"}]
+        write(folder / f"{part}.jsonl.gz", json_lines([*rows, {**rows[0], "density_bin": "mixed"}]))
+
+
+def write_gigaword(folder):
+    (folder / "train").mkdir()
+    (folder / "Giga").mkdir()
+    names = {"train": "train/train.{}.txt", "validation": "train/valid.{}.filter.txt"}
+    for split, name in names.items():
+        write(folder / name.format("article"), f"{ROWS[split]['document']}\n")
+        write(folder / name.format("title"), f"{ROWS[split]['summary']}\n")
+    write(folder / "Giga" / "input.txt", f"{ROWS['test']['document']}\n")
+    write(folder / "Giga" / "task1_ref0.txt", f"{ROWS['test']['summary']}\n")
+
+
+def write_multi_news(folder):
+    for row, part in zip(ROWS.values(), ("train", "val", "test"), strict=True):
+        write(folder / f"{part}.src.cleaned", f"{row['document']} ||||| Another.\n")
+        write(folder / f"{part}.tgt", f"{row['summary']}\n")
+
+
+def write_lcsts(folder):
+    for (split, row), part in zip(ROWS.items(), ("I", "II", "III"), strict=True):
+        label = "" if split == "train" else "<human_label>{}</human_label>"
+        text = f"<summary>{row['summary']}</summary><short_text>{row['document']}</short_text>"
+        docs = [f"<doc id={score}>{label.format(score)}{text}</doc>\n" for score in (2, 3)]
+        write(folder / f"PART_{part}.txt", "".join(docs[1 if split == "train" else 0 :]))
+
+
+def write_swisstext(folder):
+    rows = [{"source": f"Dokument {number}", "summary": f"Satz {number}"} for number in range(40)]
+    write_csv(folder / "data_train.csv", rows)
+
+
+WRITERS = {
+    "xsum": write_xsum_corpus,
+    "cnn_dailymail": write_cnn_dailymail,
+    "newsroom_abs": write_newsroom,
+    "gigaword": write_gigaword,
+    "multi_news": write_multi_news,
+    "lcsts": write_lcsts,
+    "swisstext": write_swisstext,
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "raw").mkdir()
+    return tmp_path / "raw"
+
+
+def read(split: str) -> list[dict]:
+    return [json.loads(line) for line in Path(f"rows/{split}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("corpus", [name for name in PUBLIC_CORPORA if name != "swisstext"])
+def test_rows_of_each_corpus(run, folder, tmp_path, corpus):
+    WRITERS[corpus](folder)
+    printed, _ = run("prepare", corpus, "raw", "--output", "rows")
+    assert sorted(path.name for path in Path("rows").iterdir()) == sorted(f"{split}.jsonl" for split in SPLITS)
+    for split, expected, line in zip(SPLITS, PUBLIC_CORPORA[corpus].counts, printed.splitlines(), strict=True):
+        (row,) = read(split)
+        document = row.get("document") or row["documents"][0]
+        assert {"document": document, "summary": row["summary"]} == ROWS[split]
+        assert line.startswith(f"rows/{split}.jsonl: 1 rows, but ")
+        assert line.endswith(f" has {expected:,}: is the download complete?")
+    # the recipe reads what it reads of the distribution itself
+    prepared = Corpus(**{file_flag(split): f"rows/{split}.jsonl" for split in SPLITS})
+    raw = Corpus(**dict.fromkeys(map(file_flag, SPLITS), "raw"), **PUBLIC_CORPORA[corpus].reading)
+    first, second = (load(corpus, str(tmp_path / "cache")) for corpus in (prepared, raw))
+    assert {split: rows.to_list() for split, rows in first.items()} == {
+        split: rows.to_list() for split, rows in second.items()
+    }
+
+
+def test_one_file_is_divided_in_the_same_way_each_time(run, folder):
+    write_swisstext(folder)
+    run("prepare", "swisstext", "raw", "--output", "rows")
+    parts = {split: read(split) for split in SPLITS}
+    assert [len(rows) for rows in parts.values()] == [36, 2, 2]
+    numbers = [int(row["document"].split()[1]) for rows in parts.values() for row in rows]
+    assert sorted(numbers) == list(range(40))
+    assert numbers[36:] != list(range(36, 40))
+    run("prepare", "swisstext", "raw", "--output", "rows")
+    assert {split: read(split) for split in SPLITS} == parts
+
+
+def test_the_published_number_of_rows_is_no_note(run, folder, monkeypatch):
+    write_gigaword(folder)
+    known = dataclasses.replace(PUBLIC_CORPORA["gigaword"], counts=(1, 1, 1))
+    monkeypatch.setitem(PUBLIC_CORPORA, "gigaword", known)
+    printed, _ = run("prepare", "gigaword", "raw", "--output", "rows")
+    assert printed == "".join(f"rows/{split}.jsonl: 1 rows\n" for split in SPLITS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["nowhere", "--output", "rows"], "^nowhere is no folder: name that of the corpus's unpacked files$"),
+        (["raw", "--output", "raw/../raw"], "^--output raw/../raw: must be a folder, and not that of the corpus$"),
+        (["raw", "--output", "file"], "^--output file: must be a folder, and not that of the corpus$"),
+        (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
+    ],
+)
+def test_what_cannot_work_is_told(refusal, argv, message):
+    Path("file").touch()
+    assert re.search(message, refusal("prepare", "gigaword", *argv))
+    assert not list(Path().glob("rows/*"))
