@@ -15,8 +15,8 @@ WIDTH, GAP, LINE, PADDING, BETWEEN, CHARACTERS = 196, 44, 18, 8, 22, 25
 class Drawing(SphinxDirective):
     """`{drawing} title`: each line is a row of cells, a box each.
 
-    `|` separates the cells, and `->` adds an arrow from the left one to the right one. A box has an arrow to the next one
-    of its column. `*` marks what the paper adds, and `.` is a cell without a box.
+    `|` separates the cells, and `->` adds an arrow from the left one to the right one. A box has an arrow to the next
+    one of its column. `*` marks what the paper adds, and `.` is a cell without a box.
     """
 
     required_arguments = 1
@@ -37,7 +37,7 @@ def draw(title: str, rows: Sequence[str]) -> str:
         cells = [cell.strip() for cell in row.replace("->", "|>").split("|")]
         lines = [textwrap.wrap(cell.lstrip(">* "), CHARACTERS) for cell in cells]
         height = max(map(len, lines)) * LINE + 2 * PADDING
-        for column, (cell, words) in enumerate(zip(cells, lines)):
+        for column, (cell, words) in enumerate(zip(cells, lines, strict=True)):
             if cell == ".":
                 continue
             left = column * (WIDTH + GAP)

@@ -1,4 +1,4 @@
-"""What `pipeline("summarization")` did in transformers 4.57, and does here: the table of the migration guide, row by row.
+"""What `pipeline("summarization")` did in transformers 4.57, and does here: the migration guide's table, row by row.
 
 What version 4 did is read from its `pipelines/text2text_generation.py` and `pipelines/base.py`.
 """
