@@ -58,6 +58,7 @@ lint: install
 # a warning, such as of a broken link, is an error
 docs: install
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
+	$(VENV)/bin/python docs/extensions/sentence_lengths.py README.md docs/*.md docs/tutorials/*.md
 
 torture: install
 	mkdir -p build

@@ -1,9 +1,12 @@
 """Runs the code blocks of pages of the documentation: `run_pages.py PAGE.md ...`, from the folder that a reader is in.
 
 A page's ```python and ```bash blocks run in their order, all in one process, as each would load the same libraries. Its
-Python blocks are one script. Trainings end after a few updates of a narrow model.
+Python blocks are one script. Trainings end after a few updates of a narrow model. An ```output block is what the block
+before it prints, where … stands for anything.
 """
 
+import contextlib
+import io
 import re
 import runpy
 import shlex
@@ -11,7 +14,6 @@ import sys
 import time
 from pathlib import Path
 
-from hf_summ import pretrained
 from hf_summ.cli import main
 
 LAUNCHED = ["accelerate", "launch", "run_summarization.py"]
@@ -19,36 +21,45 @@ SHORT = (
     "--max_steps=5 --save_strategy=steps --save_steps=1 --save_total_limit=5 --eval_strategy=steps --eval_steps=1 "
     "--max_new_tokens=6 --num_beams=1 --report_to=none --disable_tqdm=true"
 ).split()
-# of a fresh model of ours
-NARROW = ("d_model=16", "ffn_dim=16", "fusion_dim=16", "num_heads=2")
+# of a fresh model, by the folder of its configuration
+NARROW = {
+    "drgd": ("embedding_size=16", "hidden_size=16"),
+    "gdlf": ("d_model=16", "ffn_dim=16", "fusion_dim=16", "num_heads=2"),
+}
 
 
 def run_page(page: Path) -> None:
     """The page's blocks.
 
     Raises:
-        SystemExit: a command failed, or there is no telling how to run it.
+        SystemExit: a command failed, has no rule by which to run it, or printed something else than the page shows.
     """
     names = {"__name__": "__main__"}
     text = page.read_text(encoding="utf-8")
-    for block in re.finditer(r"^```(python|bash)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+    printed = ""
+    for block in re.finditer(r"^```(python|bash|output)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
         language, code = block.groups()
-        if language == "bash":
-            for command in code.replace("\\\n", " ").splitlines():
-                run_command(shlex.split(command, comments=True))
-        else:
-            # a traceback then has the page's own lines
-            lines = text[: block.start(2)].count("\n")
-            exec(compile("\n" * lines + code, page, "exec"), names)
+        lines = text[: block.start(2)].count("\n")
+        if language == "output":
+            if not re.fullmatch(re.escape(code.strip()).replace("…", ".*"), printed.strip(), re.DOTALL):
+                raise SystemExit(f"{page}, line {lines}: the block above printed\n{printed}")
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            if language == "bash":
+                for command in code.replace("\\\n", " ").splitlines():
+                    run_command(shlex.split(command, comments=True))
+            else:
+                # a traceback then has the page's own lines
+                exec(compile("\n" * lines + code, page, "exec"), names)
+        printed = output.getvalue()
 
 
 def run_command(words: list[str]) -> None:
     if words[:3] == LAUNCHED:
         words = ["hf-summ", "train", *words[3:]]
     if words[:2] == ["hf-summ", "train"]:
-        is_fresh = words[2].endswith(".yaml")
-        narrow = ["--min_new_words=0", *(f"--config_overrides={value}" for value in NARROW)] if is_fresh else []
-        words = [*words, *SHORT, *narrow]
+        narrow = [f"--config_overrides={value}" for value in NARROW.get(Path(words[2]).parent.name, ())]
+        words = [*words, *SHORT, *narrow, *(["--min_new_words=0"] if narrow else [])]
     if words[:1] == ["hf-summ"]:
         code = main(words[1:])
         if code:
@@ -61,8 +72,6 @@ def run_command(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    # of which the reader's folder has a tiny one
-    pretrained.FOLDER = Path("pretrained")
     for path in sys.argv[1:]:
         began = time.process_time()
         run_page(Path(path))

@@ -17,14 +17,16 @@ import pytest
 from hf_summ import GdlfProcessor
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments
-from tests.conftest import SENTENCES, save_shipped_model
+from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.models.architectures import GDLF, HIGHLIGHT_TRANSFORMER, build_with_processor
 from tests.training.tiny import bart
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "configs" / "README.md", *sorted(DOCS.glob("*.md"))]
+GUIDES, TUTORIALS = sorted(DOCS.glob("*.md")), sorted(DOCS.glob("tutorials/*.md"))
+AT_THE_ROOT = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "configs/README.md")]
+PAGES = [*AT_THE_ROOT, *GUIDES, *TUTORIALS]
 TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 # those that a page compares, and what stands in for them
 LANGUAGE_MODELS = {
@@ -55,7 +57,7 @@ FOREIGN_FLAGS = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("pages", [[ROOT / "README.md"], sorted(DOCS.glob("*.md"))], ids=len)
+@pytest.mark.parametrize("pages", [[ROOT / "README.md"], TUTORIALS, GUIDES], ids=["README", "tutorials", "guides"])
 def test_blocks_run(pages, tmp_path, local_hub, tiny_tokenizer):
     publish(local_hub, tmp_path / "models", tiny_tokenizer)
     furnish(tmp_path / "repository", tmp_path / "models" / "gdlf")
@@ -79,11 +81,23 @@ def test_flags_exist(page, capsys):
     assert set(re.findall(r"(?<![\w-])--([a-z]\w*)", TEXTS[page])) <= known
 
 
-@pytest.mark.parametrize("page", PAGES[:3], ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", AT_THE_ROOT, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_linked_to_exist(page):
     # what docs/ links to is looked up when it is built
     links = re.findall(r"\]\((?!https?:)([^)#]+)", TEXTS[page])
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_readme_is_short():
+    text = TEXTS[ROOT / "README.md"]
+    assert len(text.split()) <= 900
+    assert text.count("\n") <= 150
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_fits_its_column(page):
+    blocks = re.findall(r"^```(?:\{code-block\} )?[a-z]+\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL)
+    assert not [line for block in blocks for line in block.splitlines() if len(line) > 80]
 
 
 EQUATIONS = (DOCS / "equations.md").read_text(encoding="utf-8")
@@ -154,7 +168,6 @@ def publish(hub, folder: Path, tokenizer) -> None:
     GdlfProcessor(tokenizer, tags="none").save_pretrained(folder / "gdlf")
     for part in build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer):
         part.save_pretrained(folder / "highlight")
-    save_shipped_model(folder / "pretrained" / "arxiv-title", tokenizer)
     bart(tokenizer).save_pretrained(folder / "bart")
     tokenizer.save_pretrained(folder / "bart")
     for name, kind in CHECKPOINTS.items():
@@ -172,7 +185,6 @@ def furnish(folder: Path, model: Path) -> None:
         for split in ("train", "validation", "test"):
             (corpus / f"{split}.jsonl").write_text("\n".join(rows), encoding="utf-8")
     (folder / "build" / "quickstart" / "model").symlink_to(model)
-    (folder / "pretrained").symlink_to(model.parent / "pretrained")
     for name in ("configs", "examples"):
         (folder / name).symlink_to(ROOT / name)
     for name in re.findall(r"\b[\w-]+\.txt\b", " ".join(TEXTS.values())):

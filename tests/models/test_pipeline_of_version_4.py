@@ -1,4 +1,4 @@
-"""What `pipeline("summarization")` did in transformers 4.57, and does here: the table in docs/decoding.md, row by row.
+"""What `pipeline("summarization")` did in transformers 4.57, and does here: the migration guide's table, row by row.
 
 What version 4 did is read from its `pipelines/text2text_generation.py` and `pipelines/base.py`.
 """
@@ -19,7 +19,7 @@ from transformers.pipelines.pt_utils import KeyDataset
 from tests.conftest import SENTENCES
 from tests.models.architectures import GDLF, build_with_processor
 
-PAGE = Path(__file__).parents[2] / "docs" / "decoding.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "migrating.md"
 # without an end, length is the limit's
 ENDLESS = {"suppress_tokens": [2]}
 TASK = {"max_length": 12, "min_length": 5, "num_beams": 2, "length_penalty": 2.0, "prefix": "summarize: "}
@@ -89,7 +89,7 @@ def asked(summarizer, monkeypatch, **call) -> dict:
 
 
 def test_the_page_has_a_row_for_each_test():
-    table = PAGE.read_text(encoding="utf-8").partition("## As in transformers 4")[2].partition("\n## ")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("## What differs from transformers 4")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)[1:]
     tests = [value.__doc__ for name, value in globals().items() if name.startswith("test_row")]
     assert rows == [text.removesuffix(".") for text in tests]

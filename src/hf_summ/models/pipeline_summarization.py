@@ -52,7 +52,7 @@ _OTHER_WAYS = "; `long_documents` can be 'extract' or 'windows' instead, which l
 
 
 class SummarizationPipeline(Pipeline):
-    """Summarizes texts, as the pipeline of transformers 4 did; docs/decoding.md has a table of what differs.
+    """Summarizes texts, as the pipeline of transformers 4 did; docs/tutorials/migrating.md lists what differs.
 
     Call it with a text, or with a list, column, series or array of texts. Iterators and PyTorch data sets are read
     lazily. A list in a list is one example of several documents, with one summary.
