@@ -280,6 +280,64 @@ def test_a_full_queue_and_clients_that_hang_up(summarizer):
         assert metric(running.address, 'requests_total{status="499"}') == 2
 
 
+def test_a_client_that_goes_ends_the_decoding_of_its_request(summarizer):
+    body = json.dumps({"inputs": DOCUMENT, "parameters": {"max_new_tokens": 1000, "min_new_tokens": 1000}}).encode()
+    with served(lambda: summarizer) as running:
+        with connected(running.address) as one:
+            one.sendall(head(len(body)) + body)
+            wait_until(lambda: metric(running.address, "step_seconds") > 0)
+        began = time.process_time()
+        wait_until(lambda: running.service.unfinished == 0)
+        assert time.process_time() - began < 1
+        assert metric(running.address, 'requests_total{status="499"}') == 1
+
+
+@pytest.mark.parametrize("search", [{}, {"do_sample": True}, {"num_beams": 1}, {"long_documents": "windows"}])
+def test_a_costly_request_ends_in_time_while_others_are_answered(summarizer, search):
+    costly = {"max_new_tokens": 1000, "min_new_tokens": 1000, "num_beams": 4} | search
+    inputs = {"inputs": " ".join(SENTENCES), "parameters": costly}
+    with (
+        served(lambda: summarizer, limit_work=1e12, limit_decode_seconds=1) as running,
+        httpx.Client(base_url=running.address) as client,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        answer = pool.submit(client.post, "/", json=inputs)
+        wait_until(lambda: running.service.unfinished == 1)
+        ordinary = [client.post("/", json={"inputs": DOCUMENT}) for _ in range(3)]
+        assert not answer.done()
+        assert [one.json() for one in ordinary] == [summarizer(DOCUMENT)] * 3
+        assert (answer.result().status_code, "takes longer than the 1 s" in answer.result().text) == (422, True)
+
+
+def test_a_costly_request_is_refused_at_once(client):
+    parameters = {"long_documents": "windows", "num_beams": 16, "min_new_tokens": 1024, "max_new_tokens": 1024}
+    before = time.monotonic()
+    refused = client.post("/", json={"inputs": "word " * 1900, "parameters": parameters})
+    assert (refused.status_code, refused.json()["error"][:20]) == (422, "the request is about")
+    assert time.monotonic() - before < 1
+
+
+def test_a_step_that_does_not_end_is_noticed(summarizer):
+    gate = Gate()
+    with (
+        served(lambda: Watched(summarizer, gate), limit_decode_seconds=0.3) as running,
+        concurrent.futures.ThreadPoolExecutor(1) as pool,
+    ):
+        assert metric(running.address, "ready_workers") == 1
+        gate.is_shut = True
+        stuck = pool.submit(httpx.post, running.address, json={"inputs": DOCUMENT})
+        wait_until(lambda: metric(running.address, "ready_workers") == 0)
+        ready = httpx.get(f"{running.address}/ready")
+        assert (ready.status_code, ready.text) == (503, "stuck\n")
+        assert metric(running.address, "step_seconds") > 0.3
+        refused = httpx.post(running.address, json={"inputs": DOCUMENT})
+        assert (refused.status_code, "a step of decoding does not end" in refused.text) == (503, True)
+        gate.is_shut = False
+        # its time is over, of which the first step learns
+        assert stuck.result().status_code == 422
+        wait_until(lambda: httpx.get(f"{running.address}/ready").status_code == 200)
+
+
 def test_ready_neither_while_loading_nor_while_draining(summarizer):
     gate = Gate(is_shut=True)
     with (

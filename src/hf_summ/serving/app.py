@@ -181,7 +181,7 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
     finally:
-        # drops the request if it has not begun
+        # drops the request, whether it has begun or not
         future.cancel()
         gone.cancel()
     raise Refusal(_GONE, "the client has gone")

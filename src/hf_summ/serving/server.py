@@ -206,6 +206,7 @@ class Server(uvicorn.Server):
         self._on_ready: Callable[[], object] | None = on_ready
 
     async def on_tick(self, counter: int) -> bool:
+        self._service.update_metrics()
         if self._on_ready is not None and self._service.state == READY:
             self._on_ready()
             self._on_ready = None

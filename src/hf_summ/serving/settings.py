@@ -38,6 +38,10 @@ class Limits:
     limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
     limit_new_tokens: int = flag("reporting", "Maximum number of tokens that a request may ask for", 1024)
     limit_num_beams: int = flag("reporting", "Maximum number of beams that a request may ask for", 16)
+    limit_work: float = flag(
+        "reporting", "Maximum product of windows, beams, new tokens and the tokens that each of these reads", 1e7
+    )
+    limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary ends", 30.0)
     limit_seconds: float = flag("reporting", "Seconds that a client may take to send a request", 20.0)
     drain_seconds: float = flag("reporting", "Seconds within which requests are finished after SIGTERM", 30.0)
 
