@@ -3,6 +3,7 @@
 import concurrent.futures
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -70,6 +71,12 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
         assert second in children(process.pid)
         # one of them answers while the other one is loading
         wait_until(lambda: metric(address, "ready_workers") == 2, seconds=300)
+        for worker in children(process.pid):
+            os.kill(worker, signal.SIGKILL)
+        refused = httpx.post(address, json=BODY, timeout=60)
+        assert (refused.status_code, refused.json()) == (503, {"error": "no worker is ready: try again later"})
+        assert (httpx.get(f"{address}/health").text, refused.headers["retry-after"]) == ("alive\n", "5")
+        wait_until(lambda: metric(address, "ready_workers") == 2, seconds=300)
         answers: list[list[str]] = [[] for _ in range(CLIENTS)]
         has_begun = threading.Barrier(CLIENTS + 1)
         with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
@@ -106,7 +113,13 @@ def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
     with pytest.raises(SystemExit) as end:
         main(["serve", "--model", "model", "--port", "0"])
     client.join(60)
+    told()
     assert (end.value.code, answered) == (0, [200])
+    # a line of each request, and of the end
+    lines = [line.split(" ", 3)[3] for line in texts[-1].splitlines() if " POST " in line or " ending" in line]
+    assert re.sub(r"\d+\.\d+ s", "0.1 s", "\n".join(lines)) == (
+        "127.0.0.1 POST / 200 0.1 s\nending: 0 requests are unfinished"
+    )
     # of which there would be one a request
     assert not [record for record in caplog.records if record.name.startswith("hf_summ")]
     assert signal.getsignal(signal.SIGTERM) is handler
@@ -124,6 +137,11 @@ def test_bad_input_is_refused(workplace, refusal):
     assert refusal("serve", "--model", "model", "--workers", "0") == "--workers 0: must be at least 1"
     assert refusal("serve", "--model", "model", "--limit_queue", "0") == "--limit_queue 0: must be at least 1"
     assert refusal("serve", "--model", "model", "--num_beams", "0") == "--num_beams 0: must be at least 1"
+    message = refusal("serve", "--model", "model", "--port", "0", "--api_key_file", "none")
+    assert message == "--api_key_file none: cannot be read: No such file or directory"
+    (workplace / "key").write_text(" \n")
+    message = refusal("serve", "--model", "model", "--port", "0", "--api_key_file", "key")
+    assert message == "--api_key_file key: is blank: write a key into it"
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):

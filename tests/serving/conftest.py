@@ -54,7 +54,9 @@ class Watched:
 
     def __init__(self, summarizer: SummarizationPipeline, before: Callable[[list[str]], object]):
         self.summarizer, self.before = summarizer, before
-        self.model, self.tokenizer = summarizer.model, summarizer.tokenizer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.summarizer, name)
 
     def __call__(self, documents: list[str], **settings) -> list[dict[str, Any]]:
         self.before(documents)

@@ -55,7 +55,9 @@ def test_every_known_setting_is_read():
         ({"num_beams": 10_000}, "`num_beams` is 10000, but must be from 1 to 16"),
         ({"num_beams": 0}, "`num_beams` is 0, but must be from 1 to 16"),
         ({"max_new_tokens": 1025}, "`max_new_tokens` is 1025, but must be from 1 to 1024"),
-        ({"max_length": 10**300}, f"`max_length` is 1{'0' * 19}…, but must be from 1 to 1024"),
+        ({"max_length": 10**300}, f"`max_length` is 1{'0' * 19}…, but must be from 2 to 1024"),
+        # of which one is the token that a summary begins with
+        ({"max_length": 1}, "`max_length` is 1, but must be from 2 to 1024"),
         ({"length_penalty": float("nan")}, "`length_penalty` is nan, but must be from -100 to 100"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be from -100 to 100"),
         ({"num_beams": 2.5}, "`num_beams` must be an integer, but is float: 2.5"),

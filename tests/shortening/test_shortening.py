@@ -21,7 +21,7 @@ def text_of(sentences: int, seed: int = 0) -> str:
 
 
 def reader_of(summarizer) -> ModelReader:
-    return ModelReader(summarizer, summarizer._source_limit(), lambda texts: [text[:9] for text in texts])
+    return ModelReader(summarizer, summarizer.source_limit, lambda texts: [text[:9] for text in texts])
 
 
 def naive_partition(costs: list[int], most: int) -> tuple[int, int]:
@@ -146,7 +146,7 @@ def test_windows_are_summarized_and_then_their_summaries(summarizer, caplog):
 
 
 def test_summaries_that_do_not_shorten_end_it(summarizer):
-    text, limit = text_of(12), summarizer._source_limit()
+    text, limit = text_of(12), summarizer.source_limit
     (reading,) = windows([text], ModelReader(summarizer, limit, lambda texts: [part + " x" for part in texts]), "en")
     assert (reading.example, reading.details) == (text, {})
     # the second round's are as long as what they are of

@@ -53,13 +53,17 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, workers=1, port=0)
     if arguments.port > _LARGEST_PORT:
         raise ValueError(f"--port {arguments.port}: must be at most {_LARGEST_PORT}")
+    if arguments.host == "localhost" or arguments.host.startswith(("127.", "::1")):
+        arguments.allowed_hosts = arguments.allowed_hosts or "localhost"
     limits = Limits(**{name: getattr(arguments, name) for name in names(Limits)})
     _check_extra()
     find_model(arguments)
 
     from hf_summ.common.processes import threads_for
+    from hf_summ.serving.door import read_key
     from hf_summ.serving.server import bind, serve, serve_with_workers, url
 
+    read_key(limits.api_key_file)
     listening = bind(arguments.host, arguments.port)
     address = url(listening)
     _print_note(f"listening on {address}; loading {arguments.model}")
@@ -85,7 +89,7 @@ def _ended_well_by_sigterm() -> Generator[None]:
 
 
 def _check_extra() -> None:
-    for name in ("fastapi", "prometheus_client", "rdflib", "uvicorn"):
+    for name in ("prometheus_client", "rdflib", "starlette", "uvicorn"):
         if find_spec(name) is None:
             raise ImportError(f"`hf-summ serve` needs {name}: pip install 'hf-summ[serve]'")
 

@@ -299,7 +299,8 @@ SETTINGS: Mapping[str, Setting] = {
     "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100),
     "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000),
     "top_p": Setting(float, _SHARE, "Sample from the most likely tokens with this total probability", asked=1),
-    "max_length": Setting(int, _LENGTH, asked="limit_new_tokens"),
+    # which counts the token that a summary begins with
+    "max_length": Setting(int, Range(2, _TOKENS), asked="limit_new_tokens"),
     "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),
     "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
     "encoder_repetition_penalty": Setting(float, _FACTOR),

@@ -221,7 +221,7 @@ class SummarizationPipeline(Pipeline):
                 "`phrases` are of whole documents, and cannot be found in windows: set `long_documents` to "
                 "'extract' or 'truncate'"
             )
-        reader = ModelReader(self, self._source_limit(), lambda texts: self._summaries(texts, settings))
+        reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings))
 
         def shorten(examples: Iterator) -> Iterator[_Example]:
             for chunk in in_chunks(map(_Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
@@ -256,7 +256,7 @@ class SummarizationPipeline(Pipeline):
             raise ValueError("`phrases` are given, but the model does not read key phrases: leave them out")
         _check_document(example.document)
         document = example.document if example.reading is None else example.reading.example
-        limit = self._source_limit()
+        limit = self.source_limit
         inputs, length, kept = self._read(with_prefix(document, source_prefix(self.model.config)), limit, source)
         self._check_ids(inputs["input_ids"])
         note: dict[str, Any] = {"blank": _is_blank(document)}
@@ -319,7 +319,9 @@ class SummarizationPipeline(Pipeline):
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
         return BatchEncoding(fields, tensor_type="pt"), length, None
 
-    def _source_limit(self) -> int | None:
+    @property
+    def source_limit(self) -> int | None:
+        """The number of tokens that the model reads, special ones included; None if it has no limit."""
         limits = [
             # a processor's tokenizer may come from a model with fewer positions
             getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),

@@ -1,23 +1,26 @@
 """The service as a web application."""
 
 import asyncio
-import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
 from hf_summ.common.messages import one_line
-from hf_summ.models.text_documents import readable
-from hf_summ.serving.formats import FORMATS, as_rdf, preferred
-from hf_summ.serving.requests import Refusal, SummaryRequest, read_request
+from hf_summ.serving.description import describe
+from hf_summ.serving.door import Door
+from hf_summ.serving.formats import FORMATS, JSON, as_rdf, preferred
+from hf_summ.serving.requests import Refusal, SummaryRequest, in_json, read_request
 from hf_summ.serving.service import READY, Closed, Service
 
 logger = logging.getLogger(__name__)
 
-_JSON = "application/json"
+_TEXT = "text/plain"
+# that of requests; the others are what clients say of a body whose type they were not given, as curl does
+_SENT = (JSON, "", "application/x-www-form-urlencoded")
 # path -> the page's file and its media type
 _PAGE = {
     "/": ("page.html", "text/html"),
@@ -35,15 +38,20 @@ _GONE = 499
 
 
 def create_app(service: Service):
-    """The FastAPI application of a service, which it starts and, at its end, stops.
+    """The Starlette application of a service, which it starts and, at its end, stops.
 
     `POST /` summarizes, `GET /` is the page; `/health` shows that the process is alive, `/ready` whether it takes
-    requests, `/info` which model and limits it has, and `/metrics` the counters. Errors are `{"error": message}`.
-    """
-    from fastapi import FastAPI, Request, Response
-    from starlette.exceptions import HTTPException
+    requests, `/info` which model and limits it has, `/openapi.json` what requests may have, and `/metrics` the
+    counters. Errors are `{"error": message}`.
 
-    from hf_summ import __version__
+    Raises:
+        ValueError: the API key cannot be read.
+    """
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
 
     @asynccontextmanager
     async def lifespan(app):
@@ -51,55 +59,41 @@ def create_app(service: Service):
         yield
         await asyncio.to_thread(service.stop, service.limits.drain_seconds)
 
-    # its own pages of documentation load scripts from elsewhere
-    app = FastAPI(title="hf-summ", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    async def root(request):
+        return await answer(service, request) if request.method == "POST" else _page("/")
 
-    @app.post("/", openapi_extra=_DESCRIPTION)
-    async def summarize(request: Request) -> Response:
-        """Summarize a document."""
-        return await answer(service, request)
+    async def refuse(request, error):
+        return Refusal(error.status_code, error.detail, **(error.headers or {})).response()
 
-    @app.get("/health")
-    async def health() -> Response:
-        """Whether the process is alive."""
-        return Response("alive\n", media_type="text/plain")
+    def get(path: str, make: Callable[[], Response]) -> Route:
+        async def respond(request):
+            return make()
 
-    @app.get("/ready")
-    async def ready() -> Response:
-        """Whether requests are taken."""
-        status = 200 if service.state == READY else 503
-        return Response(f"{service.state}\n", status, media_type="text/plain")
+        return Route(path, respond)
 
-    @app.get("/info")
-    async def info() -> dict[str, Any]:
-        """Model and limits."""
-        return service.information()
-
-    @app.get("/metrics")
-    async def metrics() -> Response:
-        """Counters for Prometheus."""
-        return Response(service.metrics.exposition(), media_type="text/plain; version=0.0.4")
-
-    for path, (name, media_type) in _PAGE.items():
-        app.get(path, include_in_schema=False)(_sender(name, media_type))
-
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, error: HTTPException) -> Response:
-        return Response(_json({"error": error.detail}), error.status_code, error.headers, _JSON)
-
-    return app
+    return Starlette(
+        routes=[
+            Route("/", root, methods=["GET", "POST"]),
+            *(get(path, partial(_page, path)) for path in _PAGE),
+            get("/health", lambda: Response("alive\n", media_type=_TEXT)),
+            get("/ready", lambda: Response(f"{service.state}\n", 200 if service.state == READY else 503, None, _TEXT)),
+            get("/info", lambda: JSONResponse(service.information())),
+            get("/openapi.json", lambda: JSONResponse(describe(service.limits, service.generation_keys))),
+            get("/metrics", lambda: Response(service.metrics.exposition(), media_type=f"{_TEXT}; version=0.0.4")),
+        ],
+        exception_handlers={HTTPException: refuse},
+        middleware=[Middleware(Door, limits=service.limits)],
+        lifespan=lifespan,
+    )
 
 
-def _sender(name: str, media_type: str):
-    """What sends a file of the page."""
-    from fastapi import Response
+def _page(path: str):
+    """The response that is a file of the page."""
+    from starlette.responses import Response
 
+    name, media_type = _PAGE[path]
     content = (files("hf_summ.serving") / name).read_bytes()
-
-    async def send() -> Response:
-        return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
-
-    return send
+    return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
 
 
 async def answer(service: Service, request):
@@ -119,7 +113,7 @@ async def answer(service: Service, request):
         content, media_type = await _summarized(service, request)
         response = Response(content, media_type=media_type, headers={"Vary": "Accept"})
     except Refusal as refusal:
-        response = Response(_json({"error": str(refusal)}), refusal.status, refusal.headers, _JSON)
+        response = refusal.response()
     service.metrics.requests.labels(response.status_code).inc()
     service.metrics.seconds.observe(time.perf_counter() - began)
     return response
@@ -127,11 +121,13 @@ async def answer(service: Service, request):
 
 async def _summarized(service: Service, request) -> tuple[bytes, str]:
     """The content of the answer, and its media type."""
-    offered = (_JSON, *FORMATS)
+    offered = (JSON, *FORMATS)
     # several lines of one header mean the same as one
     media_type = preferred(",".join(request.headers.getlist("accept")), offered)
     if media_type is None:
         raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in _SENT:
+        raise Refusal(415, f"the body must be JSON: send it with `Content-Type: {JSON}`")
     body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
     # only the loaded model decides which settings there are
     service.check_ready()
@@ -140,7 +136,7 @@ async def _summarized(service: Service, request) -> tuple[bytes, str]:
     if media_type in FORMATS:
         return as_rdf(order.document, result, media_type), media_type
     names = ("summary_text", "details") if order.return_details else ("summary_text",)
-    return _json([{name: result[name] for name in names if name in result}]), media_type
+    return in_json([{name: result[name] for name in names if name in result}]), media_type
 
 
 async def _body(request, most: int, seconds: float) -> bytes:
@@ -181,7 +177,7 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
     finally:
-        # drops the request if it has not begun
+        # drops the request, whether it has begun or not
         future.cancel()
         gone.cancel()
     raise Refusal(_GONE, "the client has gone")
@@ -191,27 +187,3 @@ async def _gone(request) -> None:
     """Returns when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def _json(value: Any) -> bytes:
-    # a message may quote lone surrogates
-    return readable(json.dumps(value, ensure_ascii=False)).encode()
-
-
-_DESCRIPTION = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            _JSON: {
-                "schema": {
-                    "type": "object",
-                    "required": ["inputs"],
-                    "properties": {
-                        "inputs": {"type": "string", "description": "The document"},
-                        "parameters": {"type": "object", "description": "Settings; docs/serving.md lists them"},
-                    },
-                }
-            }
-        },
-    }
-}

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+JSON = "application/json"
 # media type -> rdflib's name of the format
 FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
 _NIF = "http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#"

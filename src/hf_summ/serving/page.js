@@ -46,6 +46,9 @@ function show(source, { summary_text: summary, details }) {
   element("of-summary").focus();
 }
 
+// asked for when the service needs it
+let key = "";
+
 async function summarize() {
   const source = text.value;
   element("submit").disabled = true;
@@ -53,10 +56,15 @@ async function summarize() {
   try {
     const answer = await fetch("./", {
       method: "POST",
-      headers: { "Content-Type": "application/json", Accept: "application/json" },
+      headers: {
+        "Content-Type": "application/json",
+        Accept: "application/json",
+        ...(key && { Authorization: `Bearer ${key}` }),
+      },
       body: JSON.stringify({ inputs: source, parameters: parameters() }),
     });
     const content = await answer.json();
+    if (answer.status === 401 && (key = prompt("The service's API key:") ?? "")) return await summarize();
     if (!answer.ok) throw new Error(content.error);
     show(source, content[0]);
     say("Done.");

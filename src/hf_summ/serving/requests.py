@@ -1,5 +1,6 @@
 """A request's body: one document, and how to summarize it; or why the request is refused."""
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from json import JSONDecodeError
@@ -8,6 +9,7 @@ from typing import Any
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import parse_json
 from hf_summ.models.text_documents import readable
+from hf_summ.serving.formats import JSON
 from hf_summ.serving.settings import Limits, read_settings
 
 _KEYS = ("inputs", "parameters")
@@ -25,6 +27,17 @@ class Refusal(Exception):
         super().__init__(message)
         self.status = status
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def response(self):
+        """Starlette's response: `{"error": message}`."""
+        from starlette.responses import Response
+
+        return Response(in_json({"error": str(self)}), self.status, self.headers, JSON)
+
+
+def in_json(value: Any) -> bytes:
+    """The value in JSON; what a message quotes may have lone surrogates."""
+    return readable(json.dumps(value, ensure_ascii=False)).encode()
 
 
 def unavailable(message: str, seconds: float) -> Refusal:

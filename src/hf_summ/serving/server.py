@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.serving.app import create_app
+from hf_summ.serving.door import log
+from hf_summ.serving.requests import unavailable
 from hf_summ.serving.service import FAILED, READY, Service
 from hf_summ.serving.settings import Limits
 
@@ -37,6 +40,10 @@ _ANSWERING = 5
 _GRACE = 5.0
 # beyond the time that a worker has for its requests
 _WORKER_GRACE = 10.0
+# between signs to a client that sends no more, which make known whether it still reads
+_PROBING = 0.5
+# seconds that a client is asked to wait while no worker is ready
+_RESTARTING = 5.0
 # seconds between looks at signals; a worker that ends is replaced no more often
 _WORKER_INTERVAL = 0.5
 
@@ -85,6 +92,11 @@ def serve(
     # transformers and the pipeline, whose loggers are apart, would warn of document after document
     set_verbosity_error()
     logging.getLogger("hf_summ").setLevel(logging.ERROR)
+    log.setLevel(logging.INFO)
+    # a line on standard error, and nowhere else
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("hf-summ: %(asctime)s %(message)s"))
+    log.propagate, log.handlers[:] = False, [handler]
     service = Service(load, limits, threads)
     Server(service, on_ready).run([listening])
     if service.problem is not None:
@@ -117,21 +129,54 @@ def serve_with_workers(
     ):
         for _ in range(workers):
             pool.add(load, limits, listening, threads_for(workers))
+        ready: set[Worker] = set()
         try:
-            was_ready = False
+            with _stand_in(limits, listening):
+                _watch(pool, folder, ready, lambda: signals or ready)
+            if ready:
+                on_ready()
             while not signals:
-                for worker in pool.wait_ready(_WORKER_INTERVAL):
-                    kind, value = worker.recv()
-                    if kind == "failed":
-                        raise ValueError(value)
-                    if kind == "ended":
-                        _replace(pool, worker, folder)
-                    elif not was_ready:
-                        was_ready = True
-                        on_ready()
+                _watch(pool, folder, ready, lambda: signals or not ready)
+                with _stand_in(limits, listening):
+                    _watch(pool, folder, ready, lambda: signals or ready)
         finally:
             # otherwise clients could connect and get no answer
             listening.close()
+
+
+def _watch(pool: Pool, folder: str, ready: set[Worker], is_over: Callable[[], object]) -> None:
+    """Keep account of the workers that are ready, and replace those that end, until something is so."""
+    while not is_over():
+        for worker in pool.wait_ready(_WORKER_INTERVAL):
+            kind, value = worker.recv()
+            if kind == "failed":
+                raise ValueError(value)
+            if kind == "ended":
+                ready.discard(worker)
+                _replace(pool, worker, folder)
+            else:
+                ready.add(worker)
+
+
+@contextmanager
+def _stand_in(limits: Limits, listening: socket.socket) -> Generator[None]:
+    """Within, this process answers too: that it is alive, and to come back later."""
+
+    async def answer(scope, receive, send) -> None:
+        from starlette.responses import PlainTextResponse
+
+        later = unavailable("no worker is ready: try again later", _RESTARTING)
+        response = PlainTextResponse("alive\n") if scope["path"] == "/health" else later.response()
+        await response(scope, receive, send)
+
+    server = uvicorn.Server(_config(answer, limits, lifespan="off"))
+    thread = threading.Thread(target=server.run, args=([listening.dup()],))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
 
 
 def _replace(pool: Pool, worker: Worker, folder: str) -> None:
@@ -187,31 +232,19 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, service: Service, on_ready: Callable[[], object] = lambda: None):
-        limits = service.limits
-        super().__init__(
-            uvicorn.Config(
-                create_app(service),
-                http=_protocol(limits.limit_seconds + _GRACE),
-                ws="none",
-                # setting it up closes the handlers of others, and with absl's the stream that it was made with
-                log_config=None,
-                log_level="error",
-                server_header=False,
-                backlog=_BACKLOG,
-                timeout_graceful_shutdown=_ANSWERING,
-                timeout_keep_alive=_KEEP_ALIVE,
-            )
-        )
+        super().__init__(_config(create_app(service), service.limits))
         self._service = service
         self._on_ready: Callable[[], object] | None = on_ready
 
     async def on_tick(self, counter: int) -> bool:
+        self._service.update_metrics()
         if self._on_ready is not None and self._service.state == READY:
             self._on_ready()
             self._on_ready = None
         return await super().on_tick(counter) or self._service.state == FAILED
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info(f"ending: {self._service.unfinished} requests are unfinished")
         last_call = time.monotonic() + _LAST_CALL
         stopping = asyncio.ensure_future(asyncio.to_thread(self._service.stop, self._service.limits.drain_seconds))
         while not self.force_exit and not (stopping.done() and time.monotonic() > last_call):
@@ -223,14 +256,33 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def _config(app, limits: Limits, **settings: Any) -> uvicorn.Config:
+    """The configuration of a server."""
+    return uvicorn.Config(
+        app,
+        http=_protocol(limits.limit_seconds + _GRACE),
+        ws="none",
+        # setting it up closes the handlers of others, and with absl's the stream that it was made with
+        log_config=None,
+        log_level="error",
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=_ANSWERING,
+        timeout_keep_alive=_KEEP_ALIVE,
+        **settings,
+    )
+
+
 def _protocol(seconds: float) -> type[H11Protocol]:
     """uvicorn's HTTP protocol, which ends a connection when a request takes longer, or an answer is not fetched sooner.
 
-    uvicorn by itself waits for ever for a request's headers and body, and for a client that does not read.
+    uvicorn by itself waits for ever for a request's headers and body, and for a client that does not read. It closes
+    the connection of a client that sends no more, which may still wait for its answer.
     """
 
     class TimedProtocol(H11Protocol):
         _timer: asyncio.TimerHandle | None = None
+        _sends_no_more = False
 
         def connection_made(self, transport) -> None:
             super().connection_made(transport)
@@ -242,6 +294,29 @@ def _protocol(seconds: float) -> type[H11Protocol]:
                 self._start_timer()
             else:
                 self._stop_timer()
+
+        def eof_received(self) -> bool:
+            if not self._is_answering() or self.cycle.more_body:
+                return False
+            if not self._sends_no_more:
+                self._sends_no_more = True
+                self._probe()
+            return True
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            if self._sends_no_more and not self._is_answering():
+                self.transport.close()
+
+        def _is_answering(self) -> bool:
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _probe(self) -> None:
+            # to a client that has gone, the second of these fails; HTTP/1.0 knows none
+            if self.conn.our_state is h11.SEND_RESPONSE and self.conn.their_http_version == b"1.1":
+                self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            if self._is_answering() and not self.transport.is_closing():
+                self.loop.call_later(_PROBING, self._probe)
 
         def pause_writing(self) -> None:
             super().pause_writing()

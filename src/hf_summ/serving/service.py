@@ -3,23 +3,21 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from dataclasses import dataclass, field
+from concurrent.futures import Future
 from pathlib import Path
-from threading import Condition, Thread
+from threading import Thread
 from typing import Any
 
+from hf_summ.common.messages import one_line
+from hf_summ.serving.batching import Batcher, Closed, QueueFull
+from hf_summ.serving.cost import check_cost
 from hf_summ.serving.requests import Refusal, SummaryRequest, unavailable
 from hf_summ.serving.settings import Limits
 
 # upper bounds of the histograms' buckets
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-Decode = Callable[[Sequence[str], dict[str, Any]], Sequence[Any]]
-# of the time that a batch took, the weight of the last one in the mean
-_LAST = 0.3
-LOADING, READY, DRAINING, FAILED = "loading", "ready", "draining", "failed"
+LOADING, READY, STUCK, DRAINING, FAILED = "loading", "ready", "stuck", "draining", "failed"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
 # seconds that a client is asked to wait while the model is being loaded, and while another process takes over
 _LOADING_SECONDS, _DRAINING_SECONDS = 5.0, 2.0
@@ -46,6 +44,12 @@ class Metrics:
         self.requests = make(Counter, "requests", "Requests for summaries by the status of their answer", "status")
         self.waiting = make(Gauge, "waiting_requests", "Requests that wait to be decoded", **summed)
         self.ready = make(Gauge, "ready_workers", "Processes that take requests", **summed)
+        self.step_seconds = make(
+            Gauge,
+            "step_seconds",
+            "Time since the last step of what is decoded; the longest, if there are several processes",
+            multiprocess_mode="livemax",
+        )
         self.batch_size = make(Histogram, "batch_size", "Documents that were decoded together", buckets=_SIZES)
         self.batch_seconds = make(Histogram, "batch_seconds", "Time that decoding them took", buckets=_SECONDS)
         self.seconds = make(Histogram, "request_seconds", "Time from a request to its answer", buckets=_SECONDS)
@@ -64,185 +68,6 @@ class Metrics:
         return generate_latest(summed)
 
 
-class QueueFull(Exception):
-    """There is no place for another request.
-
-    Attributes:
-        seconds: until about when those that wait are decoded.
-    """
-
-    def __init__(self, waiting: int, seconds: float):
-        super().__init__(f"{waiting} requests are waiting: try again later")
-        self.seconds = seconds
-
-
-class Closed(Exception):
-    """The batcher takes or decodes no more requests."""
-
-
-@dataclass(eq=False)
-class _Job:
-    document: str
-    settings: dict[str, Any]
-    future: Future = field(default_factory=Future)
-    arrived: float = field(default_factory=time.monotonic)
-
-    def is_like(self, other: "_Job") -> bool:
-        """Whether decoding both together wastes little: of equal settings, and neither twice as long."""
-        shorter, longer = sorted((len(self.document), len(other.document)))
-        return self.settings == other.settings and longer <= 2 * shorter + 16
-
-    def difference(self, other: "_Job") -> int:
-        """By how many characters they differ."""
-        return abs(len(self.document) - len(other.document))
-
-
-class Batcher:
-    """Groups requests of like settings and lengths; `run` decodes them, in the thread that calls it.
-
-    The oldest request always goes next, with those that are most like it. If nothing is decoded when it comes, it waits
-    a little for others.
-
-    Args:
-        decode: documents and the settings that they share -> a result for each. If it fails, the documents are
-            decoded in halves, so that in the end only the one that is at fault fails, with the error of `decode`.
-        batch_size: maximum number of documents of a call.
-        wait: seconds that a request waits for others.
-        capacity: maximum number of waiting requests.
-        on_change: called with the number of waiting requests when it has changed.
-    """
-
-    def __init__(
-        self,
-        decode: Decode,
-        batch_size: int,
-        wait: float,
-        capacity: int,
-        on_change: Callable[[int], None] = lambda waiting: None,
-    ):
-        self._decode = decode
-        self._batch_size = batch_size
-        self._wait = wait
-        self._capacity = capacity
-        self._on_change = on_change
-        self._waiting: list[_Job] = []
-        self._changed = Condition()
-        self._is_closed = False
-        self._begun: list[_Job] = []
-        self._seconds = 0.0
-
-    def submit(self, document: str, settings: dict[str, Any]) -> Future:
-        """The future result of a document; cancelling it frees its place if it has not begun.
-
-        Raises:
-            QueueFull: too many requests are waiting.
-            Closed: `close` was called.
-        """
-        job = _Job(document, settings)
-        with self._changed:
-            if self._is_closed:
-                raise Closed
-            if len(self._waiting) >= self._capacity:
-                batches = 1 + len(self._waiting) / self._batch_size
-                raise QueueFull(len(self._waiting), batches * self._seconds)
-            self._waiting.append(job)
-            self._on_change(len(self._waiting))
-            self._changed.notify()
-        # only now, as a future calls back at once if it is done
-        job.future.add_done_callback(lambda future: self._forget(job) if future.cancelled() else None)
-        return job.future
-
-    @property
-    def unfinished(self) -> int:
-        """Number of requests that wait or are being decoded."""
-        with self._changed:
-            return len(self._waiting) + len(self._begun)
-
-    def run(self) -> None:
-        """Decode until `close` is called and nothing waits."""
-        try:
-            while jobs := self._next_batch():
-                began = time.monotonic()
-                self._answer(jobs)
-                seconds = time.monotonic() - began
-                with self._changed:
-                    self._begun = []
-                    self._seconds = _LAST * seconds + (1 - _LAST) * self._seconds if self._seconds else seconds
-        finally:
-            self._fail_all()
-
-    def close(self) -> None:
-        """Take no further requests, and let `run` return when those that wait are decoded."""
-        with self._changed:
-            self._is_closed = True
-            self._changed.notify()
-
-    def abandon(self) -> None:
-        """Close, and fail the requests that wait or are being decoded."""
-        self.close()
-        self._fail_all()
-
-    def _next_batch(self) -> list[_Job]:
-        """The next jobs, which have then begun; none when there will be no more."""
-        with self._changed:
-            while True:
-                if not self._waiting:
-                    if self._is_closed:
-                        return []
-                    self._changed.wait()
-                    continue
-                oldest = self._waiting[0]
-                alike = (job for job in self._waiting if job.is_like(oldest))
-                jobs = sorted(alike, key=oldest.difference)[: self._batch_size]
-                left = oldest.arrived + self._wait - time.monotonic()
-                if len(jobs) < self._batch_size and left > 0 and not self._is_closed:
-                    self._changed.wait(left)
-                    continue
-                self._waiting = [job for job in self._waiting if job not in jobs]
-                self._on_change(len(self._waiting))
-                # false for those that were cancelled meanwhile
-                self._begun = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-                if self._begun:
-                    return self._begun
-
-    def _answer(self, jobs: Sequence[_Job]) -> None:
-        try:
-            results = self._decode([job.document for job in jobs], jobs[0].settings)
-        except Exception as error:
-            if len(jobs) == 1:
-                _settle(jobs[0], error=error)
-                return
-            half = len(jobs) // 2
-            self._answer(jobs[:half])
-            self._answer(jobs[half:])
-            return
-        for job, result in zip(jobs, results, strict=True):
-            _settle(job, result)
-
-    def _forget(self, job: _Job) -> None:
-        with self._changed:
-            if job in self._waiting:
-                self._waiting.remove(job)
-                self._on_change(len(self._waiting))
-
-    def _fail_all(self) -> None:
-        with self._changed:
-            waiting, self._waiting = self._waiting, []
-            begun, self._begun = self._begun, []
-            self._on_change(0)
-        for job in (*begun, *(job for job in waiting if job.future.set_running_or_notify_cancel())):
-            _settle(job, error=Closed())
-
-
-def _settle(job: _Job, result: Any = None, error: Exception | None = None) -> None:
-    # what was abandoned while it was decoded has failed already
-    with suppress(InvalidStateError):
-        if error is None:
-            job.future.set_result(result)
-        else:
-            job.future.set_exception(error)
-
-
 class Service:
     """A summarization pipeline that decodes the requests of many clients in batches.
 
@@ -255,7 +80,6 @@ class Service:
         threads: number of threads of torch; by default, as torch chooses.
 
     Attributes:
-        state: "loading", "ready", "draining" or "failed".
         problem: why it failed.
         metrics: what it has counted.
         generation_keys: the model's own settings of `generate()`, once it is loaded.
@@ -264,19 +88,13 @@ class Service:
     def __init__(self, load: Callable[[], Any], limits: Limits | None = None, threads: int | None = None):
         self.limits = limits or Limits()
         self.metrics = Metrics()
-        self.state = LOADING
+        self._state = LOADING
         self.problem: Exception | None = None
         self.generation_keys: tuple[str, ...] = ()
         self._load = load
         self._threads = threads
         self._summarizer: Any = None
-        self._batcher = Batcher(
-            self._decode,
-            self.limits.batch_size,
-            self.limits.batch_wait / 1000,
-            self.limits.limit_queue,
-            self.metrics.waiting.set,
-        )
+        self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)
         # a process may end while a batch is decoded whose clients have gone
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
@@ -289,23 +107,29 @@ class Service:
         """The future `{"summary_text", "details"}` of a request's document, the latter if the pipeline has them.
 
         Its errors are ValueErrors and TypeErrors for what the document or its settings cause. Cancelling it frees its
-        place if it has not begun.
+        place, or ends its decoding if no other request is decoded with it.
 
         Raises:
-            Refusal: 503 if the queue is full, or the service is not ready.
+            Refusal: 503 if the queue is full, or the service is not ready; 422 as `check_cost`.
         """
         self.check_ready()
         try:
-            return self._batcher.submit(request.document, request.settings)
+            work = check_cost(request, self._summarizer, self.limits)
+            # to find sentences and tokens in a character takes about as long as a unit
+            return self._batcher.submit(request.document, request.settings, work + len(request.document))
         except QueueFull as error:
             raise unavailable(str(error), error.seconds) from None
         except Closed:
             raise self.ending() from None
+        except ValueError as error:
+            raise Refusal(422, one_line(error)) from error
 
     def check_ready(self) -> None:
         """Raise a Refusal of status 503 unless requests are taken."""
         if self.state == LOADING:
             raise unavailable("the model is being loaded: try again later", _LOADING_SECONDS)
+        if self.state == STUCK:
+            raise unavailable("a step of decoding does not end: try again later", _LOADING_SECONDS)
         if self.state != READY:
             raise self.ending()
 
@@ -313,6 +137,23 @@ class Service:
     def ending() -> Refusal:
         """The refusal of a request that comes too late."""
         return unavailable("the service is ending: try again later", _DRAINING_SECONDS)
+
+    @property
+    def state(self) -> str:
+        """ "loading", "ready", "stuck" while a step takes longer than a whole summary may, "draining" or "failed"."""
+        is_stuck = self._state == READY and self._step_seconds > self.limits.limit_decode_seconds
+        return STUCK if is_stuck else self._state
+
+    @property
+    def _step_seconds(self) -> float:
+        """Seconds since the last step of what is being decoded; 0 if nothing is."""
+        began = self._batcher.last_step
+        return 0.0 if began is None else time.monotonic() - began
+
+    def update_metrics(self) -> None:
+        """Set those that change with time."""
+        self.metrics.ready.set(self.state == READY)
+        self.metrics.step_seconds.set(self._step_seconds)
 
     @property
     def unfinished(self) -> int:
@@ -330,9 +171,9 @@ class Service:
 
     def drain(self) -> None:
         """Take no further requests; those that were taken are still decoded."""
-        if self.state in (LOADING, READY):
-            self.state = DRAINING
-        self.metrics.ready.set(0)
+        if self._state in (LOADING, READY):
+            self._state = DRAINING
+        self.update_metrics()
         self._batcher.close()
 
     def stop(self, seconds: float) -> None:
@@ -355,19 +196,20 @@ class Service:
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
             self._summarize([_FIRST_DOCUMENT], {})
         except Exception as error:
-            self.problem, self.state = error, FAILED
+            self.problem, self._state = error, FAILED
             self._batcher.abandon()
             return
-        if self.state == LOADING:
-            self.state = READY
-            self.metrics.ready.set(1)
+        if self._state == LOADING:
+            self._state = READY
         self._batcher.run()
 
-    def _decode(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
+    def _decode(
+        self, documents: Sequence[str], settings: dict[str, Any], proceed: Callable[[], None]
+    ) -> list[dict[str, Any]]:
         for document in documents:
             self._check_length(document)
         began = time.perf_counter()
-        results = self._summarize(documents, settings)
+        results = self._summarize(documents, {**settings, "logits_processor": [_Steps(proceed)]})
         self.metrics.batch_seconds.observe(time.perf_counter() - began)
         self.metrics.batch_size.observe(len(documents))
         for result in results:
@@ -377,8 +219,8 @@ class Service:
         return results
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
-        # a checkpoint's settings may be for several sequences
-        given = {"num_return_sequences": 1, "batch_size": len(documents), "return_details": True}
+        # a checkpoint's settings may be for several sequences; windows of a document make batches too
+        given = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
         return self._summarizer(list(documents), **settings, **given)
 
     def _check_length(self, document: str) -> None:
@@ -389,3 +231,17 @@ class Service:
         length = len(self._summarizer.tokenizer(document, verbose=False)["input_ids"])
         if length > most:
             raise ValueError(f"the document has {length} tokens, but the service takes at most {most}: shorten it")
+
+
+class _Steps:
+    """A logits processor that calls `proceed` at each step, which every search of `generate()` has in common."""
+
+    # a row's place in the batch does not matter
+    is_by_row = True
+
+    def __init__(self, proceed: Callable[[], None]):
+        self._proceed = proceed
+
+    def __call__(self, input_ids, scores):
+        self._proceed()
+        return scores

@@ -6,19 +6,26 @@ The latter are an allow-list, as other settings load code, read files or use up 
 import dataclasses
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.models.checks import SETTINGS, Range, Setting
 
-_LONG_DOCUMENTS = ("truncate", "extract", "windows")
-# as in transformers' `TruncationStrategy`
-_TRUNCATION = ("do_not_truncate", "longest_first", "only_first", "only_second")
-_CHOICES = {"truncation": _TRUNCATION, "long_documents": _LONG_DOCUMENTS}
 _DEFAULTS = (("truncation", True), ("return_details", False))
-_SWITCH = Setting(bool)
-_OF_PIPELINE = (*_CHOICES, "clean_up_tokenization_spaces", "return_details")
+# what requests may set of the pipeline itself
+_OF_PIPELINE = {
+    # as in transformers' `TruncationStrategy`
+    "truncation": Setting(
+        Literal["do_not_truncate", "longest_first", "only_first", "only_second"],
+        help="`do_not_truncate` refuses a document that is too long; the others cut it",
+    ),
+    "long_documents": Setting(
+        Literal["truncate", "extract", "windows"], help="How a document that is too long is read"
+    ),
+    "return_details": Setting(bool, help="Add `details`: what was read, and what was cut"),
+    "clean_up_tokenization_spaces": Setting(bool, help="Remove spaces before punctuation"),
+}
 
 
 @dataclass(frozen=True)
@@ -38,12 +45,25 @@ class Limits:
     limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
     limit_new_tokens: int = flag("reporting", "Maximum number of tokens that a request may ask for", 1024)
     limit_num_beams: int = flag("reporting", "Maximum number of beams that a request may ask for", 16)
+    limit_work: float = flag(
+        "reporting", "Maximum product of windows, beams, new tokens and the tokens that each of these reads", 1e7
+    )
+    limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary ends", 30.0)
     limit_seconds: float = flag("reporting", "Seconds that a client may take to send a request", 20.0)
+    allowed_hosts: str = flag(
+        "reporting",
+        "Names of this service, separated by commas: requests to others are refused, but for addresses",
+        "",
+        unset="localhost, if --host is this machine's own address, and otherwise any",
+    )
+    api_key_file: str = flag("secret", "File with a key that requests must have", "", unset="no key is needed")
     drain_seconds: float = flag("reporting", "Seconds within which requests are finished after SIGTERM", 30.0)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            if field.type is str:
+                continue
             least = 1 if field.type is int else 0
             # also refuses what is not a number
             if not value >= least:
@@ -56,33 +76,32 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
     Args:
         parameters: `SummarizationParameters` of huggingface_hub, whose `generate_parameters` may stand beside the
             others too.
-        generation_keys: the model's own settings of `generate()`.
+        generation_keys: as for `asked_settings`.
 
     Raises:
         ValueError: a setting is unknown or not allowed, stands twice, or its value is of another type or out of range.
     """
     given = _flat(parameters)
-    generation = {
-        name: setting
-        for name, setting in SETTINGS.items()
-        if setting.asked and (not setting.own_to or name in generation_keys)
-    }
-    choices = _CHOICES | {name: setting.choices for name, setting in generation.items() if setting.choices}
-    settings = {}
-    for name, value in given.items():
-        if name in choices:
-            if value not in choices[name]:
-                raise ValueError(unknown_choice(f"`{name}`", f"{value!s:.80}", choices[name]))
-            settings[name] = value
-        elif name in generation or name in _OF_PIPELINE:
-            settings[name] = _checked(name, value, generation.get(name, _SWITCH), limits)
-        else:
-            known = (*generation, *_OF_PIPELINE, "generate_parameters")
-            raise ValueError(f"unknown parameter '{name:.80}'{nearest(name[:80], known)}")
+    known = asked_settings(generation_keys)
+    for name in given:
+        if name not in known:
+            raise ValueError(f"unknown parameter '{name:.80}'{nearest(name[:80], (*known, 'generate_parameters'))}")
+    settings = {name: _checked(name, value, known[name], limits) for name, value in given.items()}
     # what means the same is batched together
     if "truncation" in settings:
         settings["truncation"] = settings["truncation"] != "do_not_truncate"
     return {name: value for name, value in settings.items() if (name, value) not in _DEFAULTS}
+
+
+def asked_settings(generation_keys: Collection[str]) -> dict[str, Setting]:
+    """The settings that a request may have, by name.
+
+    Args:
+        generation_keys: the model's own settings of `generate()`.
+    """
+    asked = {name: setting for name, setting in SETTINGS.items() if setting.asked}
+    own = {name: setting for name, setting in asked.items() if not setting.own_to or name in generation_keys}
+    return own | _OF_PIPELINE
 
 
 def request_range(setting: Setting, limits: Limits) -> Range:
@@ -111,6 +130,10 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
 
 
 def _checked(name: str, value: Any, setting: Setting, limits: Limits) -> Any:
+    if setting.choices:
+        if value not in setting.choices:
+            raise ValueError(unknown_choice(f"`{name}`", f"{value!s:.80}", setting.choices))
+        return value
     if setting.kind is bool:
         if not isinstance(value, bool):
             raise ValueError(f"`{name}` must be true or false, but is {type(value).__name__}: {value!r:.80}")

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from hf_summ.serving.service import Batcher, Closed, QueueFull
+from hf_summ.serving import Limits
+from hf_summ.serving.batching import Batcher, Closed, QueueFull
 from tests.serving.conftest import wait_until
 
 SETTINGS = {"num_beams": 2}
@@ -18,7 +19,7 @@ class Decoder:
         self.batches: list[tuple[list[str], dict]] = []
         self.may_go_on = threading.Event()
 
-    def __call__(self, documents, settings):
+    def __call__(self, documents, settings, proceed):
         self.batches.append((list(documents), settings))
         if "slow" in documents:
             assert self.may_go_on.wait(30)
@@ -37,8 +38,9 @@ def batcher_of(decoder):
     """Makes a batcher that runs; all are closed at the end."""
     made = []
 
-    def make(batch_size=4, wait=0.2, capacity=100, **settings):
-        batcher = Batcher(decoder, batch_size, wait, capacity, **settings)
+    def make(batch_size=4, wait=0.2, capacity=100, on_change=lambda waiting: None, decode=decoder, **limits):
+        limits = Limits(batch_size=batch_size, batch_wait=1000 * wait, limit_queue=capacity, **limits)
+        batcher = Batcher(decode, limits, on_change)
         thread = threading.Thread(target=batcher.run)
         thread.start()
         made.append((batcher, thread))
@@ -140,3 +142,71 @@ def test_closing_finishes_and_abandoning_does_not(batcher_of, decoder):
     future = finished.submit("a", {})
     finished.close()
     assert future.result(30) == "A"
+
+
+class Steps:
+    """A decoder of one step after another, until it is to end; documents are the numbers of their steps."""
+
+    def __init__(self):
+        self.order: list[str] = []
+
+    def __call__(self, documents, settings, proceed):
+        for _ in range(max(map(int, documents))):
+            time.sleep(0.001)
+            proceed()
+        self.order += documents
+        return documents
+
+
+@pytest.fixture
+def steps():
+    return Steps()
+
+
+@pytest.mark.parametrize("work", [1, 10, 1000])
+def test_what_is_much_cheaper_is_decoded_between_steps(steps, batcher_of, work):
+    batcher = batcher_of(decode=steps, wait=0)
+    costly = batcher.submit("200", {}, 1000)
+    wait_until(lambda: batcher.last_step is not None)
+    # not all of a flood, or the costly one would not end
+    cheap = [batcher.submit(str(number), {"number": number}, work) for number in range(1, 100)]
+    assert costly.result(30) == "200"
+    before = steps.order.index("200")
+    assert [future.result(30) for future in cheap] == list(map(str, range(1, 100)))
+    assert (0 < before < 90) if work < 1000 else before == 0
+
+
+def test_that_goes_next_which_waited_longest_for_its_work(steps, batcher_of):
+    batcher = batcher_of(decode=steps, wait=0)
+    first = batcher.submit("100", {}, 1)
+    wait_until(lambda: batcher.last_step is not None)
+    costly = [batcher.submit(str(number), {"number": number}, 500) for number in (1, 2)]
+    cheap = [batcher.submit(str(number), {"number": number}, 5) for number in (3, 4)]
+    assert {future.result(30) for future in (first, *costly, *cheap)} == {"100", "1", "2", "3", "4"}
+    assert steps.order == ["100", "3", "4", "1", "2"]
+
+
+def test_a_batch_is_no_more_work_than_a_request_may_be(batcher_of, decoder):
+    batcher = batcher_of(wait=0.05, limit_work=100)
+    futures = [batcher.submit(text, {}, 50) for text in "abcd"]
+    assert [future.result(30) for future in futures] == list("ABCD")
+    assert [documents for documents, _ in decoder.batches] == [["a", "b"], ["c", "d"]]
+
+
+def test_a_batch_ends_after_its_time_or_without_clients(steps, batcher_of):
+    batcher = batcher_of(decode=steps, wait=0.05, limit_decode_seconds=0.1)
+    slow = [batcher.submit("100000", {}) for _ in range(3)]
+    began = time.monotonic()
+    for future in slow:
+        with pytest.raises(ValueError, match=r"takes longer than the 0\.1 s that the service has for one: lower"):
+            future.result(30)
+    # all at once, not in halves
+    assert time.monotonic() - began < 1
+    batcher = batcher_of(decode=steps, wait=0.05)
+    slow = [batcher.submit("100000", {}) for _ in range(2)]
+    wait_until(lambda: batcher.last_step is not None)
+    for future in slow:
+        assert batcher.unfinished == 2
+        assert future.cancel()
+    wait_until(lambda: batcher.unfinished == 0, 5)
+    assert (batcher.submit("1", {}).result(30), batcher.last_step) == ("1", None)

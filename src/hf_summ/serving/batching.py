@@ -1,0 +1,241 @@
+"""Requests in batches: which are decoded together, in which order, and when decoding ends before its time."""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Condition
+from typing import Any
+
+from hf_summ.serving.settings import Limits
+
+# documents, the settings that they share, and what is called between steps -> a result for each
+Decode = Callable[[Sequence[str], dict[str, Any], Callable[[], None]], Sequence[Any]]
+# of the time that a batch took, the weight of the last one in the mean
+_LAST = 0.3
+# requests of a tenth of a batch's work are decoded between its steps
+_CHEAPER = 10
+
+
+class QueueFull(Exception):
+    """There is no place for another request.
+
+    Attributes:
+        seconds: until about when those that wait are decoded.
+    """
+
+    def __init__(self, waiting: int, seconds: float):
+        super().__init__(f"{waiting} requests are waiting: try again later")
+        self.seconds = seconds
+
+
+class Closed(Exception):
+    """The batcher takes or decodes no more requests."""
+
+
+class _Ended(ValueError):
+    """A batch has used up its time, or none of its requests has a client."""
+
+
+@dataclass(eq=False)
+class _Job:
+    document: str
+    settings: dict[str, Any]
+    work: float
+    future: Future = field(default_factory=Future)
+    arrived: float = field(default_factory=time.monotonic)
+
+    def is_like(self, other: "_Job") -> bool:
+        """Whether decoding both together wastes little: of equal settings, and neither twice as long."""
+        shorter, longer = sorted((len(self.document), len(other.document)))
+        return self.settings == other.settings and longer <= 2 * shorter + 16
+
+    def difference(self, other: "_Job") -> int:
+        """By how many characters they differ."""
+        return abs(len(self.document) - len(other.document))
+
+
+@dataclass
+class _Batch:
+    """What is being decoded: since when, and for how long it stood still for cheaper requests."""
+
+    jobs: Sequence[_Job]
+    began: float = field(default_factory=time.monotonic)
+    stood: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """The time that it has used itself."""
+        return time.monotonic() - self.began - self.stood
+
+
+class Batcher:
+    """Groups requests of like settings and lengths; `run` decodes them, in the thread that calls it.
+
+    That request goes next which has waited longest for its work, with those that are most like it. If nothing is
+    decoded when it comes, it waits a little for others. Much cheaper ones are decoded between the steps of a batch, for
+    as long as the batch itself; it ends when it has used up its time, or all of its requests are cancelled.
+
+    Args:
+        decode: documents, their settings and `proceed` -> a result for each. It calls `proceed` between steps, which
+            raises when the batch is to end. If it fails otherwise, the documents are decoded in halves, so that in the
+            end only the one that is at fault fails, with the error of `decode`.
+        limits: of batches, the queue, work and time.
+        on_change: called with the number of waiting requests when it has changed.
+
+    Attributes:
+        last_step: when what is being decoded began or had its last step; None if nothing is.
+    """
+
+    def __init__(self, decode: Decode, limits: Limits, on_change: Callable[[int], None] = lambda waiting: None):
+        self._decode = decode
+        self._limits = limits
+        self._on_change = on_change
+        self._waiting: list[_Job] = []
+        self._changed = Condition()
+        self._is_closed = False
+        self._begun: set[_Job] = set()
+        self._is_between_steps = False
+        self._seconds = 0.0
+        self.last_step: float | None = None
+
+    def submit(self, document: str, settings: dict[str, Any], work: float = 1.0) -> Future:
+        """The future result of a document; cancelling it frees its place.
+
+        Args:
+            work: how much it is, above 0.
+
+        Raises:
+            QueueFull: too many requests are waiting.
+            Closed: `close` was called.
+        """
+        job = _Job(document, settings, work)
+        with self._changed:
+            if self._is_closed:
+                raise Closed
+            if len(self._waiting) >= self._limits.limit_queue:
+                batches = 1 + len(self._waiting) / self._limits.batch_size
+                raise QueueFull(len(self._waiting), batches * self._seconds)
+            self._waiting.append(job)
+            self._on_change(len(self._waiting))
+            self._changed.notify()
+        # only now, as a future calls back at once if it is done
+        job.future.add_done_callback(lambda future: self._forget(job) if future.cancelled() else None)
+        return job.future
+
+    @property
+    def unfinished(self) -> int:
+        """Number of requests that wait or are being decoded."""
+        with self._changed:
+            return len(self._waiting) + len(self._begun)
+
+    def run(self) -> None:
+        """Decode until `close` is called and nothing waits."""
+        try:
+            while jobs := self._next_batch():
+                began = time.monotonic()
+                self._answer(jobs)
+                seconds = time.monotonic() - began
+                with self._changed:
+                    self._begun.clear()
+                    self.last_step = None
+                    self._seconds = _LAST * seconds + (1 - _LAST) * self._seconds if self._seconds else seconds
+        finally:
+            self._fail_all()
+
+    def close(self) -> None:
+        """Take no further requests, and let `run` return when those that wait are decoded."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    def abandon(self) -> None:
+        """Close, and fail the requests that wait or are being decoded."""
+        self.close()
+        self._fail_all()
+
+    def _next_batch(self, most: float | None = None) -> list[_Job]:
+        """The next jobs, which have then begun; none if no more will come, or none is at most so much work."""
+        with self._changed:
+            while True:
+                waiting = [job for job in self._waiting if most is None or job.work <= most]
+                if not waiting:
+                    if self._is_closed or most is not None:
+                        return []
+                    self._changed.wait()
+                    continue
+                now = time.monotonic()
+                first = max(waiting, key=lambda job: (now - job.arrived) / job.work)
+                # together they are no more work than a request may be
+                number = max(1, int(min(self._limits.batch_size, self._limits.limit_work / first.work)))
+                jobs = sorted(filter(first.is_like, waiting), key=first.difference)[:number]
+                left = first.arrived + self._limits.batch_wait / 1000 - now
+                if len(jobs) < number and left > 0 and most is None and not self._is_closed:
+                    self._changed.wait(left)
+                    continue
+                self._waiting = [job for job in self._waiting if job not in jobs]
+                self._on_change(len(self._waiting))
+                self._begun.update(jobs)
+                return jobs
+
+    def _answer(self, jobs: Sequence[_Job]) -> None:
+        batch = _Batch(jobs)
+        self.last_step = batch.began
+        try:
+            results = self._decode([job.document for job in jobs], jobs[0].settings, partial(self._proceed, batch))
+        except Exception as error:
+            if len(jobs) == 1 or isinstance(error, _Ended):
+                for job in jobs:
+                    _settle(job, error=error)
+                return
+            half = len(jobs) // 2
+            self._answer(jobs[:half])
+            self._answer(jobs[half:])
+            return
+        for job, result in zip(jobs, results, strict=True):
+            _settle(job, result)
+
+    def _proceed(self, batch: _Batch) -> None:
+        """Between two steps of a batch: decode what is much cheaper, and raise if the batch is to end."""
+        self.last_step = time.monotonic()
+        if self._waiting and not self._is_between_steps and batch.stood <= batch.seconds:
+            self._is_between_steps, began = True, time.monotonic()
+            if jobs := self._next_batch(sum(job.work for job in batch.jobs) / _CHEAPER):
+                self._answer(jobs)
+                with self._changed:
+                    self._begun.difference_update(jobs)
+            self._is_between_steps = False
+            batch.stood += time.monotonic() - began
+        if all(job.future.done() for job in batch.jobs):
+            raise _Ended
+        if batch.seconds > self._limits.limit_decode_seconds:
+            raise _Ended(
+                f"the summary takes longer than the {self._limits.limit_decode_seconds:g} s that the service has for "
+                "one: lower `num_beams` or `max_new_tokens`, or shorten the document"
+            )
+
+    def _forget(self, job: _Job) -> None:
+        with self._changed:
+            if job in self._waiting:
+                self._waiting.remove(job)
+                self._on_change(len(self._waiting))
+
+    def _fail_all(self) -> None:
+        with self._changed:
+            jobs = (*self._begun, *self._waiting)
+            self._waiting = []
+            self._begun.clear()
+            self._on_change(0)
+        for job in jobs:
+            _settle(job, error=Closed())
+
+
+def _settle(job: _Job, result: Any = None, error: Exception | None = None) -> None:
+    # what was abandoned or cancelled while it was decoded is done already
+    with suppress(InvalidStateError):
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error)
