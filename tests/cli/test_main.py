@@ -109,7 +109,15 @@ def test_start_takes_little_time(tmp_path, seconds, argv):
     ("argv", "message"),
     [
         ([], "the following arguments are required: COMMAND"),
-        (["sumarize"], "invalid choice: 'sumarize' (choose from"),
+        (["sumarize"], "hf-summ: error: unknown command sumarize; did you mean summarize?"),
+        (["votes", "mak"], "hf-summ votes: error: unknown command mak; did you mean make?"),
+        (["serve", "--batch-size", "3"], "hf-summ serve: error: unknown flag --batch-size; did you mean --batch_size?"),
+        (
+            ["votes", "collect", "votes.csv", "--key=y", "--compleet"],
+            "unknown flag --compleet; did you mean --complete?",
+        ),
+        (["explain", "--output", "a.html", "-x"], "-x: does not belong to a flag"),
+        (["summarize", "--format", "json"], "--format json: must be one of text, jsonl, parquet; did you mean jsonl?"),
         (["average", "run", "--output", "mean", "--last", "1", "--best", "1"], "--best: not allowed with argument"),
     ],
 )

@@ -64,7 +64,7 @@ def test_report_is_printed_and_written(run, workplace):
     ],
 )
 def test_data_stand_for_data_sets(run, workplace, argv, datasets):
-    run("table", *argv, "--output_dir", "reports")
+    run("table", *argv, "--output-dir", "reports")
     (path,) = (workplace / "reports").glob("*_small.json")
     blocks = json.loads(path.read_text(encoding="utf-8"))["datasets"]
     assert [block["dataset"] for block in blocks] == datasets
@@ -117,7 +117,7 @@ def test_unknown_scale_is_told(capsys):
     with pytest.raises(SystemExit) as end:
         main(["table", "gdlf_4", "--scale", "huge"])
     assert end.value.code == 2
-    assert "invalid choice: 'huge'" in capsys.readouterr().err
+    assert "--scale huge: must be one of tiny, small, full" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

@@ -118,13 +118,16 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
     ("argv", "message"),
     [
         (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
-        (["--max-source-lenght=3"], "unknown flag --max_source_lenght; did you mean --max_source_length?"),
+        (["--max-source-lenght=3"], "unknown flag --max-source-lenght; did you mean --max_source_length?"),
         (["--num_beams", "two"], "invalid int value: 'two'"),
         (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),
         (["gdlf/xsumm"], r"as gdlf/xsum; did you mean gdlf/xsum\?; flags"),
         (["tables/gdlf_1"], "tables/gdlf_1: the first argument must be"),
-        (["--do_train", "true", "more.yaml"], "more.yaml: does not belong to a flag"),
+        (
+            ["--do_train", "true", "more.yaml"],
+            "more.yaml: does not belong to a flag; a settings file must be the first",
+        ),
         (["--train_tokens_per_batch", "0"], "--train_tokens_per_batch 0: must be at least 1"),
         (["--max_eval_samples", "0"], "--max_eval_samples 0: must be at least 1"),
         (["--lead_sentences", "0"], "--lead_sentences 0: must be at least 1"),

@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 from hf_summ import __version__
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import nearest, one_line, unknown_choice, unknown_flag
 
 __all__ = ["main"]
 
@@ -57,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str] | None) -> int:
-    parser = argparse.ArgumentParser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
+    parser = _Parser("hf-summ", description="Abstractive summarization: train, compare, summarize.")
     parser.add_argument("--version", action="version", version=f"hf-summ {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     argv = sys.argv[1:] if argv is None else argv
@@ -67,8 +69,6 @@ def _run(argv: list[str] | None) -> int:
         else:
             commands.add_parser(name, help=purpose)
     arguments, more = parser.parse_known_args(argv)
-    if more and not hasattr(arguments, "more"):
-        parser.error(f"unrecognized arguments: {' '.join(more)}")
     arguments.more = more
     try:
         return arguments.run(arguments) or 0
@@ -82,3 +82,23 @@ def _run(argv: list[str] | None) -> int:
     except (ValueError, TypeError, OSError, ImportError) as error:
         print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
         return 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser, also of each command, that suggests the most similar command, flag or choice for an unknown one."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        """As argparse does, but only a command whose defaults have `more` may be followed by what is unknown."""
+        known, more = super().parse_known_args(args, namespace)
+        if more and not hasattr(known, "more"):
+            self.error(unknown_flag(more, re.findall(r"--([\w-]+)", self.format_usage())))
+        return known, more
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and the message, and end with status 2."""
+        if choice := re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message):
+            flag, value, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
+            message = unknown_choice(flag, value, known)
+            if not flag.startswith("-"):
+                message = f"unknown command {value}{nearest(value, known)}"
+        super().error(message)

@@ -39,6 +39,8 @@ def add_parser(commands) -> None:
     )
     parser.add_argument(
         "--output_dir",
+        # else the recipe, whose flags may have dashes, would take it
+        "--output-dir",
         default="out/tables",
         metavar="FOLDER",
         help="Folder for the reports and for the runs, which tables share (default: %(default)s)",

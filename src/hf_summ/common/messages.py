@@ -1,7 +1,7 @@
 """Forms of messages to users: a single line, an unknown choice, a suggestion, and a progress bar."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +26,15 @@ def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
     value = f"{one_line(value):.80}"
     found = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
     return f"{found} must be one of {', '.join(names)}{nearest(str(value), names)}"
+
+
+def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
+    """The message for what on a command line belongs to no flag, with the most similar of the known flags."""
+    flag = next((token for token in unknown if token.startswith("--")), None)
+    if flag is None:
+        return f"{' '.join(unknown)}: does not belong to a flag"
+    flag, *_ = flag.split("=")
+    return f"unknown flag {flag}{nearest(flag[2:].replace('-', '_'), known, prefix='--')}"
 
 
 def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:

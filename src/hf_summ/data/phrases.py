@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
 
 from hf_summ import HighlightTransformerProcessor
+from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line
 from hf_summ.models.checks import check_integer
 
@@ -16,6 +17,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
         ValueError: it cannot be read.
     """
     try:
+        check_within_reach(name)
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
         # of broken files, transformers and tokenizers raise errors of any type

@@ -8,6 +8,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
 
+from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
@@ -49,6 +50,7 @@ class PairModel(ABC):
 
     def __init__(self, name: str, **hub_settings: Any):
         try:
+            check_within_reach(name, cache_dir=hub_settings.get("cache_dir"))
             config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
             self.check(name, config)
             self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)

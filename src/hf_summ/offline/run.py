@@ -9,6 +9,7 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import content_hash
+from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.offline.engines import Progress
@@ -143,5 +144,6 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig
 
+    check_within_reach(model, revision)
     config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
     return {"model": model, "content": config.get("_commit_hash")}

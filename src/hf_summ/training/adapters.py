@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
+from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
 from hf_summ.training.arguments import LoraArguments, ModelArguments
@@ -80,12 +81,14 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
 
     Raises:
         ValueError: it does not name the model that it adapts.
+        OSError: as `check_within_reach`.
     """
     name = arguments.model_name_or_path
     # a whole model may come with an adapter of its own
     if name is None or (Path(name) / "config.json").exists():
         return None
     hub = {"cache_dir": arguments.cache_dir, "revision": arguments.model_revision, "token": arguments.token}
+    check_within_reach(name, arguments.model_revision, arguments.cache_dir)
     found = find_adapter_config_file(name, **hub)
     if found is None:
         return None

@@ -21,6 +21,7 @@ from transformers import (
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
+from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.processing_base import align_config
@@ -167,6 +168,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     """
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
+        check_within_reach(source, arguments.model_revision, arguments.cache_dir)
         try:
             config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
         except StrictDataclassError as error:
@@ -214,6 +216,7 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
         raise ValueError(
             "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` makes from your corpus"
         )
+    check_within_reach(source, arguments.model_revision, arguments.cache_dir)
     processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
     wanted = PROCESSOR_MAPPING.get(type(config), None)

@@ -16,7 +16,7 @@ from transformers.hf_argparser import string_to_bool
 
 from hf_summ.common.files import shipped_folder
 from hf_summ.common.flags import names, with_default
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
@@ -141,7 +141,9 @@ def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
     """
     found, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
     if unknown:
-        raise ValueError(_unknown_flags(unknown))
+        is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
+        hint = "; a settings file must be the first argument" if is_file else ""
+        raise ValueError(f"{unknown_flag(unknown, flag_kinds())}{hint}")
     return vars(found)
 
 
@@ -218,13 +220,3 @@ def _is_boolean(name: str) -> bool:
     kind = next((typing.get_type_hints(group)[name] for group in GROUPS if name in names(group)), None)
     is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
     return kind is bool or (is_union and bool in typing.get_args(kind))
-
-
-def _unknown_flags(unknown: list[str]) -> str:
-    flags = [token for token in unknown if token.startswith("--")]
-    if not flags:
-        is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
-        hint = "; a settings file must be the first argument" if is_file else ""
-        return f"{' '.join(unknown)}: does not belong to a flag{hint}"
-    name = flags[0].split("=")[0].lstrip("-").replace("-", "_")
-    return f"unknown flag --{name}{nearest(name, flag_kinds(), prefix='--')}"
