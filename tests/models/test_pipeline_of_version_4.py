@@ -161,13 +161,13 @@ def test_row_nested(summarizer):
 def test_row_blank(summarizer, warnings):
     """a blank text."""
     assert summarizer(" \n") == [{"summary_text": ""}]
-    assert warnings() == ["the document is blank: so is its summary"]
+    assert warnings() == ["the document is blank, and so is its summary"]
     texts = ["", SENTENCES[0], "\t", SENTENCES[1]]
     for batch_size in (1, 3):
         records = summarizer(texts, max_length=9, batch_size=batch_size)
         assert [bool(record["summary_text"]) for record in records] == [False, True, False, True]
         assert records[1::2] == summarizer(SENTENCES[:2], max_length=9)
-        assert warnings()[-1] == "2 of 4 documents are blank: so are their summaries"
+        assert warnings()[-1] == "2 of 4 documents are blank, and so are their summaries"
     (first, second) = summarizer("", return_tensors=True, num_beams=2, num_return_sequences=2)
     assert first["summary_token_ids"].tolist() == second["summary_token_ids"].tolist() == []
 
@@ -182,7 +182,7 @@ def test_row_too_long(summarizer, warnings):
     list(summarizer(iter(["x", *SENTENCES]), max_length=9))
     assert len(warnings()) == 3
     assert re.fullmatch(
-        r"5 of 7 documents have more tokens than the 10 that the model reads: \d+% of theirs were cut; "
+        r"5 of 7 documents exceed the model's maximum of 10 tokens: \d+% of their tokens were truncated; "
         "`long_documents` can be 'extract' or 'windows' instead, which look at all of it",
         warnings()[1],
     )

@@ -210,7 +210,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         return states
 
     def _latent_states(self, first: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-        """The latent chain's input: the first GRU's states (R, T, k), or those one step earlier from `before` (R, k)."""
+        """The latent chain's input: the first GRU's states (R, T, k), or their predecessors, first `before` (R, k)."""
         if self.config.variant == "released":
             return first
         return torch.cat((before[:, None].to(first.dtype), first[:, :-1]), dim=1)
