@@ -334,7 +334,7 @@ def test_forward_pass_can_be_exported(architecture):
 
 
 def test_continuous_batching_is_refused(architecture):
-    with pytest.raises(NotImplementedError, match=r"^continuous batching pages keys and values"):
+    with pytest.raises(NotImplementedError, match=r"^continuous batching supports only keys and values"):
         architecture.model().generate_batch([[3, 4]])
 
 

@@ -183,7 +183,7 @@ def test_row_too_long(summarizer, warnings):
     assert len(warnings()) == 3
     assert re.fullmatch(
         r"5 of 7 documents exceed the model's maximum of 10 tokens: \d+% of their tokens were truncated; "
-        "`long_documents` can be 'extract' or 'windows' instead, which look at all of it",
+        "set `long_documents` to 'extract' or 'windows' to use the whole document",
         warnings()[1],
     )
     assert warnings()[2].startswith("5 of 6 documents")
@@ -311,7 +311,7 @@ def test_row_output_dictionary(summarizer):
         ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 1"),
         ({"max_new_tokens": -3}, "`max_new_tokens` is -3, but must be an integer of at least 1"),
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
-        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, by which .* cannot be raised .*: lower it"),
+        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large an exponent .*: lower it"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
         (
             {"max_new_tokens": 10**30},
@@ -320,7 +320,7 @@ def test_row_output_dictionary(summarizer):
         ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
         ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
         ({"truncation": "most"}, "`truncation` is 'most', but must be True, False or one of only_first, only_second"),
-        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text at which summaries end, or leave it out"),
+        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries, or leave it out"),
     ],
 )
 def test_row_numbers(summarizer, settings, message):
