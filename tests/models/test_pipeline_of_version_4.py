@@ -357,5 +357,5 @@ def test_row_other_tokenizer(summarizer):
     known = summarizer.model.config.vocab_size
     summarizer.tokenizer.add_tokens(["bridge"])
     assert summarizer("The council", max_length=9)
-    with pytest.raises(ValueError, match=rf"gives the id {known} \('bridge'\), but the model knows {known} tokens"):
+    with pytest.raises(ValueError, match=rf"gives the id {known} \('bridge'\), but the model has {known} tokens"):
         summarizer("The bridge", max_length=9)
