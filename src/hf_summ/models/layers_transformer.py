@@ -344,7 +344,7 @@ class TransformerDecoderLayer(ResidualLayer):
         """Compute the layer's output from hidden states (R, T, C), R = B · beams, and the source (B, S, C).
 
         Pass inputs with gradients as positional arguments, including `source_scores` (B, S) for the cross-attention:
-        reentrant checkpointing ignores keyword arguments.
+        reentrant checkpointing does not track keyword arguments.
 
         Returns:
             The output (R, T, C), and the cross-attention's context (R, T, C) and weights (R, H, T, S) or None.
