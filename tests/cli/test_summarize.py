@@ -244,7 +244,10 @@ def change(path: Path, **settings) -> None:
             lambda folder: change(folder / "config.json", ffn_dim=64),
             "--model model: cannot be loaded: .*feed_forward.* with the shape",
         ),
-        (lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]), "the tagger gave the tag '"),
+        (
+            lambda folder: change(folder / "processor_config.json", tag_vocabulary=["NN"]),
+            "the tagger returned the tag '",
+        ),
         (lambda folder: change(folder / "config.json", model_type="other"), "custom code .*trust_remote_code"),
         # of which transformers and tokenizers say so by errors of other types
         (lambda folder: change(folder / "config.json", model_type=[]), "--model model: cannot be loaded: unhashable"),

@@ -281,7 +281,7 @@ def test_variances_beyond_half_precision_stay_finite(dtype):
         ({"embedding_std": -0.1}, r"`embedding_std` is -0.1, but must be at least 0$"),
         (
             {"tie_output": True, "variant": "printed"},
-            r"`tie_output` is True, but the printed variant scores words by 8 features \(`hidden_size`\), and they "
+            r"`tie_output` is True, but the printed variant's output has 8 features \(`hidden_size`\), and embeddings "
             r"have 6 \(`embedding_size`\): make them equal$",
         ),
         ({"hidden_size": 0}, r"`hidden_size` is 0, but must be at least 1$"),

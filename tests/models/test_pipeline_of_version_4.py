@@ -161,13 +161,13 @@ def test_row_nested(summarizer):
 def test_row_blank(summarizer, warnings):
     """a blank text."""
     assert summarizer(" \n") == [{"summary_text": ""}]
-    assert warnings() == ["the document is blank: so is its summary"]
+    assert warnings() == ["the document is blank, and so is its summary"]
     texts = ["", SENTENCES[0], "\t", SENTENCES[1]]
     for batch_size in (1, 3):
         records = summarizer(texts, max_length=9, batch_size=batch_size)
         assert [bool(record["summary_text"]) for record in records] == [False, True, False, True]
         assert records[1::2] == summarizer(SENTENCES[:2], max_length=9)
-        assert warnings()[-1] == "2 of 4 documents are blank: so are their summaries"
+        assert warnings()[-1] == "2 of 4 documents are blank, and so are their summaries"
     (first, second) = summarizer("", return_tensors=True, num_beams=2, num_return_sequences=2)
     assert first["summary_token_ids"].tolist() == second["summary_token_ids"].tolist() == []
 
@@ -182,8 +182,8 @@ def test_row_too_long(summarizer, warnings):
     list(summarizer(iter(["x", *SENTENCES]), max_length=9))
     assert len(warnings()) == 3
     assert re.fullmatch(
-        r"5 of 7 documents have more tokens than the 10 that the model reads: \d+% of theirs were cut; "
-        "`long_documents` can be 'extract' or 'windows' instead, which look at all of it",
+        r"5 of 7 documents exceed the model's maximum of 10 tokens: \d+% of their tokens were truncated; "
+        "set `long_documents` to 'extract' or 'windows' to use the whole document",
         warnings()[1],
     )
     assert warnings()[2].startswith("5 of 6 documents")
@@ -311,7 +311,7 @@ def test_row_output_dictionary(summarizer):
         ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 1"),
         ({"max_new_tokens": -3}, "`max_new_tokens` is -3, but must be an integer of at least 1"),
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
-        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, by which .* cannot be raised .*: lower it"),
+        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large an exponent .*: lower it"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
         (
             {"max_new_tokens": 10**30},
@@ -320,7 +320,7 @@ def test_row_output_dictionary(summarizer):
         ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
         ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
         ({"truncation": "most"}, "`truncation` is 'most', but must be True, False or one of only_first, only_second"),
-        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text at which summaries end, or leave it out"),
+        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries, or leave it out"),
     ],
 )
 def test_row_numbers(summarizer, settings, message):
@@ -357,5 +357,5 @@ def test_row_other_tokenizer(summarizer):
     known = summarizer.model.config.vocab_size
     summarizer.tokenizer.add_tokens(["bridge"])
     assert summarizer("The council", max_length=9)
-    with pytest.raises(ValueError, match=rf"gives the id {known} \('bridge'\), but the model knows {known} tokens"):
+    with pytest.raises(ValueError, match=rf"gives the id {known} \('bridge'\), but the model has {known} tokens"):
         summarizer("The bridge", max_length=9)

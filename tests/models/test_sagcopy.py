@@ -297,7 +297,7 @@ def test_parts_of_the_loss():
 
 def test_text_longer_than_the_positions_is_named():
     model = SAGCOPY.model(max_positions=8)
-    message = r"the text has 11 tokens, but the model has positions for 8: cut it, or generate less"
+    message = r"the text has 11 tokens, but the model has positions for 8: truncate it, or generate less"
     with pytest.raises(ValueError, match=message):
         model(**SAGCOPY.inputs(), labels=SAGCOPY.labels())
     with pytest.raises(ValueError, match="the text has 9 tokens"):

@@ -79,7 +79,7 @@ def test_weights_that_begin_fresh_are_named(tmp_path, caplog):
     with caplog.at_level("INFO", logger="hf_summ"):
         start(tmp_path)
     assert (
-        f"started from {tmp_path}; these weights begin fresh: model.decoder.copy_gate.bias, "
+        f"started from {tmp_path}; randomly initialized weights: model.decoder.copy_gate.bias, "
         "model.decoder.copy_gate.weight, model.decoder.layers.2.cross_attention.centrality_weight"
     ) in caplog.text
 
@@ -104,8 +104,8 @@ def test_saved_model_needs_its_start_no_more(tmp_path):
         ({"norm": "pre"}, {}, r"`norm` is pre, but post in `start_name`"),
         ({}, {"decoder_ffn_dim": 20}, "encoder and decoder differ: `ffn_dim` is 24 and 20, but must be the same"),
         ({}, {"encoder_attention_heads": 2}, "encoder and decoder differ: `attention_heads` is 2 and 4"),
-        ({"vocab_size": 60}, {}, "has 40 tokens, but the tokenizer has 60, or other special ones: use the tokenizer"),
-        ({"eos_token_id": 3}, {}, "has 40 tokens, but the tokenizer has 40, or other special ones"),
+        ({"vocab_size": 60}, {}, "has 40 tokens, but the tokenizer has 60, or other special tokens: use the tokenizer"),
+        ({"eos_token_id": 3}, {}, "has 40 tokens, but the tokenizer has 40, or other special tokens"),
     ],
 )
 def test_start_that_does_not_fit_is_refused(settings, bart, message, tmp_path):

@@ -109,7 +109,7 @@ def test_the_separator_is_a_setting_that_travels(architecture, tiny_tokenizer, t
     loaded = AutoProcessor.from_pretrained(tmp_path)
     assert loaded.separator_token_id == processor.separator_token_id == 7
     assert loaded([SENTENCES[:2]]) == processor([SENTENCES[:2]])
-    with pytest.raises(ValueError, match=r"`document_separator` is '<story>', which is no token of the tokenizer$"):
+    with pytest.raises(ValueError, match=r"`document_separator` is '<story>', but must be a token of the tokenizer$"):
         architecture.processor(tiny_tokenizer, document_separator="<story>")
 
 

@@ -42,7 +42,7 @@ def warnings(caplog):
         run()
         logging.getLogger("transformers").removeHandler(caplog.handler)
         found = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-        return [text for text in found if "tokens, but the model reads" not in text and "were cut" not in text]
+        return [text for text in found if "tokens, but the model reads" not in text and "were truncated" not in text]
 
     return heard
 
@@ -85,7 +85,7 @@ def test_one_warning_a_call_counts_them(folder, warnings):
     assert "unlike" not in summarizer(SENTENCES[0], max_new_tokens=2, return_details=True)[0]["details"]
     documents = [*SENTENCES, GERMAN, "Short.", " "]
     told = [
-        "1 of 8 documents are blank: so are their summaries",
+        "1 of 8 documents are blank, and so are their summaries",
         "2 of 8 documents are unlike those that the model was trained on: the first has " + UNLIKE["German"][1],
     ]
     assert warnings(lambda: summarizer(documents, max_new_tokens=2)) == told

@@ -158,7 +158,7 @@ def test_what_graphs_cannot_do_is_refused(checkpoint):
         model.get_encoder()(attention_mask=read["attention_mask"])
     with pytest.raises(ValueError, match="no weights to save: copy its folder"):
         model.save_pretrained(checkpoint / "again")
-    with pytest.raises(ValueError, match="ONNX graphs are for CPUs, but the model is to be on meta"):
+    with pytest.raises(ValueError, match="ONNX graphs are for CPUs, but the model's device is meta"):
         model.to("meta")
 
 

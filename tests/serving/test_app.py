@@ -141,7 +141,7 @@ def test_bad_documents_fail_alone(client, summarizer):
         (
             b'{"inputs": "x", "parameters": {"coverage_penalty": 1}}',
             422,
-            "`coverage_penalty` is 1.0, but a gdlf has no attention that copies",
+            "`coverage_penalty` is 1.0, but a gdlf computes no coverage of the source",
         ),
     ],
 )

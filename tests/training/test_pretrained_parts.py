@@ -168,7 +168,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
     )
     with caplog.at_level("INFO", logger="hf_summ"):
         metrics = main([again])
-    assert "these weights begin fresh: model.decoder.copy_gate.bias" in caplog.text
+    assert "randomly initialized weights: model.decoder.copy_gate.bias" in caplog.text
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
     assert (model.config.model_type, model.config.d_model, model.config.max_positions) == ("sagcopy", 16, 64)
     assert metrics["eval_guidance"] > 0
@@ -190,5 +190,5 @@ def test_tokenizer_that_is_not_the_starts_is_refused(settings, bert_folder, tmp_
         tokenizer_name=processor_folder,
         config_overrides={"start_name": str(tmp_path / "bart")},
     )
-    with pytest.raises(ValueError, match="or other special ones: use the tokenizer that came with it"):
+    with pytest.raises(ValueError, match="or other special tokens: use the tokenizer that came with it"):
         build(parse_arguments([path]))

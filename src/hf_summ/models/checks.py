@@ -1,6 +1,6 @@
-"""Checks of what users give, which say what it is and what it must be, and the table of the settings of `generate()`.
+"""Checks of users' values, whose errors name the value and its requirement, and the table of `generate()`'s settings.
 
-Neither torch nor transformers is imported, for which the command line would have to wait.
+For a fast command line, this module imports neither torch nor transformers.
 """
 
 import math
@@ -17,7 +17,7 @@ FINITE = sys.float_info.max
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `least` to `most`; `above` and `below` exclude these themselves. NaN is in no range."""
+    """The numbers from `least` to `most`; `above` and `below` exclude the ends. NaN is in no range."""
 
     least: float
     most: float = math.inf
@@ -29,7 +29,7 @@ class Range:
         return is_large and (number < self.most if self.below else number <= self.most)
 
     def __str__(self) -> str:
-        """What a number must be: `at least 1`, `at least 0 and finite`, `from 0 to below 100`, ..."""
+        """The requirement: `at least 1`, `at least 0 and finite`, `from 0 to below 100`, ..."""
         if self.least == -FINITE:
             return "finite"
         if self.most >= FINITE:
@@ -39,7 +39,7 @@ class Range:
         return f"from {_written(self.least)} to {'below ' if self.below else ''}{_written(self.most)}"
 
     def problem(self, number: float) -> str | None:
-        """What a number must be at the end of the range that it is beyond; None for numbers in the range."""
+        """The bound that a number violates; None for numbers in the range."""
         if number in self:
             return None
         if not abs(number) <= FINITE:
@@ -64,18 +64,18 @@ def check_text(name: str, text: Any) -> None:
 
 
 def check_list(name: str, values: Any) -> None:
-    """Raise a TypeError unless `values` are several whose number is known; the characters of a string are not."""
+    """Raise a TypeError unless `values` is a list, array, column or the like; a string is none."""
     if not is_list(values):
         raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
 
 
 def is_list(value: Any) -> bool:
-    """Whether it is a list, or an array, column or the like."""
+    """Whether a value is a list, array, column or the like: iterable, of known length, and no string or mapping."""
     return isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
 def check_texts(name: str, texts: Any) -> None:
-    """Raise a TypeError unless `texts` are several strings whose number is known."""
+    """Raise a TypeError unless `texts` is a list, array, column or the like of strings."""
     check_list(name, texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
@@ -83,11 +83,11 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Check what a tokenizer's files may have that fails only when texts are read.
+    """Check values in a tokenizer's files that would otherwise fail only with the first text.
 
     Raises:
         TypeError: `model_max_length` is no number.
-        ValueError: it is below 1, or a special token is empty.
+        ValueError: `model_max_length` is below 1, or a special token is empty.
     """
     limit = tokenizer.model_max_length
     if not isinstance(limit, (int, float)):
@@ -103,7 +103,7 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     """Raise unless `value` is an integer in this range.
 
     Args:
-        why: what follows the range in the message, such as `, for the end token`.
+        why: text after the range in the message, such as `, for the end token`.
 
     Raises:
         TypeError: it is no integer.
@@ -114,27 +114,27 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
     if value < least:
         raise ValueError(f"`{name}` is {value}, but must be at least {least}{why}")
     if most is not None and value > most:
-        # a float holds no integer of 400 digits
+        # Decimal, as a float holds no integer of 400 digits
         raise ValueError(f"`{name}` is {Decimal(int(value)):.4g}, but must be at most {most}{why}")
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an integer, which True and False are not."""
+    """Whether a value is an integer, excluding True and False."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number, which True and False are not."""
+    """Whether a value is a finite number, excluding True and False."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
-    # torch takes no larger integers
+    # torch supports no larger integers
     return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)
 
 
-# more than any text has tokens
+# more tokens than any text has
 _TOKENS = 10**6
 _LENGTH, _COUNT = Range(1, _TOKENS), Range(0, _TOKENS)
-# beyond these, scores of a model in half precision are no longer finite
+# beyond these, half-precision scores overflow
 _FACTOR = Range(1e-4, 1e4)
 _SHARE, _NOT_NEGATIVE = Range(0, 1), Range(0, FINITE)
 
@@ -145,13 +145,13 @@ class Setting:
 
     Args:
         kind: int, float or bool, or a Literal of several texts.
-        range: of a number.
-        help: what it does; a setting that has one is a flag of the training recipe.
-        asked: the most that a request to the service may ask for, and below zero the least: a number, or the name of
-            one of the service's `Limits`. If it is 0, no request may set it.
-        is_common: whether it is a flag of the commands that summarize as well.
+        range: allowed values, for a number.
+        help: help of its flag; settings without help are no flags of the training recipe.
+        asked: limit for requests to the service, on the absolute value: a number, or the name of one of the service's
+            `Limits`. If it is 0, requests cannot set it.
+        is_common: whether it is also a flag of the commands that summarize.
         needs_beams: whether greedy search ignores it.
-        own_to: the architecture that has it in addition to transformers' settings, or "all" of ours.
+        own_to: the architecture that adds it to transformers' settings, or "all" of ours.
     """
 
     kind: Any
@@ -164,11 +164,11 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The texts that it may be, if it is one."""
+        """The allowed texts, for a text."""
         return get_args(self.kind)
 
     def problem(self, value: Any) -> str | None:
-        """What a value must be, or None if it is that."""
+        """The requirement that a value violates, or None."""
         if self.choices:
             return None if isinstance(value, str) and value in self.choices else f"one of {', '.join(self.choices)}"
         if self.kind is bool:
@@ -191,8 +191,8 @@ SETTINGS: Mapping[str, Setting] = {
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
-        "Exponent of the length by which scores are divided; above 0 favors longer summaries",
-        # a summary's length to the power of 100 is still a number
+        "Scores are divided by the length to the power of this exponent; above 0 favors longer summaries",
+        # a summary's length to the power of 100 is still finite
         asked=100,
         is_common=True,
         needs_beams=True,
@@ -202,19 +202,19 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "beam_stopping": Setting(
         Literal["opennmt", "drgd"],
-        help="Search as a published program instead: until the best beam has ended (opennmt), or with a beam less for "
-        "each one that has ended (drgd)",
+        help="Stopping rule of a published program: when the best beam ends (opennmt), or with one beam less for each "
+        "that ends (drgd)",
         asked=True,
         needs_beams=True,
         own_to="all",
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that may not occur twice", asked=100),
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", asked=100),
     "no_repeat_word_ngram_size": Setting(
-        int, _COUNT, "Size in words of n-grams that may not occur twice", asked=100, own_to="all"
+        int, _COUNT, "Size in words of n-grams that must not repeat", asked=100, own_to="all"
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
-        help="What an n-gram that may not occur twice rules out: its last token, or as in OpenNMT whatever follows it",
+        help="Blocking of repeated n-grams: forbid the last token (token), or end the beam after it as OpenNMT (beam)",
         asked=True,
         needs_beams=True,
         own_to="all",
@@ -227,12 +227,12 @@ SETTINGS: Mapping[str, Setting] = {
         int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens", is_common=True
     ),
     "english_articles": Setting(
-        bool, help="Write `a` and `an` as the sound of the next word asks for", asked=True, own_to="all"
+        bool, help="Choose `a` or `an` by the sound of the next word", asked=True, own_to="all"
     ),
     "gnmt_length_penalty": Setting(
         float,
         _NOT_NEGATIVE,
-        "Exponent of (5 + n) / 6, for n tokens, by which scores are divided instead of the length",
+        "Exponent of the GNMT length penalty: scores are divided by a power of (5 + n) / 6, for n tokens",
         asked=100,
         needs_beams=True,
         own_to="all",
@@ -240,7 +240,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gnmt_length_offset": Setting(
         float,
         _NOT_NEGATIVE,
-        "The number k of that penalty's (k + n) / (k + 1), instead of 5",
+        "Offset k of the GNMT length penalty's (k + n) / (k + 1), instead of 5",
         asked=1000,
         needs_beams=True,
         own_to="all",
@@ -248,7 +248,7 @@ SETTINGS: Mapping[str, Setting] = {
     "coverage_penalty": Setting(
         float,
         Range(0, 1e4),
-        "Factor of the penalty on a beam's score for copying from the same source positions again",
+        "Factor of the penalty on a beam's score for repeated copying from the same source positions",
         asked=1000,
         needs_beams=True,
         own_to="all",
@@ -256,7 +256,7 @@ SETTINGS: Mapping[str, Setting] = {
     "support_weight": Setting(
         float,
         Range(0, 1e4),
-        "Weight of a summary's support in its document, by which the finished beams are ranked again",
+        "Weight of a summary's support in its document when finished beams are reranked",
         asked=1000,
         is_common=True,
         needs_beams=True,
@@ -264,7 +264,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "replace_unk": Setting(
         bool,
-        help="Replace unknown words of a summary by the source's words that were attended to most",
+        help="Replace unknown words of a summary by the source words with the most attention",
         asked=True,
         is_common=True,
         own_to="drgd",
@@ -290,7 +290,7 @@ SETTINGS: Mapping[str, Setting] = {
     "lm_top_tokens": Setting(
         int, Range(1), "Number of most likely tokens that the masked language model judges", own_to="copy_transformer"
     ),
-    "sample_latent": Setting(bool, help="Sample DRGD's latent variables instead of taking their means", own_to="drgd"),
+    "sample_latent": Setting(bool, help="Sample DRGD's latent variables instead of using their means", own_to="drgd"),
     "latent_seed": Setting(int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", own_to="drgd"),
     "repetition_penalty": Setting(
         float, _FACTOR, "Penalty on tokens that have already occurred; above 1 makes them less likely", asked=100
@@ -312,21 +312,17 @@ SETTINGS: Mapping[str, Setting] = {
 }
 _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 _IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
-# of these, only a list
+# lists only
 _LISTS = ("suppress_tokens", "begin_suppress_tokens")
 
 
 def own_settings(architecture: str) -> tuple[str, ...]:
-    """The names of the settings that an architecture has in addition to transformers'."""
+    """The names of the settings that an architecture adds to transformers'."""
     return tuple(name for name, setting in SETTINGS.items() if setting.own_to in ("all", architecture))
 
 
 def check_generation_config(config: Any) -> None:
-    """Check that a `generation_config` is one, or None.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Raise a TypeError unless a `generation_config` is a GenerationConfig or None."""
     from transformers import GenerationConfig
 
     if config is not None and not isinstance(config, GenerationConfig):
@@ -336,16 +332,16 @@ def check_generation_config(config: Any) -> None:
 
 
 def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | None = None) -> None:
-    """Check settings of `generate()` by name; None is not given, and others than those known here are left alone.
+    """Check settings of `generate()` by name; None means unset, and unknown settings are ignored.
 
     Args:
-        vocab_size: number of the model's tokens, which their ids are below.
+        vocab_size: number of the model's tokens, the bound of token ids.
 
     Raises:
-        ValueError: a value of another type, or out of range.
+        ValueError: a value has another type, or is out of range.
     """
     for name, value in settings.items():
-        # many files have a temperature of 0 for greedy search, which does not read it
+        # many files have a temperature of 0 for greedy search, which ignores it
         is_read = name != "temperature" or settings.get("do_sample")
         problem = _problem(name, value, vocab_size) if is_read and value is not None else None
         if problem is not None:
@@ -353,13 +349,13 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
 
 
 def in_floats(settings: Mapping[str, Any]) -> dict[str, float]:
-    """The settings among these that are numbers written as integers, which transformers refuses for some of them."""
+    """The float settings given as integers, as floats; transformers refuses some such integers."""
     floats = {name for name, setting in SETTINGS.items() if setting.kind is float}
     return {name: float(value) for name, value in settings.items() if name in floats and is_integer(value)}
 
 
 def _problem(name: str, value: Any, vocab_size: int | None) -> str | None:
-    """What the setting must be, or None if it is that."""
+    """The requirement that a setting's value violates, or None."""
     if name == "early_stopping":
         return None if isinstance(value, bool) or value == "never" else "True, False or 'never'"
     if name in SETTINGS:

@@ -19,20 +19,20 @@ _PIPELINES = {
 
 SIZE, PROBABILITY = Range(1), Range(0, 1, below=True)
 
-# the embeddings of padded checkpoints have a few more rows than their tokenizer has tokens
+# embeddings of padded checkpoints have a few more rows than the tokenizer has tokens
 PADDING_ROWS = 127
 
 
 class SummarizationConfig(PreTrainedConfig):
     """Base of the architectures' configurations.
 
-    A saved config.json lists our pipeline under `custom_pipelines`, so that `pipeline("summarization")` works from the
-    Hub folder alone. Where the package is installed, the pipeline is already registered, and transformers would refuse
-    a config with a custom one unless `trust_remote_code` is set; there the entry is hidden on loading.
+    A saved config.json lists our pipeline under `custom_pipelines`: `pipeline("summarization")` works from the Hub
+    folder alone. An installed package has already registered the pipeline, and transformers would refuse a custom one
+    unless `trust_remote_code` is set. Loading with the package therefore hides the entry.
     """
 
     keys_to_ignore_at_inference = ["past_key_values", "loss_parts"]
-    # what values may be: a range or choices. Those here are of keys that several architectures have
+    # key -> the values allowed, a range or choices; here the keys shared by architectures
     rules: ClassVar[Mapping[str, Range | tuple[str, ...]]] = {
         **dict.fromkeys(("vocab_size", "d_model", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"), SIZE),
         **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "label_smoothing"), PROBABILITY),
@@ -42,12 +42,12 @@ class SummarizationConfig(PreTrainedConfig):
         "copy_attention": ("first_head", "separate", "mean"),
     }
 
-    # the values of models that were saved before these were keys
+    # the values of keys that older checkpoints lack
     values_before: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """transformers' `from_dict`; keys that an older config.json lacks get the values that models had then."""
+        """transformers' `from_dict`; keys that an older config.json lacks get the values of that time."""
         return super().from_dict({**cls.values_before, **config_dict}, **kwargs)
 
     def __post_init__(self, **kwargs):
@@ -57,26 +57,26 @@ class SummarizationConfig(PreTrainedConfig):
         try:
             super().__post_init__(**kwargs)
         except (AttributeError, IndexError, KeyError, TypeError) as error:
-            # transformers reads some of its own keys without a check
+            # transformers does not check some of its own keys
             raise ValueError(f"a value of the configuration cannot be read: {error}") from error
 
     def to_json_string(self, use_diff: bool = True) -> str:
         text = super().to_json_string(use_diff)
         if self._auto_class is None or hasattr(self, "custom_pipelines"):
             return text
-        # added to the text, as another thread may be reading the config
+        # add it to the text: another thread may be reading the config
         return json.dumps({**json.loads(text), "custom_pipelines": _PIPELINES}, indent=2, sort_keys=True) + "\n"
 
     def check(self) -> None:
-        """Raise a ValueError, as a new config would, if values set since its creation are inconsistent."""
+        """Validate values set since the config's creation; raise a ValueError as a new config would."""
         try:
             self.validate()
         except StrictDataclassError as error:
             raise ValueError(str(error.__cause__ or error)) from error
 
-    # validators are called in the order of their names: what relates values comes after this one
+    # validators run in alphabetical order: those that relate values must run after this one
     def validate_alone(self):
-        """Require each value to be one that its rule allows."""
+        """Require each value to follow its rule."""
         for key, allowed in self.rules.items():
             if key in self.__dataclass_fields__ and (value := getattr(self, key)) not in allowed:
                 wanted = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
@@ -89,5 +89,5 @@ class SummarizationConfig(PreTrainedConfig):
             raise ValueError(f"`d_model` ({self.d_model}) must be a multiple of `num_heads` ({heads})")
 
 
-# a saved checkpoint brings its code along, for users who have not installed the package; so for models and processors
+# checkpoints are saved with their code, for users without the package; models and processors do the same
 SummarizationConfig.register_for_auto_class()

@@ -17,9 +17,9 @@ logger = logging.get_logger(__name__)
 class CopyTransformerConfig(SummarizationConfig):
     """Configuration of a CopyTransformer (Aksenov 2020); the defaults are the final CopyTransformer, without BERT.
 
-    A Transformer whose output copies from the source, optionally with convolutional self-attention in the lowest
-    encoder layers, with encoder and decoder on top of a pre-trained BERT, or with its output corrected by a masked
-    language model: each variant is a value here. BERT is off by default, because it needs a checkpoint that you name.
+    A Transformer that copies from the source. Values here select its variants: convolutional self-attention in the
+    lowest encoder layers, a pre-trained BERT below encoder and decoder, or a masked language model that corrects the
+    output. BERT is off by default, as it needs the name of a checkpoint.
 
     Args:
         vocab_size: size of the subword vocabulary shared by source and target.
@@ -28,30 +28,30 @@ class CopyTransformerConfig(SummarizationConfig):
         num_heads: attention heads of the Transformer layers.
         ffn_dim: inner width of the feed-forward networks.
         copy: whether the output copies (equation 4.3); false gives the plain Transformer.
-        copy_attention: the attention to copy from: `first_head`, the first head of the last decoder layer's attention
-            to the source, as in the author's program; `mean`, the mean over that attention's heads; or `separate`, a
-            single-head attention of its own on top of the decoder (section 6.3).
-        convolutional_attention: `none`, or what self-attention sees in the lowest encoder layers: `1d`, a window of
+        copy_attention: the attention to copy from: `first_head`, the first head of the last layer's cross-attention,
+            as in the author's program; `mean`, the mean over that attention's heads; or `separate`, an additional
+            single-head attention on top of the decoder (section 6.3).
+        convolutional_attention: `none`, or the scope of self-attention in the lowest encoder layers: `1d`, a window of
             positions (equations 4.4 to 4.6); `2d`, neighboring heads as well (4.7 to 4.9); `2d_circular`, the same with
             the first and last heads as neighbors.
-        convolutional_layers: number of those layers, counted from the lowest.
-        window_size, head_window_size: number of positions and heads that a query sees, itself in the middle; odd.
+        convolutional_layers: number of those layers.
+        window_size, head_window_size: number of positions and heads in the window, centered on the query; odd.
         encoder_type: `transformer`; `bert`, BERT alone; `bert_transformer`, Transformer layers on top of BERT (section
             4.2.3).
-        side_layers: number of lowest encoder layers that form a network beside BERT, whose output is concatenated with
-            BERT's; 0 stacks all layers on top of BERT (section 4.2.6).
+        side_layers: number of lowest encoder layers in a network parallel to BERT; the outputs of both are
+            concatenated. 0 stacks all layers on top of BERT (section 4.2.6).
         bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
         decoder_embedding: `trained`, or `bert` for BERT's word embeddings (section 4.2.5).
         bert_name: checkpoint from which a new model takes BERT's configuration and weights; a folder or a Hub name.
         bert_config: BERT's configuration; taken from `bert_name` if that is given.
         train_bert: whether BERT is trained; otherwise it is frozen.
-        bert_window_size, bert_window_stride: number of tokens that BERT reads at once, and the number from the start of
-            one window to the next (section 4.2.4).
-        masked_lm_name, masked_lm_config: the same for the masked language model of the generator conditioning
-            (section 4.2.7), which requires `copy=False`.
-        lm_space: what the factors of generator conditioning multiply: `log`, the distance of a log-probability from
-            the mean of all, without normalizing again, as in the commented code of the author's program; or
-            `probability`, a probability, then normalized, as the text can be read.
+        bert_window_size, bert_window_stride: number of tokens in BERT's window, and from the start of one window to
+            the next (section 4.2.4).
+        masked_lm_name, masked_lm_config: the same for the masked language model of generator conditioning (section
+            4.2.7), which requires `copy=False`.
+        lm_space: quantity that the factors of generator conditioning multiply. `log`: the distance of a
+            log-probability from the mean, without normalization, as in the author's commented-out code. `probability`:
+            the probability, which is then normalized, as the text suggests.
         lm_training_factor: factor applied in training to the tokens that the language model accepts; 1 disables it.
         lm_training_percentile: percentile of the language model's distribution above which a token is accepted in
             training.
@@ -59,16 +59,16 @@ class CopyTransformerConfig(SummarizationConfig):
         lm_top_tokens: number of the generator's most likely tokens that are judged while decoding and, in the space
             `probability`, in training.
         mask_token_id: id of the masked language model's mask token.
-        norm: `pre` normalizes what a sub-layer reads, with a LayerNorm on top of each stack, as in the author's
-            program; `post` normalizes the sum of a sub-layer's input and output.
+        norm: `pre` normalizes a sub-layer's input, with a LayerNorm on top of each stack, as in the author's program;
+            `post` normalizes the sum of a sub-layer's input and output.
         layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
-        embedding_init: how new embeddings are drawn: `xavier`, uniformly within ±√(6 / (vocab_size + d_model)), as
-            OpenNMT does; or `normal`, as vectors of about length one.
+        embedding_init: distribution of new embeddings: `xavier`, uniform within ±√(6 / (vocab_size + d_model)), as in
+            OpenNMT; or `normal`, vectors of about unit length.
         dropout: dropout of the embeddings and of each sub-layer's output.
         attention_dropout: dropout of the attention weights.
         activation_dropout: dropout inside the feed-forward networks, after the ReLU.
-        label_smoothing: ε of the loss, at least 0 and below 1; the author's program uses 0 for a model that copies, and
-            0.1 for one that does not.
+        label_smoothing: ε of the loss, at least 0 and below 1; the author's program uses 0 with copying, and 0.1
+            without.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """
@@ -164,7 +164,7 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """The base's `from_dict`; of older models, one percentile held in training and while decoding."""
+        """The base's `from_dict`; older models have a single percentile for training and decoding."""
         percentile = config_dict.get("lm_percentile", cls.values_before["lm_percentile"])
         return super().from_dict({"lm_training_percentile": percentile, **config_dict}, **kwargs)
 
@@ -175,7 +175,7 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @property
     def pretrained_names(self) -> list[str]:
-        """Names of the checkpoints from which parts of the model are taken."""
+        """Names of the checkpoints that parts of the model come from."""
         names = (self.bert_name if self.uses_bert else None, self.masked_lm_name)
         return [name for name in names if name is not None]
 
@@ -186,16 +186,16 @@ class CopyTransformerConfig(SummarizationConfig):
 
     @property
     def encoder_reads_words(self) -> bool:
-        """Whether the encoder, or the network beside BERT in it, has word embeddings other than BERT's."""
+        """Whether the encoder, or its network parallel to BERT, has word embeddings other than BERT's."""
         return self.encoder_type == "transformer" or self.side_layers > 0
 
     def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
         """Read the nested configurations from the checkpoints named by `bert_name` and `masked_lm_name`.
 
         Args:
-            is_fresh: for a new model: the configurations read replace existing ones, and `vocab_size` is taken from
-                them. Otherwise only missing ones are read, because a saved model brings its own.
-            hub_settings: `cache_dir`, `token` and the like, for `AutoConfig.from_pretrained`.
+            is_fresh: whether the model is new: if so, the configurations read replace existing ones and set
+                `vocab_size`; otherwise only missing ones are read.
+            hub_settings: `cache_dir`, `token` and similar arguments of `AutoConfig.from_pretrained`.
 
         Raises:
             ValueError: a checkpoint cannot be reached, or does not fit the other settings.
@@ -215,7 +215,7 @@ class CopyTransformerConfig(SummarizationConfig):
         self.check()
 
     def validate_convolution(self):
-        """Require odd windows that fit the heads, and layers that use them."""
+        """Require odd windows that fit the heads, and layers to use them in."""
         if self.convolutional_attention == "none":
             return
         for key in ("window_size", "head_window_size"):
@@ -265,7 +265,7 @@ class CopyTransformerConfig(SummarizationConfig):
         self._check_vocabulary("BERT", self.bert_config)
 
     def _check_windows(self) -> None:
-        # BertWindows checks again: some architectures cannot use all of their positions
+        # BertWindows checks again, as some architectures cannot use all of their positions
         positions = getattr(self.bert_config, "max_position_embeddings", None)
         if positions is not None and self.bert_window_size > positions:
             raise ValueError(
@@ -309,7 +309,7 @@ class CopyTransformerConfig(SummarizationConfig):
 
 
 def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfig:
-    """A separate configuration object, of an architecture that transformers itself implements."""
+    """A separate configuration object, of an architecture in transformers."""
     if isinstance(nested, dict):
         settings = {"model_type": "bert", **nested}
         if settings["model_type"] not in CONFIG_MAPPING:
@@ -317,7 +317,7 @@ def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfi
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)
-    # the precision is that in which the whole model is loaded, not that of the checkpoint
+    # the precision is that of the whole model, not of the nested checkpoint
     config.dtype = None
     return config
 

@@ -5,7 +5,8 @@ from huggingface_hub.dataclasses import strict
 from .checks import Range
 from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 
-# 300 documents a batch, 27 steps of 500 latent variables: what the program's means over different things amount to
+# the program takes different means of NLL and KL: with 300 documents a batch and 27 steps of 500 latent variables, the
+# effective weight of the KL is this
 _RELEASED_KL_WEIGHT = 300 / (27 * 500)
 
 
@@ -17,22 +18,22 @@ class DrgdConfig(SummarizationConfig):
         vocab_size: size of the vocabulary shared by source and target.
         embedding_size: width of the word embeddings.
         hidden_size: width of the recurrent states, in each direction of the encoder.
-        latent_size: number of latent variables of a position; 0 is the baseline StanD, which has none.
-        variant: `released`, what the authors' program computes, or `printed`, what the paper says.
-        reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as torch's
-            do, where program and paper have it before (docs/equations.md, section 4). Models that were saved before
-            this was a key have it after.
+        latent_size: number of latent variables per position; 0 gives the baseline StanD.
+        variant: `released`, as in the authors' program, or `printed`, as in the paper.
+        reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as torch
+            does, or before it, as program and paper do (docs/equations.md, section 4). Checkpoints without this key
+            apply it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
-        kl_weight: weight of the KL of the latent variables to their prior; by default that of the variant, 1 as the
-            paper says, or .0222, which the program's comes to.
-        kl_warmup_steps: number of updates over which the weight rises from 0, where the training loop calls
+        kl_weight: weight of the KL divergence of the latent variables from their prior. By default the variant's: 1 in
+            the paper, .0222 in the program.
+        kl_warmup_steps: number of updates over which the weight rises from 0; the training loop must call
             `set_update`, as ours does.
-        free_bits: KL of a target token, in nats, below which it costs nothing (Kingma et al. 2016); at most one for
-            each latent variable.
-        word_dropout: share of the decoder's input words that are left out in training (Bowman et al. 2016).
-        tie_output: whether words are scored by the matrix of the embeddings, where the paper's output has its own.
-        embedding_std: standard deviation of new embeddings; that of the program needs long training.
-        dropout: dropout of the embeddings and of what words are scored by.
+        free_bits: KL of a target token, in nats, that adds nothing to the loss (Kingma et al. 2016); at most one per
+            latent variable.
+        word_dropout: share of the decoder's input words that training drops (Bowman et al. 2016).
+        tie_output: whether the output layer shares the embedding matrix; in the paper it has its own.
+        embedding_std: standard deviation of new embeddings; the program's value needs long training.
+        dropout: dropout of the embeddings and of the output layer's input.
         label_smoothing: ε of the loss, at least 0 and below 1.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`. A
@@ -96,11 +97,11 @@ class DrgdConfig(SummarizationConfig):
             )
 
     def validate_tie(self):
-        """Require that a tied output reads what is as wide as a word."""
+        """Require a tied output layer's input to be as wide as the embeddings."""
         if self.tie_output and self.variant == "printed" and self.embedding_size != self.hidden_size:
             raise ValueError(
-                f"`tie_output` is True, but the printed variant scores words by {self.hidden_size} features "
-                f"(`hidden_size`), and they have {self.embedding_size} (`embedding_size`): make them equal"
+                f"`tie_output` is True, but the printed variant's output has {self.hidden_size} features "
+                f"(`hidden_size`), and embeddings have {self.embedding_size} (`embedding_size`): make them equal"
             )
 
 

@@ -7,7 +7,7 @@ from huggingface_hub.dataclasses import strict
 from .configuration_base import PROBABILITY, SIZE, SummarizationConfig
 from .text_tagging import TAGS
 
-# the seven rows of GDLF's Table 6, each as output gate and memory cell
+# the seven rows of GDLF's Table 6: output gate and memory cell
 GATINGS: dict[str, tuple[str, str | None]] = {
     "none": ("none", None),
     "relu": ("relu", None),
@@ -27,9 +27,9 @@ class GdlfConfig(SummarizationConfig):
         vocab_size: size of the subword vocabulary shared by source and target.
         d_model: width of embeddings, layers and memory cells.
         encoder_layers, decoder_layers: number of layers.
-        encoder_kernel_sizes, decoder_kernel_sizes: number of positions that a layer's kernels span, one value per
-            layer, from the lowest.
-        num_heads: number of heads of the dynamic convolutions (each has its own kernels) and of the cross-attention.
+        encoder_kernel_sizes, decoder_kernel_sizes: number of positions in a layer's kernels, one value per layer, from
+            the lowest.
+        num_heads: number of heads of the dynamic convolutions (with separate kernels) and of the cross-attention.
         ffn_dim: inner width of the feed-forward networks.
         gating: `gate` (the paper's), or one of the variants in its Table 6: `none`, `relu`, `gtu`, `glu` (the baseline
             DynamicConv), `gcnn`, `gate_without_update`.
@@ -38,16 +38,16 @@ class GdlfConfig(SummarizationConfig):
         fusion_dim: inner width of the fusion.
         tags: tags that the encoder gets for each word: `pos`, `ner`, `pos+ner` or `none`.
         tag_vocab_size: number of tags, including the padding tag.
-        norm: `post` normalizes the sum of a sub-layer's input and output (the paper's); `pre` normalizes what a
-            sub-layer reads, with a LayerNorm on top of each stack.
+        norm: `post` normalizes the sum of a sub-layer's input and output (the paper's); `pre` normalizes its input,
+            with a LayerNorm on top of each stack.
         dropout: dropout of the embeddings and of each sub-layer's output.
         input_dropout: dropout of the input of each layer's gate.
         attention_dropout: dropout of the cross-attention weights.
         kernel_dropout: dropout of the convolutions' normalized kernels.
         label_smoothing: ε of the loss, at least 0 and below 1.
-        conv_implementation: `chunked`; `compiled`, the same sums fused by torch.compile, which trains faster once
-            compiled, but needs a C++ compiler or Triton, and some time for each kernel size; or `auto`: compiled in
-            training on a CPU if torch.compile works there, otherwise chunked.
+        conv_implementation: `chunked`; `compiled`, the same sums fused by torch.compile; or `auto`, compiled in
+            training on a CPU if torch.compile works there, otherwise chunked. The compiled convolution trains faster,
+            but needs a C++ compiler or Triton, and compiles once per kernel size.
         use_cache, is_encoder_decoder, tie_word_embeddings: as in every transformers configuration.
         pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id: likewise; set by the processor's `align`.
     """

@@ -16,20 +16,20 @@ class HighlightTransformerConfig(SummarizationConfig):
         encoder_layers, decoder_layers: numbers of layers.
         num_heads: number of heads of every attention.
         ffn_dim: inner width of the feed-forward networks.
-        highlighting: what the encoder's lit heads do with the key phrases: `weighted` adds their brightness to the
-            scores (equation 2), `additive` adds weights of its own (equation 4), `replacement` has these alone
+        highlighting: how the encoder's lit heads use the key phrases: `weighted` adds their brightness to the scores
+            (equation 2), `additive` adds separate attention weights (equation 4), `replacement` has only these
             (Table 4, without self-attention); `none` is CopyTransformer.
-        lit_heads, lit_layers: numbers of the encoder's heads and layers that highlight, from 0; by default the first
-            quarter of the heads and the lower half of the layers.
-        brightness: α of the first epoch.
-        brightness_decay: what α is multiplied by at the end of each epoch, above 0 and at most 1.
-        epochs_trained: epochs that the model has been trained for, which its brightness depends on.
+        lit_heads, lit_layers: indices of the encoder's heads and layers that highlight; by default the first quarter
+            of the heads and the lower half of the layers.
+        brightness: α in the first epoch.
+        brightness_decay: factor of α at the end of each epoch, above 0 and at most 1.
+        epochs_trained: number of epochs trained so far, for the decay of α.
         copy: whether words are also copied from the source.
-        copy_attention: what gives the copy distribution, as in CopyTransformer.
+        copy_attention: source of the copy distribution, as in CopyTransformer.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
         layer_norm_eps: ε of the LayerNorms; OpenNMT's by default.
-        embedding_init: how new embeddings are drawn: `xavier`, uniformly within ±√(6 / (vocab_size + d_model)), as
-            OpenNMT does; or `normal`, as vectors of about length one.
+        embedding_init: distribution of new embeddings: `xavier`, uniform within ±√(6 / (vocab_size + d_model)), as in
+            OpenNMT; or `normal`, vectors of about unit length.
         dropout: dropout of embeddings and sub-layers.
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
@@ -90,23 +90,23 @@ class HighlightTransformerConfig(SummarizationConfig):
 
     @property
     def alpha(self) -> float:
-        """The brightness factor α of the present epoch."""
+        """The brightness factor α of the current epoch."""
         return self.brightness * self.brightness_decay**self.epochs_trained
 
     @property
     def heads_that_highlight(self) -> list[int]:
-        """The numbers of the lit heads, given or default."""
+        """Indices of the lit heads, given or default."""
         return list(range(max(self.num_heads // 4, 1))) if self.lit_heads is None else self.lit_heads
 
     @property
     def layers_that_highlight(self) -> list[int]:
-        """The numbers of the lit layers, given or default; none without highlighting."""
+        """Indices of the lit layers, given or default; none without highlighting."""
         if self.highlighting == "none":
             return []
         return list(range(max(self.encoder_layers // 2, 1))) if self.lit_layers is None else self.lit_layers
 
     def validate_highlighting(self):
-        """Require lit heads and layers that there are, each once."""
+        """Require lit heads and layers to exist, and to be listed only once."""
         for key, total in (("lit_heads", self.num_heads), ("lit_layers", self.encoder_layers)):
             numbers = getattr(self, key)
             if numbers is None:

@@ -12,7 +12,7 @@ from .pretrained_parts import read_config
 
 @strict
 class SagCopyConfig(SummarizationConfig):
-    """Configuration of a SAGCopy model (Xu et al. 2020); the defaults are the paper's, on the network of MASS base.
+    """Configuration of a SAGCopy model (Xu et al. 2020); the defaults are the paper's, with the network of MASS base.
 
     Args:
         vocab_size: size of the vocabulary shared by source and target.
@@ -21,22 +21,22 @@ class SagCopyConfig(SummarizationConfig):
         num_heads: number of heads of every attention.
         ffn_dim: inner width of the feed-forward networks.
         copy: whether words are also copied from the source; without it, `centrality` must be `none`.
-        centrality: how central a source word is, which guides copying: `outdegree` (equation 16), or `indegree-1` to
-            `indegree-3` of that many rounds (equations 13 to 15); `none` is the paper's MASS+Copy.
-        centrality_damping: share of the new round in what each round after the first gives, from 0 to 1: 1 as printed,
-            0.85 in the authors' program.
-        guidance_weight: λ, of the divergence of copying from centrality in the loss (equation 18).
-        guidance_sum: what a document's divergence counts as: its `tokens` (equation 18), or one of the `documents`, as
-            in the authors' program.
-        positions: `learned`, of which there are `max_positions`, or `sinusoids`.
+        centrality: centrality of source words, which guides copying: `outdegree` (equation 16), or `indegree-1` to
+            `indegree-3` with that many rounds (equations 13 to 15); `none` is the paper's MASS+Copy.
+        centrality_damping: weight of the new values in each round after the first, from 0 to 1: 1 as printed, 0.85 in
+            the authors' program.
+        guidance_weight: λ, the loss's weight of the divergence of copying from centrality (equation 18).
+        guidance_sum: whether a document's divergence counts once per token (`tokens`, equation 18) or once
+            (`documents`, as in the authors' program).
+        positions: `learned`, at most `max_positions`, or `sinusoids`.
         max_positions: number of learned positions, which limits documents and summaries.
         embedding_norm: whether the sum of words and positions is normalized.
         scale_embedding: whether word embeddings are multiplied by √`d_model`.
-        activation: of the feed-forward networks, a name that transformers knows.
-        output_bias: whether the output layer, whose matrix is the embedding, has a bias.
+        activation: of the feed-forward networks, a name from transformers' `ACT2FN`.
+        output_bias: whether the output layer, which is tied to the embedding, has a bias.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
-        start_name: checkpoint of a BART whose network and weights a new model begins with; a folder or a Hub name. The
-            keys from `vocab_size` to `ffn_dim` and from `positions` to `norm` are then taken from it.
+        start_name: BART checkpoint from which a new model takes network and weights; a folder or a Hub name. It sets
+            the keys from `vocab_size` to `ffn_dim` and from `positions` to `norm`.
         dropout: dropout of embeddings and sub-layers.
         attention_dropout, activation_dropout: dropout of attention weights, and inside the feed-forward networks.
         label_smoothing: ε of the loss, at least 0 and below 1.
@@ -101,7 +101,7 @@ class SagCopyConfig(SummarizationConfig):
 
     @property
     def copy_attention(self) -> str:
-        """What gives the copy distribution: the mean over heads of the last attention to the source (section 4.1)."""
+        """The source of the copy distribution: the mean over heads of the last cross-attention (section 4.1)."""
         return "mean"
 
     @property
@@ -111,29 +111,28 @@ class SagCopyConfig(SummarizationConfig):
 
     @property
     def max_position_embeddings(self) -> int | None:
-        """The number of positions, under the name that transformers knows; None if there is no limit."""
+        """The number of positions, under transformers' name; None if there is no limit."""
         return self.max_positions if self.positions == "learned" else None
 
     @property
     def pretrained_names(self) -> list[str]:
-        """Names of the checkpoints from which parts of the model are taken."""
+        """Names of the checkpoints that parts of the model come from."""
         return [] if self.start_name is None else [self.start_name]
 
     def read_pretrained_parts(self, is_fresh: bool = True, **hub_settings) -> None:
         """Take the network of the BART named by `start_name`.
 
         Args:
-            is_fresh: for a new model. A saved one has its own network, and needs the BART no more.
-            hub_settings: `cache_dir`, `token` and the like, for `AutoConfig.from_pretrained`.
+            is_fresh: whether the model is new; a saved model has its own network, and no longer needs the BART.
+            hub_settings: `cache_dir`, `token` and similar arguments of `AutoConfig.from_pretrained`.
 
         Raises:
-            ValueError: it cannot be reached, is no BART, or has another size than one that was set here.
+            ValueError: the checkpoint cannot be reached, is no BART, or differs from a size set here.
         """
         if not is_fresh or self.start_name is None:
             return
         for key, value in self._settings_of(read_config("start_name", self.start_name, **hub_settings)).items():
-            # one that was set to the default cannot be told from one that was not set, and the tokenizer sets the
-            # vocabulary's size
+            # a value equal to the default counts as unset; the tokenizer sets the vocabulary size
             is_set = key != "vocab_size" and getattr(self, key) != getattr(type(self)(), key)
             if is_set and getattr(self, key) != value:
                 raise ValueError(
@@ -143,7 +142,7 @@ class SagCopyConfig(SummarizationConfig):
         self.check()
 
     def _settings_of(self, start: PreTrainedConfig) -> dict[str, Any]:
-        """The settings of a model with the network of a BART."""
+        """The settings of a model with a BART's network."""
         if start.model_type != "bart":
             raise ValueError(
                 f"`start_name` is {self.start_name!r}, whose model type is {start.model_type!r}, but must be a BART: "
@@ -173,15 +172,15 @@ class SagCopyConfig(SummarizationConfig):
         }
 
     def validate_activation(self):
-        """Require an activation that transformers knows."""
-        # imported here, as it takes longer than all else that a configuration needs
+        """Require an activation of transformers."""
+        # this import takes longer than all others here together
         from transformers.activations import ACT2FN
 
         if self.activation not in ACT2FN:
             raise ValueError(f"`activation` is {self.activation!r}, but must be one of {', '.join(ACT2FN)}")
 
     def validate_guidance(self):
-        """Require copying where it is guided."""
+        """Require copying if it is guided."""
         if self.is_guided and not self.copy:
             raise ValueError(
                 f'`centrality="{self.centrality}"` guides copying, but `copy` is false: for the plain model (MASS), '

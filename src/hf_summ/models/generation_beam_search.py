@@ -1,8 +1,8 @@
-"""Beam and greedy search with transformers' results, in less time, or with the rules of the published programs.
+"""Beam and greedy search with transformers' results in less time, or with the rules of published programs.
 
-In its steps nothing is copied that does not change: processors write into the scores, the cache keeps its order where
-the beams do, sequences are gathered when a beam ends, and the rows of finished documents leave the batch. Scores are
-those of transformers to the last digit; of candidates with equal ones, either search takes any.
+A step copies nothing that does not change. Processors write into the scores, and the cache is reordered only if the
+beams are. Sequences are gathered when a beam ends, and rows of finished documents leave the batch. Scores equal those
+of transformers to the last digit; the order of candidates with equal scores is arbitrary in both.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,13 +35,13 @@ from transformers.generation import (
 
 from .generation_words import ForbiddingLogitsProcessor
 
-# the score of a beam that does not exist
+# the score of a missing beam
 _ABSENT = -1e9
-# scores among which the best are looked for at once
+# number of scores in a block, of which `_top` compares the maxima first
 _BLOCK = 128
-# what only transformers' own search returns, and other settings that only it has
+# settings and outputs that only transformers' own search has
 _LEFT_OUT = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
-# transformers' processors that score a row by its own ids, wherever it is in the batch; ours say so themselves
+# transformers' processors that score a row by its own ids, regardless of its place in the batch; ours have `is_by_row`
 _BY_ROW = {
     ExponentialDecayLengthPenalty,
     ForcedBOSTokenLogitsProcessor,
@@ -59,10 +59,10 @@ _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
-    """The first setting of a running `generate()` that `search` does not have, or None.
+    """The first setting of a running `generate()` that `search` does not support, or None.
 
     Args:
-        config: the generation config of the search, and `asked`, the caller's.
+        config, asked: the generation config of the search, and the caller's.
         stopping_criteria, model_kwargs, synced_gpus: as given to `GenerationMixin._beam_search`.
     """
 
@@ -84,21 +84,21 @@ def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_g
 def search(
     model, input_ids: torch.Tensor, processors: list[LogitsProcessor], config, model_kwargs: dict[str, Any]
 ) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
-    """Search the best summaries, as `GenerationMixin._beam_search` does, or by `beam_stopping` and `ngram_blocking`.
+    """Search the best summaries as `GenerationMixin._beam_search`, or by `beam_stopping` and `ngram_blocking`.
 
-    With one beam it is greedy, as `GenerationMixin._sample` without sampling.
+    With one beam the search is greedy, as `GenerationMixin._sample` without sampling.
 
     Args:
-        model: one of ours, which keeps the source once a document.
+        model: one of ours, which stores each document's source once.
         input_ids: (R, T), R = B · beams, the prompts.
-        processors: those of the scores. Where the place of a row in the batch may matter to one of them, the rows of
-            finished documents stay.
+        processors: the processors of the scores. If one may depend on a row's place in the batch, rows of finished
+            documents stay.
         config: the generation config.
         model_kwargs: the model's inputs, without a cache.
 
     Returns:
         The sequences of each document's best beams, their scores and their beam indices. The cache has the rows of the
-        documents that were searched last.
+        documents that finished last.
     """
     beams = _Beams(input_ids, config) if config.num_beams > 1 else _Texts(input_ids, config)
     processes = [process for process in map(_by_row, processors) if process is not None]
@@ -109,7 +109,7 @@ def search(
         model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
         scores = beams.scores_of(outputs.logits[:, -1].float())
         ids = beams.ids
-        # a processor of others may have kept what it was given, which must not be written to
+        # a foreign processor may keep its inputs, which must not be overwritten
         for process in processes if rows_may_leave else processors:
             scores = process(ids, scores)
         rows = beams.advance(scores)
@@ -119,7 +119,7 @@ def search(
             return beams.output(cache)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
-        # a compiled step is not compiled again for other numbers of rows
+        # removing rows would recompile a compiled step
         if len(left) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
             rows = beams.keep(left, rows)
             cache.keep_documents(left)
@@ -131,7 +131,7 @@ def search(
 
 
 def _by_row(processor: LogitsProcessor) -> _Process | None:
-    """What computes a processor's scores, in place if possible; None if a row's place in the batch may matter."""
+    """A function that applies a processor, in place if possible; None if a row's place in the batch may matter."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.forbid
     if type(processor) is MinLengthLogitsProcessor:
@@ -159,11 +159,11 @@ def _forbid_ngrams(size: int, ids: torch.Tensor, scores: torch.Tensor) -> torch.
 
 
 def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The highest of scores (B, M), in falling order, and their places, both (B, number)."""
+    """The highest of scores (B, M), in descending order, and their places, both (B, number)."""
     whole = scores.shape[1] - scores.shape[1] % _BLOCK
     if whole <= number * _BLOCK:
         return scores.topk(number)
-    # they are in the blocks with the highest maxima, which are found in a fraction of the time
+    # they are in the blocks with the highest maxima, which takes a fraction of the time to find
     blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK)).amax(-1).topk(number, sorted=False).indices
     within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
     behind = torch.arange(whole, scores.shape[1], device=scores.device).expand(len(scores), -1)
@@ -173,7 +173,7 @@ def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]
 
 
 def _rows_of(value: Any, documents: torch.Tensor) -> Any:
-    """An input of the model, or several, for some of the documents alone."""
+    """Select the rows of some documents from a model input, or from several."""
     if isinstance(value, torch.Tensor):
         return value[documents]
     if isinstance(value, Mapping):
@@ -184,10 +184,10 @@ def _rows_of(value: Any, documents: torch.Tensor) -> Any:
 
 
 class _Texts:
-    """The texts of greedy search, as those of `_Beams` with one beam.
+    """The texts of greedy search, with the interface of `_Beams`.
 
     Attributes:
-        ids: (R, T), of the documents that are still searched.
+        ids: (R, T), of the unfinished documents.
     """
 
     def __init__(self, input_ids: torch.Tensor, config):
@@ -203,7 +203,7 @@ class _Texts:
         return logits
 
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
-        """Continue the texts by the best tokens, of which (R, V) are the scores -> their rows (R,), each its own."""
+        """Append the best tokens by scores (R, V) -> the rows (R,) to continue, in unchanged order."""
         tokens = scores.argmax(-1).where(~self.is_done, self.padding)
         self.ids = torch.cat((self.ids, tokens[:, None]), dim=1)
         self.written[self.documents, self.length] = tokens
@@ -213,7 +213,7 @@ class _Texts:
         return torch.arange(len(tokens), device=tokens.device)
 
     def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Go on with some of the documents alone -> their rows."""
+        """Continue with some of the documents only -> their rows."""
         self.ids, self.documents, self.is_done = self.ids[left], self.documents[left], self.is_done[left]
         return rows[left]
 
@@ -223,11 +223,11 @@ class _Texts:
 
 
 class _Beams:
-    """The running beams of the documents that are still searched, and the finished ones of all.
+    """The running beams of the unfinished documents, and the finished beams of all.
 
     Attributes:
         length: number of ids of a running beam.
-        is_done: (B), whether the finished beams of a document stay as they are.
+        is_done: (B), whether the finished beams of a document are final.
     """
 
     def __init__(self, input_ids: torch.Tensor, config):
@@ -235,15 +235,15 @@ class _Beams:
         self.prompt_length = self.length
         ends = config._eos_token_tensor
         self.ends = input_ids.new_empty(0) if ends is None else ends
-        # with so many, as many as there are beams have not ended; the programs do not replace those that have
+        # enough candidates to replace all beams that end; the published programs do not replace them
         self.candidates = self.number if config.beam_stopping else self.number * max(2, 1 + len(self.ends))
-        # (R, 2, L): ids, and of each the beam that it continued; -1 behind them
+        # (R, 2, L): ids, and the beam that each id continued; then -1
         self.written = input_ids.new_full((len(input_ids), 2, config.max_length), -1)
         self.written[:, 0, : self.length] = input_ids
         self.finished = self.written.unflatten(0, (-1, self.number)).clone()
         self.finished_scores = torch.full(self.finished.shape[:2], _ABSENT, device=input_ids.device)
         self.scores = self.finished_scores.clone()
-        # all beams of a document are equal yet
+        # initially all beams of a document are equal
         self.scores[:, 0] = 0.0
         self.documents = torch.arange(len(self.scores), device=input_ids.device)
         self.is_done = torch.zeros_like(self.documents, dtype=torch.bool)
@@ -260,7 +260,7 @@ class _Beams:
         return logits.log_softmax(-1)
 
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
-        """Continue the beams by the best tokens, of which (R, V) are the scores -> the rows (R,) that they continue."""
+        """Append the best tokens by scores (R, V) -> the rows (R,) that they continue."""
         vocab_size = scores.shape[1]
         totals, places = _top((scores + self.scores.view(-1, 1)).view(len(self.scores), -1), self.candidates)
         beams, tokens = places // vocab_size, places % vocab_size
@@ -273,7 +273,7 @@ class _Beams:
         is_end = torch.isin(tokens, self.ends)
         if self.length + 1 == self.config.max_length:
             is_end = torch.ones_like(is_end)
-        # others are there only to have enough that have not ended
+        # further candidates only replace beams that end
         is_finished = is_end[:, : self.number] & ~self.is_done[:, None]
         if is_finished.any():
             self._finish(*(part[:, : self.number] for part in (totals, rows, beams, tokens)), is_finished)
@@ -289,13 +289,13 @@ class _Beams:
         return rows
 
     def _finish(self, totals, rows, beams, tokens, is_finished) -> None:
-        """Keep the best of the finished beams and of the candidates (B, N) that have ended now."""
+        """Keep the best of the finished beams and of the candidates (B, N) that end at this step."""
         written = self.written[rows]
         written[:, :, 0, self.length], written[:, :, 1, self.length] = tokens, beams
         length, penalty = self.length + 1 - self.prompt_length, self.config.length_penalty
         scores = totals / length**penalty
         if self.config.beam_stopping == "drgd":
-            # which counts tokens before the end: those that stop without one have one more
+            # DRGD's program does not count the end token: beams that stop without it have one token more
             scores = scores.where(torch.isin(tokens, self.ends), totals / (length + 1) ** penalty)
         scores = scores.masked_fill(~is_finished, -torch.inf)
         scores, best = torch.cat((self.finished_scores[self.documents], scores), dim=1).topk(self.number)
@@ -304,7 +304,7 @@ class _Beams:
         self.finished[self.documents] = written.take_along_dim(best[..., None, None], dim=1)
 
     def _keep_repetitions(self, totals: torch.Tensor) -> None:
-        """Finish the beams as they are where all of a document's end, by its totals (B, N), in a repetition."""
+        """Finish a document's running beams if, by its totals (B, N), all of them end in a repetition."""
         is_stuck = totals[:, :1].isneginf() & ~self.is_done[:, None] & (self._number_finished() == 0)[:, None]
         if is_stuck.any():
             rows = torch.arange(self.scores.numel(), device=totals.device).view_as(self.scores)
@@ -316,7 +316,7 @@ class _Beams:
         return (self.finished[self.documents, :, 0, self.prompt_length] >= 0).sum(1)
 
     def _is_over(self) -> torch.Tensor:
-        """Whether the search of a document (B,) ends."""
+        """Whether the search for each document (B,) ends."""
         if not self.config.beam_stopping:
             return self._cannot_improve()
         is_over = self.scores[:, 0].isneginf()
@@ -325,7 +325,7 @@ class _Beams:
         return is_over
 
     def _cannot_improve(self) -> torch.Tensor:
-        """Whether no running beam of a document (B,) is expected to become better than its worst finished one."""
+        """Whether no running beam of a document (B,) is expected to surpass its worst finished one."""
         penalty, stops_early = self.config.length_penalty, self.config.early_stopping
         length = self.config.max_length if stops_early == "never" and penalty > 0 else self.length
         best = self.scores[:, 0] / (length - self.prompt_length) ** penalty
@@ -335,7 +335,7 @@ class _Beams:
         return is_worse
 
     def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Go on with some of the documents alone -> those of the rows (R,) that are theirs."""
+        """Continue with some of the documents only -> their part of the rows (R,)."""
         self.written = self.written.unflatten(0, (-1, self.number))[left].flatten(0, 1)
         self.scores, self.documents, self.is_done = self.scores[left], self.documents[left], self.is_done[left]
         self.best_has_ended = self.best_has_ended[left]
@@ -353,7 +353,7 @@ class _Beams:
         rows = rows.masked_fill(beams < 0, -1)[:, self.prompt_length :].int()
         longest = int((rows >= 0).sum(-1).max())
         sequences = sequences[:, : self.prompt_length + longest]
-        # as transformers does, which takes a padding token of 0 for none
+        # as in transformers, where a padding token of 0 counts as none
         fill = config._pad_token_tensor or (self.ends[0] if len(self.ends) else -1)
         return GenerateBeamEncoderDecoderOutput(
             sequences=sequences.where(sequences >= 0, fill),
@@ -363,7 +363,7 @@ class _Beams:
         )
 
     def _pass_over_short(self, least: int) -> None:
-        """Put the finished beams of fewer tokens behind those that have so many, where any has."""
+        """Move finished beams with fewer tokens behind those with enough, if there are any."""
         tokens = self.finished[:, :, 0, self.prompt_length :]
         is_short = ((tokens >= 0) & ~torch.isin(tokens, self.ends)).sum(-1) < least
         scores = self.finished_scores.masked_fill(is_short & ~is_short.all(1, keepdim=True), _ABSENT)

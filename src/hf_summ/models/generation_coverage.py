@@ -5,17 +5,17 @@ from transformers import LogitsProcessor
 
 
 class CoveragePenaltyLogitsProcessor(LogitsProcessor):
-    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for copying the same again (Aksenov 2020, section 6.3).
+    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for repeated copying (Aksenov 2020, section 6.3).
 
     The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
-    penalty, including the step's own copy distribution, so that the sum over the steps is the penalty of the whole
-    text. All continuations of a beam lose the same amount, so the penalty ranks beams and has no effect with one.
+    penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
+    continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
 
     Args:
         penalty: β.
     """
 
-    # whether a row's scores depend on nothing but the row
+    # whether a row's scores depend on that row only
     is_by_row = True
 
     def __init__(self, penalty: float):

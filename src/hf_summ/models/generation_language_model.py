@@ -13,15 +13,15 @@ from .layers_language_model import accepted_tokens, multiply_probabilities, scal
 class LanguageModelLogitsProcessor(LogitsProcessor):
     """Scales the scores of tokens by a masked LM's judgment of the generator's most likely ones.
 
-    The LM reads `[draft so far, MASK]`. A token is accepted if it is above the percentile of the LM's distribution.
+    The LM reads `[draft so far, MASK]`. It accepts a token above the percentile of its distribution.
 
-    In the space `log`, which the author's program has in commented code, a factor multiplies the distance of a token's
-    log-probability from the mean of all: the accepted factor for those of the most likely tokens that are accepted, the
-    rejected factor for all others but the ends. Nothing is normalized. In the space `probability` factors multiply the
-    probabilities of the most likely tokens alone, and the result is normalized: log-probabilities.
+    In the space `log`, as in the author's commented-out code, a factor multiplies the distance of a token's
+    log-probability from the mean: the accepted factor for accepted tokens among the most likely ones, the rejected
+    factor for all others except end tokens. Nothing is normalized. In the space `probability`, factors multiply only
+    the probabilities of the most likely tokens, and the result is normalized log-probabilities.
 
-    Scores may be logits or log-probabilities. Forbidden tokens stay forbidden, and in the space `probability` their
-    probability goes to the others, so this must come before processors that forbid tokens.
+    Scores may be logits or log-probabilities. Forbidden tokens stay forbidden. In the space `probability`, the others
+    receive their probability; this processor must therefore precede those that forbid tokens.
 
     Args:
         masked_lm: a masked language model over the generator's vocabulary.
@@ -31,13 +31,13 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         rejected_factor: factor for rejected tokens, α in Aksenov 2020.
         accepted_factor: factor for accepted tokens, as in the training-time variant.
         space: `log` or `probability`.
-        end_token_ids: ids of tokens that end a summary, which the space `log` does not lower.
+        end_token_ids: ids of end tokens, which the space `log` does not lower.
 
     Raises:
         ValueError: a setting is out of range; the message names it as in the generation config.
     """
 
-    # whether a row's scores depend on nothing but the row
+    # whether a row's scores depend on that row only
     is_by_row = True
 
     def __init__(
@@ -79,5 +79,5 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
             return scale_from_mean(scores, factors.scatter(-1, candidates, raised))
         factors = scores.new_tensor([self.rejected_factor, self.accepted_factor])[accepted.long()]
         conditioned = multiply_probabilities(scores, candidates, factors)
-        # a row in which everything is forbidden cannot be normalized
+        # a row with only forbidden tokens cannot be normalized
         return conditioned.masked_fill(scores.isneginf(), -torch.inf)

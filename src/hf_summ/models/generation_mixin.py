@@ -24,18 +24,23 @@ from .generation_words import (
 
 logger = logging.get_logger(__name__)
 
-# of no other setting is None an error
+# None is an error for these settings only
 _ALWAYS_SET = ("num_beams", "num_return_sequences")
-# what transformers collects through hooks, which a graph cannot contain
+# outputs that transformers collects through hooks, which a compiled graph cannot contain
 _CAPTURED = ("output_attentions", "output_hidden_states")
 
 
 @dataclass
 class Running:
-    """State of a running `generate()` that transformers does not pass on: the tokenizer, for the methods that create
-    the processors, the ids of the documents, the settings that were asked for, where it returns all beams to be ranked,
-    further inputs of each step, for the method that prepares them, and what an architecture keeps from one of its
-    methods to another."""
+    """State of a running `generate()` that transformers does not pass on.
+
+    Attributes:
+        tokenizer: for the methods that create the processors.
+        source_ids: the ids of the documents.
+        asked: the caller's settings, if all beams are returned for ranking.
+        step_inputs: further inputs of each step.
+        kept: values that an architecture stores between its methods.
+    """
 
     tokenizer: Any
     source_ids: torch.Tensor | None = None
@@ -48,15 +53,15 @@ _running: ContextVar[Running | None] = ContextVar("running_generation", default=
 
 
 def running_generation() -> Running | None:
-    """The state of the running `generate()`; None in a caller's own decoding loop, which is outside of any."""
+    """The state of the running `generate()`; None in a caller's own decoding loop."""
     return _running.get()
 
 
 class GnmtLengthPenalty(float):
-    """The exponent α of the GNMT length penalty, ((k + n) / (k + 1))^α; k is 5 there (Wu et al. 2016, equation 14).
+    """The exponent α of the GNMT length penalty, ((k + n) / (k + 1))^α, with k = 5 (Wu et al. 2016, equation 14).
 
-    Beam search divides a hypothesis's score by `length ** length_penalty`; with this number as the exponent, that power
-    is the GNMT penalty.
+    Beam search divides a hypothesis's score by `length ** length_penalty`. This exponent makes that power the GNMT
+    penalty.
     """
 
     offset: float
@@ -76,26 +81,26 @@ class GnmtLengthPenalty(float):
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """Plain `generate()` with additional generation-config keys, keeping each document's source once.
+    """Plain `generate()` with additional generation-config keys; each document's source is stored once.
 
-    - `no_repeat_word_ngram_size`: n words never occur twice (the papers' trigram blocking counts words).
-    - `min_new_words`: the text does not end before that many words.
-    - `english_articles`: `a` and `an` are as the next word's sound asks for.
-    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p, and `gnmt_length_offset`: another
-      number in place of 5.
-    - `coverage_penalty`: β of the stepwise coverage penalty, for models with attention that
-      coverage is computed from; needs several beams.
-    - `support_weight`: weight of a summary's support in its document (`SupportInSource`), which is added to the scores
-      of all finished beams, of which the best are then returned.
-    - `beam_stopping`: when the search of several beams stops, by the rule of a published program, and `ngram_blocking`:
-      whether it forbids the token that repeats n tokens or words, or ends the beam after it.
+    - `no_repeat_word_ngram_size`: no n words occur twice (the papers' trigram blocking counts words).
+    - `min_new_words`: minimum number of words.
+    - `english_articles`: `a` and `an` match the sound of the next word.
+    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p; `gnmt_length_offset` replaces
+      the 5.
+    - `coverage_penalty`: β of the stepwise coverage penalty, for models whose attention yields a coverage; needs
+      several beams.
+    - `support_weight`: weight of a summary's support in its document (`SupportInSource`). It is added to the scores of
+      all finished beams, and the best of them are returned.
+    - `beam_stopping`: a published program's rule for the end of beam search.
+    - `ngram_blocking`: whether to forbid the token that repeats n tokens or words, or to end the beam after it.
     """
 
-    # whether the model's outputs have the coverage of the source
+    # whether the model's outputs include the coverage of the source
     has_coverage = False
-    # whether the decoder takes `compile_step`: a step of it is one graph, whatever it has written before
+    # whether the decoder accepts `compile_step`: its steps share one graph at any length
     compiles_steps = False
-    # read when words are first counted without a `tokenizer`
+    # loaded when words are first counted without a `tokenizer`
     _own_tokenizer = None
     generation_keys = own_settings("all")
 
@@ -107,13 +112,13 @@ class SummarizationGenerationMixin(GenerationMixin):
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`.
 
-        `compile_config` compiles the decoding steps of models that can (`compiles_steps`) on a CPU: of one step all
-        layers become one graph, which later steps and calls use. The first call compiles, and so does the first one
-        with documents of another length or number, after which these may be any.
+        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`): all
+        layers of a step become one graph, which later steps and calls reuse. The first call compiles, and so does the
+        first call with documents of another length or number; then both may vary.
 
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the
-                checkpoint that the model was loaded from.
+                model's checkpoint.
         """
         check_generation_config(kwargs.get("generation_config"))
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
@@ -143,7 +148,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         config.num_return_sequences, config.return_dict_in_generate, config.output_scores = config.num_beams, True, True
 
     def _ranked(self, output, running: Running):
-        """Of the output of all beams, each document's best ones by score and support, as many as were asked for."""
+        """Select each document's best beams by score and support, as many as the caller's settings return."""
         tokenizer, settings, beams = self._word_tokenizer(), running.asked, running.asked.num_beams
         documents = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
         summaries = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
@@ -153,7 +158,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         best = scores.view(-1, beams).topk(settings.num_return_sequences or 1).indices
         best = (best + torch.arange(0, len(scores), beams, device=best.device)[:, None]).view(-1)
         indices = output.beam_indices[best]
-        # the longest may be among those that are left out
+        # the longest beam may not be selected
         unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
         sequences = output.sequences[best][:, : output.sequences.shape[1] - unused]
         if not settings.return_dict_in_generate:
@@ -165,7 +170,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         return output
 
     def _finished(self, output, running: Running):
-        """generate()'s output, when all its steps are done."""
+        """Postprocess generate()'s output."""
         return output
 
     def _beam_search(self, *args, **kwargs):
@@ -198,8 +203,8 @@ class SummarizationGenerationMixin(GenerationMixin):
             for name, value in rules.items():
                 if value not in (None, "token"):
                     raise ValueError(
-                        f"`{name}` is '{value}', a rule that transformers' own beam search does not have, which runs "
-                        f"because of `{setting}`: leave one of them out"
+                        f"`{name}` is '{value}', but transformers' own beam search, which runs because of `{setting}`, "
+                        "lacks this rule: leave one of them out"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
             return search_of_transformers(
@@ -215,22 +220,22 @@ class SummarizationGenerationMixin(GenerationMixin):
             NotImplementedError: always.
         """
         raise NotImplementedError(
-            "continuous batching pages keys and values, which are not all that these decoders keep: call `generate` "
+            "continuous batching supports only keys and values, but these decoders keep further state: call `generate` "
             "with a batch"
         )
 
     def check_generation_keys(self, generation_config) -> None:
-        """Raise a ValueError for a key of ours in `generation_config` that is out of range, or not supported here."""
+        """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
         check_generation_settings({key: getattr(generation_config, key, None) for key in self.generation_keys})
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(
-                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} has no attention that copies "
-                "or covers the source: set it to 0"
+                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} computes no coverage of the source: "
+                "set it to 0"
             )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
-        # only the decoder's rows are repeated: its layers infer the number of beams from the shapes
+        # repeat only the decoder's rows: its layers infer the number of beams from the shapes
         if expand_size == 1:
             return input_ids, model_kwargs
         for name, value in model_kwargs.items():
@@ -240,9 +245,9 @@ class SummarizationGenerationMixin(GenerationMixin):
 
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
         base = self.generation_config if generation_config is None else generation_config
-        # before transformers, which checks some of them, and others at a step deep inside
+        # check before transformers, which checks only some settings, and those late
         check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
-        # which transformers itself would not take for "not given"
+        # transformers would not treat None as unset here
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
         kwargs |= in_floats(kwargs)
         given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
@@ -268,19 +273,19 @@ class SummarizationGenerationMixin(GenerationMixin):
                     f"`compile_config` compiles steps that return no {' or '.join(_CAPTURED)}: switch these off, "
                     "or leave `compile_config` out"
                 )
-            # the decoder compiles its own steps; transformers compiles no beam search, and would say so
+            # the decoder compiles its own steps; transformers would warn that it does not compile beam search
             config.compile_config = None
             self._add_step_input("compile_step", True)
         return config, model_kwargs
 
     @staticmethod
     def _add_step_input(name: str, value: Any) -> None:
-        """Let each step of the running `generate()` have an input that none of its arguments is."""
+        """Pass a further input to each step of the running `generate()`."""
         if (running := _running.get()) is not None:
             running.step_inputs[name] = value
 
     def prepare_inputs_for_generation(self, *args, **kwargs):
-        """transformers' inputs of a step, and those that the generation config asks for."""
+        """transformers' inputs of a step, and those of `_add_step_input`."""
         inputs = super().prepare_inputs_for_generation(*args, **kwargs)
         running = _running.get()
         return inputs if running is None else {**inputs, **running.step_inputs}
@@ -288,11 +293,11 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _get_logits_processor(
         self, generation_config, input_ids_seq_length=None, *args, logits_processor=None, device=None, **kwargs
     ):
-        # added to the caller's own, so that they precede the warpers of sampling: forbidding a token after top-p could
-        # leave nothing to sample from
+        # passed with the caller's, ours precede the warpers of sampling: forbidding a token after top-p could leave
+        # nothing to sample from
         processors = LogitsProcessorList(logits_processor or [])
         processors += self._own_processors(generation_config, input_ids_seq_length, device)
-        # the rules of the search take the place of these
+        # the search's rules replace these settings
         generation_config = copy.copy(generation_config)
         if generation_config.beam_stopping == "drgd" and generation_config.min_new_tokens:
             generation_config.min_new_tokens = generation_config.min_length = None
@@ -303,7 +308,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         )
 
     def _own_processors(self, generation_config, prompt_length, device) -> list:
-        """The processors of the settings that transformers does not have."""
+        """The processors for settings that transformers lacks."""
         min_new_words, ngram_size = generation_config.min_new_words, generation_config.no_repeat_word_ngram_size
         ends_beams, size = generation_config.ngram_blocking == "beam", generation_config.no_repeat_ngram_size
         processors: list = []
@@ -325,7 +330,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         return processors
 
     def _word_tokenizer(self):
-        """The tokenizer that the caller gave, or the model's own."""
+        """The caller's tokenizer, or the model's own."""
         running = _running.get()
         if running is not None and running.tokenizer is not None:
             return running.tokenizer

@@ -1,8 +1,7 @@
-"""Unknown words of a summary, replaced by the words of the source that were attended to most (Luong et al. 2015).
+"""Replacement of a summary's unknown words by the source words with the most attention (Luong et al. 2015).
 
-The words may be unknown in the source as well. Then their text is known, but not their ids, so `generate()` says where
-they are: an id from `FIRST_POINTER` on is a pointer to a position of the source. Processors look it up in the document;
-plain tokenizers, which know no such id, leave it out.
+A source word that is unknown as well has a text, but no id of its own. `generate()` then returns its position: ids from
+`FIRST_POINTER` on point to a position of the source. Processors look it up in the document; plain tokenizers omit it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +11,20 @@ import torch
 
 from .generation_words import word_marks
 
-# beyond all vocabularies, and small enough for 32 bits
+# larger than any vocabulary, and small enough for 32 bits
 FIRST_POINTER = 2**30
 
 
 def replace_unknown(
     sequences: torch.Tensor, attentions: torch.Tensor, source_ids: torch.Tensor, unknown: int, special: Sequence[int]
 ) -> torch.Tensor:
-    """The sequences with the id of the most attended word of the source, or a pointer to it, for each unknown word.
+    """Replace unknown words by the id of the most attended source word, or by a pointer to it.
 
-    Where the source has no words, `unknown` stays.
+    If the source has no words, `unknown` stays.
 
     Args:
         sequences: (R, L), R = B · n.
-        attentions: (R, L - 1, S), by which each token after the first was written.
+        attentions: (R, L - 1, S), the attention of each token after the first.
         source_ids: (B, S).
         unknown: the id of unknown words.
         special: ids in the source that are not words, such as padding and the end.
@@ -47,23 +46,22 @@ def has_pointers(ids: Sequence[int]) -> bool:
 def pointed_words(
     document: str, offsets: Sequence[tuple[int, int]], ids: Sequence[int], start: int = 0
 ) -> dict[int, tuple[str, bool]]:
-    """Pointer -> the word of the document, and whether space belongs before it.
+    """Pointer -> the word of the document, and whether a space precedes it.
 
     Args:
-        offsets: the positions of each token's first character and after its last, in the order of the source's
-            positions.
-        start: the source's position of the document's first token.
+        offsets: the [start, end) characters of each token, in the order of the source.
+        start: the position in the source of the document's first token.
     """
     words, first = {}, FIRST_POINTER + start
     for token in ids:
         if first <= token < first + len(offsets):
             begin, end = offsets[token - first]
-            # tokenizers that compose characters count only the first of their parts
+            # tokenizers that compose characters count only the first part
             while end < len(document) and combining(document[end]):
                 end += 1
             word = document[begin:end].strip()
             before = document[: end - len(document[begin:end].lstrip())][-1:]
-            # a word after a letter is one of a script without spaces
+            # a word directly after a letter belongs to a script without spaces
             words[token] = word, not before or before.isspace() or before.isalnum()
     return words
 
@@ -71,7 +69,7 @@ def pointed_words(
 def decode_pointed(
     tokenizer, ids: Sequence[int], words: Mapping[int, tuple[str, bool]], skip_special_tokens: bool
 ) -> str:
-    """The text of ids with pointers, each of which becomes its word; one without a word is left out."""
+    """Decode ids with pointers to a text; pointers without a word are omitted."""
     marks = word_marks(tokenizer)
     left_out = set(tokenizer.all_special_ids) if skip_special_tokens else ()
     tokens = []

@@ -1,4 +1,4 @@
-"""Decoding by words, where transformers counts subwords: limits as in the papers, and the support that ranks beams."""
+"""Decoding by words instead of subwords: the papers' limits, English articles, and support in the source."""
 
 import itertools
 import json
@@ -17,47 +17,47 @@ from .text_documents import IDEOGRAPHS, RUNNING
 
 _LETTER, _DIGIT, _OTHER, _SPACE, _UNKNOWN, _SPECIAL, _UNSPACED = range(7)
 _WORD_CHARACTER = rf"[^\W_{IDEOGRAPHS}]"
-# words of fewer letters say little in any language with an alphabet; lists of them would have to be made for each
+# shorter words carry little content in any alphabetic language, and lists of them would be needed per language
 _CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTER}*|{_WORD_CHARACTER}{{4,}}")
-# number of content words within which neighbors of a summary are neighbors in its document too
+# maximum distance, in content words, of neighbors in the document
 _NEAR = 5
-# each with the words that it does not precede, or their beginnings, as far as their spelling is their sound
+# article, and the words that it cannot precede as far as their spelling shows
 _ARTICLES = [
     ("[Aa]", "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+"),
     ("[Aa]n", "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"),
 ]
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
-# with which ideographs begin in UTF-8, whose other bytes may be tokens of their own
+# first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
 
 
 class WordTable:
     """How each token forms words: whether it starts one, and its characters.
 
-    Words are those of the tokenizer's pre-tokenizer: one starts at a space, and where letters, digits and other
-    characters meet (with WordPiece, where its tokens are marked so). In a vocabulary of words or characters, each token
-    is a word, and so is the unknown token in every vocabulary. Where a script has no spaces between words, its
-    characters count in their place: a token of them starts a word, and counts as many as it has.
+    Words are those of the tokenizer's pre-tokenizer: a word starts at a space, and between letters, digits and other
+    characters (with WordPiece, at tokens without the mark). In a vocabulary of words or characters, each token is a
+    word; the unknown token always is. In scripts without spaces between words, characters count as words: a token of
+    such characters starts a word, and counts as many words as it has characters.
 
     Args:
         tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
-        vocab_size: number of scores that the model gives.
-        device: where the scores are.
+        vocab_size: number of the model's scores.
+        device: device of the scores.
 
     Attributes:
         texts: the characters of each token, none for space.
-        tokens: those that have a text.
+        tokens: text -> its tokens.
 
     Raises:
-        ValueError: the tokenizer does not mark where words begin.
+        ValueError: the tokenizer does not mark the beginnings of words.
     """
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
         marks = word_marks(tokenizer)
         self.device = device
-        # the model may have scores of tokens that the tokenizer has not
+        # the model may have scores for more tokens than the tokenizer has
         special = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)}
-        # some tokenizers have one token for this and the end
+        # some tokenizers use one token for unknown words and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
         self.opens, self.kinds, self.texts, self.continues, self.counts = [], [], [], [], []
         self.tokens: dict[str, list[int]] = {}
@@ -68,7 +68,7 @@ class WordTable:
             kind = marks.kind(text)
             if index in special:
                 kind = _UNKNOWN if index in unknown else _SPECIAL
-                # no other token has it, or begins with it
+                # no other token has this text, or begins with it
                 text = f"\0{index}\0"
             self.opens.append(kind in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and kind != _SPACE))
             self.kinds.append(kind)
@@ -80,7 +80,7 @@ class WordTable:
 
     @cached_property
     def articles(self) -> list[tuple[set[int], torch.Tensor]]:
-        """`a` and `an`: their tokens, and a mask (V,) of the tokens that open a word which they do not precede."""
+        """`a` and `an`: their tokens, and a mask (V,) of tokens that start a word which they cannot precede."""
 
         def tokens_of(pattern: str) -> list[bool]:
             return [re.fullmatch(pattern, text) is not None for text in self.texts]
@@ -94,12 +94,12 @@ class WordTable:
         ]
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
-        """Whether each token of a text starts a word; a special token is a word of its own."""
+        """Whether each token of a text starts a word; a special token is a separate word."""
         return [self.kinds[token] != _SPACE for token in ids[:1]] + list(map(self.opens_after, ids, ids[1:]))
 
     def opens_after(self, before: int, token: int) -> bool:
         """Whether a token starts a word after another one."""
-        # a token of space is not a word, and whatever follows it starts one
+        # a token of space is no word, and the token after it starts one
         parts = self.kinds[before] != self.kinds[token] != _SPACE
         return self.opens[token] or (parts and not self.continues[token])
 
@@ -121,7 +121,7 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
     """The tokenizer's `WordTable`, built once because it reads every token.
 
     Raises:
-        ValueError: the tokenizer has a vocabulary other than the model's, or does not mark where words begin.
+        ValueError: the tokenizer does not fit the model's vocabulary, or does not mark the beginnings of words.
     """
     check_vocabulary(tokenizer, vocab_size)
     tables = _tables.setdefault(tokenizer, {})
@@ -132,19 +132,19 @@ def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
 
 
 def check_vocabulary(tokenizer, vocab_size: int) -> None:
-    """Raise a ValueError for a tokenizer that has a vocabulary other than the model's."""
+    """Raise a ValueError unless the tokenizer fits the model's vocabulary."""
     if not 0 <= vocab_size - len(tokenizer) <= PADDING_ROWS:
         raise ValueError(
             f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted or "
-            "replaced: give the model's own as `model.generate(..., tokenizer=processor)`"
+            "replaced: give the model's own tokenizer as `model.generate(..., tokenizer=processor)`"
         )
 
 
 def own_tokenizer(model) -> PreTrainedTokenizerFast:
-    """The tokenizer beside a model's weights, in the folder or the Hub repository that the model was loaded from.
+    """The tokenizer in the folder or Hub repository that the model was loaded from.
 
     Raises:
-        ValueError: the model was not loaded, or there is no tokenizer where it was loaded from.
+        ValueError: the model was not loaded from a checkpoint, or the checkpoint has no tokenizer.
     """
     problem = "this model was not loaded from a checkpoint"
     if model.name_or_path:
@@ -160,7 +160,7 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
 
 
 class ForbiddingLogitsProcessor(LogitsProcessor):
-    """A processor that forbids tokens of a row by the row's own ids."""
+    """A processor that forbids tokens of a row based only on the row's ids."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         return self.forbid(input_ids, scores.clone())
@@ -171,9 +171,9 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
 
 
 class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
-    """Forbids ending the text before it has `min_new_words` words, counting the one being written.
+    """Forbids the end of a text before `min_new_words` words, including the unfinished one.
 
-    In scripts without spaces between words, characters are counted.
+    In scripts without spaces between words, characters count.
     """
 
     def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):
@@ -187,13 +187,13 @@ class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
         too_short = torch.tensor(counts, device=scores.device) < self.min_new_words
         ends = scores[:, self.eos_token_ids]
         scores[:, self.eos_token_ids] = ends.masked_fill(too_short[:, None], -torch.inf)
-        # where nothing but the end is possible, as when it is forced at the last step, it stays so
+        # if only the end is possible, for example when forced at the last step, allow it
         nothing_else = scores.amax(-1, keepdim=True).isneginf()
         scores[:, self.eos_token_ids] = torch.where(nothing_else, ends, scores[:, self.eos_token_ids])
         return scores
 
     def _count(self, ids: list[int]) -> int:
-        """The number of words of a text behind its prompt."""
+        """The number of words of a text after its prompt."""
         kinds, counts, opened = self.table.kinds, self.table.counts, self.table.words_opened(ids)
         behind = range(self.prompt_length, len(ids))
         words = sum(opened[place] and kinds[ids[place]] not in (_SPECIAL, _UNSPACED) for place in behind)
@@ -203,8 +203,8 @@ class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
 class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids tokens that would repeat `ngram_size` words of the text.
 
-    The word being written counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. So no finished
-    text contains the same n words twice (Paulus et al. 2018, for n = 3), however its words are split into tokens.
+    The unfinished word counts as it stands: `the red ca` repeats `the red ca`, but not `the red cat`. No finished text
+    contains the same n words twice (Paulus et al. 2018, for n = 3), regardless of its split into tokens.
     """
 
     def __init__(self, ngram_size: int, table: WordTable, prompt_length: int):
@@ -223,10 +223,10 @@ class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
     def _repeating(self, ids: list[int]) -> list[int]:
         """The tokens after which a text repeats words."""
         words, last = self.table.words(ids), ids[-1]
-        # a token that starts a word is the n-th after words that are complete
+        # a token that starts a word makes the n-th word after complete ones
         opening = [token for word in self._followers(words, len(words)) for token in self.table.tokens.get(word, ())]
         tokens = [token for token in opening if self.table.opens_after(last, token)]
-        # another one is the rest of the n-th, which has been begun
+        # any other token completes the unfinished n-th word
         begun = words[-1] if words else ""
         for word in self._followers(words, len(words) - 1):
             if word.startswith(begun) and word != begun:
@@ -242,10 +242,10 @@ class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
 
 
 class EndRepetitionsLogitsProcessor(ForbiddingLogitsProcessor):
-    """Forbids whatever follows a text whose last n tokens or words have occurred in it before, as OpenNMT does.
+    """Forbids all tokens after a text that ends in a repetition of n tokens or words, as OpenNMT does.
 
     Args:
-        units: the tokens or words of a text's ids.
+        units: maps a text's ids to its tokens or words.
     """
 
     def __init__(self, ngram_size: int, units: Callable[[list[int]], list], prompt_length: int):
@@ -262,9 +262,9 @@ class EndRepetitionsLogitsProcessor(ForbiddingLogitsProcessor):
 
 
 class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
-    """Forbids words of a vowel after `a`, and words of a consonant after `an`.
+    """Forbids words with an initial vowel after `a`, and words with an initial consonant after `an`.
 
-    Where the spelling does not tell the sound, as of acronyms and of words with u or h, either may follow.
+    If the spelling does not determine the sound (acronyms, initial u or h), both articles are allowed.
     """
 
     def __init__(self, table: WordTable, prompt_length: int):
@@ -272,7 +272,7 @@ class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
         self.prompt_length = prompt_length
 
     def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        # the word that begins a text has no mark
+        # the first word of a text has no mark
         is_first = input_ids.shape[1] == self.prompt_length + 1
         for row, token in enumerate(input_ids[:, -1].tolist()):
             for articles, forbidden in self.table.articles:
@@ -282,10 +282,10 @@ class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
 
 
 class SupportInSource:
-    """How far the content words of a summary are supported by its document.
+    """The degree to which a document supports the content words of its summary.
 
     Args:
-        document: its text.
+        document: the document's text.
     """
 
     def __init__(self, document: str):
@@ -296,8 +296,8 @@ class SupportInSource:
     def __call__(self, summary: str) -> float:
         """The mean of two shares, from 0 to 1.
 
-        One is of the words that are in the document, where the second of equal words does not count. The other is of
-        the pairs of neighbors that are at most `_NEAR` words apart there. A text without content words has 0.
+        One is the share of words that occur in the document; repetitions do not count. The other is the share of
+        neighboring pairs that are at most `_NEAR` words apart in the document. Without content words it is 0.
         """
         words = _content_words(summary)
         if not words:
@@ -309,7 +309,7 @@ class SupportInSource:
     def _are_near(self, pair: tuple[str, str]) -> bool:
         first, second = pair
         others = self.places.get(second, [])
-        # by bisection, as a word may be at half of all places of a long document
+        # bisect, as a word may fill half of all places in a long document
         return first != second and any(
             bisect_left(others, here - _NEAR) < bisect_right(others, here + _NEAR)
             for here in self.places.get(first, ())
@@ -324,8 +324,8 @@ def _content_words(text: str) -> list[str]:
 class WordMarks:
     """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
-    With `parts_kinds`, words are also split where kinds of characters meet; with `is_byte_level`, a token's characters
-    stand for bytes; with `is_whole`, every token is a word.
+    With `parts_kinds`, words are also split between kinds of characters. With `is_byte_level`, a token's characters
+    represent bytes. With `is_whole`, every token is a word.
     """
 
     prefix: str
@@ -356,11 +356,11 @@ class WordMarks:
         return _DIGIT if text[0].isnumeric() else _OTHER
 
     def continues(self, text: str) -> bool:
-        """Whether the text continues with a character whose first bytes are in the token before."""
+        """Whether the text begins inside a character, whose first bytes are in the previous token."""
         return self.is_byte_level and bool(text) and self._bytes(text)[0] in _CONTINUATION_BYTES
 
     def unspaced(self, text: str) -> int:
-        """How many characters of scripts without spaces between words begin in a token that is not a word itself."""
+        """The number of characters of scripts without spaces that begin in a token; 0 if every token is a word."""
         if self.is_whole:
             return 0
         if not self.is_byte_level:
@@ -375,7 +375,7 @@ class WordMarks:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The characters by which byte-level tokenizers represent bytes (Radford et al. 2019)."""
+    """The characters that represent bytes in byte-level tokenizers (Radford et al. 2019)."""
     shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {chr(byte): byte for byte in shown} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
@@ -388,7 +388,7 @@ def word_marks(tokenizer) -> WordMarks:
     """How the tokenizer marks words.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it does not mark them.
     """
     parts = json.loads(tokenizer.backend_tokenizer.to_str())
     description = parts.get("decoder") or {}

@@ -6,7 +6,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from .pretrained_parts import HIDDEN_STATES, longest_input
 
-# windows that BERT reads at once: enough to keep it busy, few enough to bound the memory of a long document
+# windows per batch of BERT: enough to keep it busy, few enough to bound the memory of a long document
 _WINDOWS = 8
 
 
@@ -17,7 +17,7 @@ def word_embeddings_name(bert: PreTrainedModel) -> str:
 
 
 def window_starts(length: int, window_size: int, stride: int) -> list[int]:
-    """Where a document's windows start: every `stride` tokens, with the last one ending where the document ends."""
+    """Starts of a document's windows: every `stride` tokens; the last window ends with the document."""
     last = max(length - window_size, 0)
     return [*range(0, last, stride), last]
 
@@ -26,7 +26,7 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
     """The number of tokens of each document, (B, S) -> B numbers."""
     real = attention_mask != 0
     positions = torch.arange(1, real.shape[1] + 1, device=real.device)
-    # one synchronization with an accelerator, not two
+    # stacked, to synchronize with an accelerator only once
     lengths, ends = torch.stack((real.sum(dim=1), (real * positions).amax(dim=1))).tolist()
     if lengths != ends:
         raise ValueError(
@@ -39,16 +39,16 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
 class BertWindows(nn.Module):
     """BERT's last four hidden states, concatenated; long documents are read in overlapping windows.
 
-    Windows are plain slices of the document, without special tokens of their own, and positions restart in each. Where
-    windows overlap, their vectors are averaged. With a frozen BERT only the result and a few windows are in memory, so
-    memory is linear in the length.
+    Windows are plain slices of the document without further special tokens, and positions restart in each. Vectors of
+    overlapping windows are averaged. With a frozen BERT, only the result and a few windows are in memory: memory is
+    linear in the length.
 
     Args:
-        bert: an encoder made by `AutoModel` with at least four layers; its pooler, which nothing reads, is removed.
-        window_size: number of tokens that BERT reads at once; at most the number it has positions for.
+        bert: an encoder from `AutoModel` with at least four layers; its unused pooler is removed.
+        window_size: number of tokens in a window; at most the number of BERT's positions.
         stride: number of tokens from one window's start to the next; at most `window_size`.
-        trainable: whether BERT is trained; otherwise it is frozen, without gradients or dropout whatever the mode of
-            the model that contains it.
+        trainable: whether BERT is trained; otherwise it is frozen, without gradients or dropout in any mode of the
+            containing model.
 
     Raises:
         ValueError: BERT has too few positions for the window.
@@ -63,7 +63,7 @@ class BertWindows(nn.Module):
                 "positions for"
             )
         if getattr(bert, "pooler", None) is not None:
-            # distributed training fails on parameters that get no gradients
+            # distributed training fails on parameters without gradients
             bert.pooler = None
         self.bert = bert
         self.window_size = window_size
@@ -74,7 +74,7 @@ class BertWindows(nn.Module):
     def train(self, mode: bool = True):
         """Set the mode; a frozen BERT stays in evaluation mode."""
         if not self.trainable:
-            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which leads here
+            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which calls this
             self.bert.requires_grad_(False)
         return super().train(mode and self.trainable)
 
@@ -84,7 +84,7 @@ class BertWindows(nn.Module):
             return self._windows_of_width(input_ids, attention_mask)
         documents, width = input_ids.shape
         lengths = [width] * documents if attention_mask is None else _lengths(attention_mask)
-        # where no document has a token, BERT reads one position of padding, and nothing of it is kept
+        # if all documents are empty, BERT reads one position of padding, which is then discarded
         longest = max(*lengths, 1)
         if documents <= _WINDOWS and longest <= self.window_size:
             return self._whole_documents(input_ids, attention_mask, longest)
@@ -107,7 +107,7 @@ class BertWindows(nn.Module):
             for document, length in enumerate(lengths)
             for start in window_starts(length, self.window_size, self.stride)
         ]
-        # windows of similar size together need little padding
+        # batches of similar windows need little padding
         windows.sort(key=lambda window: window[1])
         total = None
         for first in range(0, len(windows), _WINDOWS):
@@ -123,7 +123,7 @@ class BertWindows(nn.Module):
         starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
         offsets = torch.arange(max(int(sizes.max()), 1))
         mask = offsets < sizes
-        # past the end of a short window these stay within its row, and what they read is masked
+        # places past the end of a short window stay within its row, and are masked
         places = starts + offsets
         real = mask.flatten().nonzero().squeeze(-1)
         device = input_ids.device
@@ -133,9 +133,9 @@ class BertWindows(nn.Module):
         return total.index_add_(0, places.flatten()[real].to(device), states[real.to(device)])
 
     def _windows_of_width(self, input_ids, attention_mask):
-        """As `_averaged_windows`, by operations whose sizes depend on the width alone, as those of a graph must.
+        """As `_averaged_windows`, for graphs: the sizes of all operations depend only on the width.
 
-        Documents have as many windows as the longest possible one, of which those past their ends count nothing.
+        Every document has as many windows as the longest possible one; those past its end have no weight.
         """
         documents, width = input_ids.shape
         if attention_mask is None:
@@ -148,7 +148,7 @@ class BertWindows(nn.Module):
         places = steps.minimum(last)[..., None] + offsets
         real = places < lengths[..., None]
         windows = input_ids.gather(1, places.flatten(1)).view(-1, len(offsets))
-        # BERT reads one position of an empty document, and nothing of it is kept
+        # BERT reads one position of an empty document, which is then discarded
         mask = (real | (offsets == 0)).flatten(0, 1).long()
         states = torch.cat(
             [self._hidden_states(*part) for part in zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)]
@@ -165,15 +165,15 @@ class BertWindows(nn.Module):
         """(N, W) -> (N, W, 4 * BERT's width)"""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.trainable):
             output = self.bert(input_ids, attention_mask=attention_mask, output_hidden_states=True, return_dict=True)
-            # if the model around BERT records hidden states too, it hooks BERT's layers once more, and transformers
-            # then records each layer several times
+            # a containing model that records hidden states also hooks BERT's layers: transformers then records each
+            # layer several times
             times = len(output.hidden_states) // self.bert.config.num_hidden_layers
             return torch.cat(output.hidden_states[::-times][:HIDDEN_STATES][::-1], dim=-1)
 
 
 def bert_words(config: PreTrainedConfig) -> nn.Embedding:
-    """A fresh embedding of the words of a BERT of this configuration."""
-    # ALBERT and ELECTRA have words narrower than their layers
+    """A new word embedding for a BERT of this configuration."""
+    # ALBERT and ELECTRA have embeddings narrower than their layers
     width = getattr(config, "embedding_size", None) or config.hidden_size
     return nn.Embedding(config.vocab_size, width, config.pad_token_id)
 
@@ -182,7 +182,7 @@ class BertWordEmbedding(nn.Module):
     """BERT's word embeddings, reduced to a model's width (Aksenov 2020, section 4.2.5).
 
     Args:
-        words: BERT's word embedding: a new one, see `bert_words`, or that of a BERT that is part of the model.
+        words: BERT's word embedding: a new one (see `bert_words`), or that of the model's BERT.
         width: the model's width C.
         trainable: whether the word embeddings are trained; otherwise only the reduction is.
     """
@@ -198,7 +198,7 @@ class BertWordEmbedding(nn.Module):
         """Set the mode; embeddings that are not trainable stay frozen and in evaluation mode, like their BERT."""
         super().train(mode)
         if not self.trainable:
-            # loading a checkpoint makes all parameters trainable, but ends with `eval()`, which leads here
+            # loading a checkpoint makes all parameters trainable, but ends with `eval()`, which calls this
             self.words.requires_grad_(False).eval()
         return self
 

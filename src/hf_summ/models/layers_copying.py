@@ -1,4 +1,4 @@
-"""Copying: attention to the source's subwords, and the mixture of copying one and generating one."""
+"""Copying: attention to the source's subwords, and the mixture of copying and generation."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ def copy_log_probs(
 ) -> torch.Tensor:
     """log p(w), with p(w) = (1 - c) softmax(logits)_w + c Σ_{i: x_i = w} a_i, c = σ(gate) (Aksenov 2020, equation 4.3).
 
-    The probability of copying has the smallest normal number as its floor, so that finite logits give finite
-    log-probabilities and gradients however saturated the gate is.
+    The smallest normal number is the floor of the probability of copying: finite logits yield finite log-probabilities
+    and gradients, even with a saturated gate.
 
     Args:
-        logits: (R, T, V), of generating; R is a multiple of B, and a document's beams are consecutive rows.
+        logits: (R, T, V), of generation; R is a multiple of B, and a document's beams are consecutive rows.
         gate_logits: (R, T), of copying.
         copy_attention: (R, T, S), each row a distribution over the source, zero at padding.
         source_ids: (B, S), below V.
@@ -30,7 +30,7 @@ def copy_log_probs(
     gate_logits = gate_logits.to(dtype)[..., None]
     log_probs = logits.log_softmax(-1, dtype=dtype)
     shift = logsigmoid(-gate_logits)
-    # without gradients, where speed matters most, everything is done in the memory of the result
+    # without gradients, where speed matters most, work in place
     log_probs = log_probs + shift if torch.is_grad_enabled() else log_probs.add_(shift)
 
     # one row per document, expanded over its beams and their positions without a copy
@@ -49,9 +49,9 @@ def copy_log_probs(
 
 
 def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """The position at which each source token first occurs in its document, (B, S) -> (B, S)."""
+    """The position of each source token's first occurrence in its document, (B, S) -> (B, S)."""
     positions = torch.arange(source_ids.shape[1], device=source_ids.device).expand_as(source_ids)
-    # via the vocabulary, because comparing all pairs of positions is quadratic in a document's length
+    # via the vocabulary, as comparing all pairs of positions is quadratic in the length
     places = source_ids.new_empty(source_ids.shape[0], vocab_size)
     places.scatter_reduce_(1, source_ids, positions, "amin", include_self=False)
     return places.gather(1, source_ids)
@@ -66,7 +66,7 @@ def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, firs
         first: (..., S), from `first_positions`.
     """
     totals = torch.zeros_like(copy_attention).scatter_add_(-1, first, copy_attention)
-    # adding, unlike clamping, does not change the gradient
+    # unlike clamping, adding preserves the gradient
     return logsigmoid(gate_logits) + (totals + torch.finfo(totals.dtype).tiny).log()
 
 
@@ -80,7 +80,7 @@ def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class CopyAttention(nn.Module):
-    """A single-head attention on top of the decoder, with the copy distribution as its weights (Aksenov 2020, 6.3).
+    """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3).
 
     Args:
         width: width of the decoder's output and of the source.
@@ -123,18 +123,18 @@ def keys_once(
     past_key_values: EncoderDecoderCache | None,
     layer_index: int,
 ) -> torch.Tensor:
-    """The keys (B, S, A) of an attention to the source (B, S, C) that has one head and no values, computed once.
+    """The keys (B, S, A) of a single-head attention without values to the source (B, S, C), computed once.
 
     Args:
-        project: gives the keys of the source.
-        past_key_values: where they are kept.
-        layer_index: their place in the cross-attention cache.
+        project: maps the source to keys.
+        past_key_values: the cache of the keys, or None.
+        layer_index: index in the cross-attention cache.
     """
     if past_key_values is not None and past_key_values.is_updated.get(layer_index):
         return past_key_values.cross_attention_cache.layers[layer_index].keys[:, 0]
     keys = project(source)
     if past_key_values is not None:
-        # the cache holds heads of keys and values: here a single head, and values of width 0
+        # the cache expects heads of keys and values: a single head, and values of width 0
         past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
         past_key_values.is_updated[layer_index] = True
     return keys

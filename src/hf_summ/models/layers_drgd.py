@@ -1,19 +1,19 @@
-"""DRGD's layers: the latent chain, and the outputs that combine it with the states (Li et al. 2017)."""
+"""DRGD's layers: the latent chain, and outputs that combine it with the states (Li et al. 2017)."""
 
 import torch
 from torch import nn
 
-# the program that gave the published figures draws no noise beyond this
+# the authors' program clips the noise here
 _LARGEST_NOISE = 5.0
 
 
 class LatentChain(nn.Module):
-    """The chain of latent variables z, each with its own Gaussian N(μ, σ²), from words and states.
+    """The chain of latent variables z ~ N(μ, σ²), computed from words and states.
 
         g = σ(W_y y + W_z z' + W_h h + b),  μ = W_μ g + b,  log σ² = W_σ g + b,  z = μ + σ ε
 
-    z' is the variable before, h the first GRU's state: of the same position (`released`), or of the one before
-    (`printed`).
+    z' is the previous variable, and h is the first GRU's state at the same position (`released`), or at the previous
+    one (`printed`).
 
     Args:
         word_width: width of y.
@@ -32,7 +32,7 @@ class LatentChain(nn.Module):
     def forward(
         self, words: torch.Tensor, states: torch.Tensor, latent: torch.Tensor, noise: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Words and states (R, T, …), the z before them (R, L) and noise ε (R, T, L) -> z, μ and log σ², (R, T, L).
+        """Words and states (R, T, …), the previous z (R, L) and noise ε (R, T, L) -> z, μ and log σ², (R, T, L).
 
         Without noise, z is μ.
         """
@@ -43,7 +43,7 @@ class LatentChain(nn.Module):
             mean, log_variance = self.mean(gate), self.log_variance(gate)
             latent = mean
             if noise is not None:
-                # half precision has no e¹²
+                # e¹² overflows in half precision
                 deviation = (0.5 * log_variance.to(torch.promote_types(log_variance.dtype, torch.float32))).exp()
                 latent = mean + (deviation * noise[:, position]).to(mean.dtype)
             latents.append(latent)
@@ -54,15 +54,15 @@ class LatentChain(nn.Module):
 
 
 def draw_noise(like: torch.Tensor, size: int, variant: str) -> torch.Tensor:
-    """ε of the positions of (R, T, …), (R, T, size); the `released` variant clips it."""
+    """Draw ε (R, T, size) for the positions of `like` (R, T, …); the `released` variant clips it."""
     noise = torch.randn(*like.shape[:2], size, dtype=like.dtype, device=like.device)
     return noise.clamp_(-_LARGEST_NOISE, _LARGEST_NOISE) if variant == "released" else noise
 
 
 def seeded_noise(like: torch.Tensor, size: int, variant: str, seed: int, seen: int) -> torch.Tensor:
-    """As `draw_noise`, from the `seen`-th position on, the same for all rows and whatever else is drawn.
+    """As `draw_noise`, from position `seen` on, but equal for all rows and independent of other random numbers.
 
-    So beams that change places keep their past, and a document's summary does not depend on its batch.
+    Reordered beams therefore keep their past, and a document's summary does not depend on its batch.
     """
     positions = []
     for position in range(seen, seen + like.shape[1]):
@@ -73,14 +73,14 @@ def seeded_noise(like: torch.Tensor, size: int, variant: str, seed: int, seen: i
 
 
 def gaussian_kl(mean: torch.Tensor, log_variance: torch.Tensor) -> torch.Tensor:
-    """KL of N(μ, σ²) to N(0, I), summed over the latent variables, (…, L) -> (…), in float32 at least."""
+    """KL divergence of N(μ, σ²) from N(0, I), summed over the latent variables: (…, L) -> (…), at least float32."""
     dtype = torch.promote_types(mean.dtype, torch.float32)
     mean, log_variance = mean.to(dtype), log_variance.to(dtype)
     return 0.5 * (mean.square() + log_variance.exp() - 1.0 - log_variance).sum(-1)
 
 
 class GatedOutput(nn.Module):
-    """What the `released` variant scores words by: a gate between latent and state, then a layer as wide as a word.
+    """The `released` output features: a gate between latent variables and state, then a layer of embedding width.
 
         z' = tanh(W z + b),  u = σ(W h + W z' + b),  d = u ⊙ h + (1 - u) ⊙ z',  tanh(W d + W y + W c + b)
 
@@ -97,7 +97,7 @@ class GatedOutput(nn.Module):
         self.width = word_width
 
     def forward(self, words, states, contexts, latent=None) -> tuple[torch.Tensor, torch.Tensor]:
-        """y, h, c and z, (R, T, …) -> the features that words are scored by, (R, T, width), and d, (R, T, k)."""
+        """y, h, c and z (R, T, …) -> the features that score words (R, T, width), and d (R, T, k)."""
         if self.latent_projection is not None:
             latent = torch.tanh(self.latent_projection(latent))
             gate = torch.sigmoid(self.gate(torch.cat((states, latent), dim=-1)))
@@ -106,7 +106,7 @@ class GatedOutput(nn.Module):
 
 
 class SummedOutput(nn.Module):
-    """What the `printed` variant scores words by: d = tanh(W z + W h + b). With a `latent_size` of 0, d is h."""
+    """The `printed` output features: d = tanh(W z + W h + b). With a `latent_size` of 0, d is h."""
 
     def __init__(self, word_width: int, state_width: int, source_width: int, latent_size: int):
         super().__init__()
@@ -114,7 +114,7 @@ class SummedOutput(nn.Module):
         self.width = state_width
 
     def forward(self, words, states, contexts, latent=None) -> tuple[torch.Tensor, torch.Tensor]:
-        """y, h, c and z, (R, T, …) -> the features that words are scored by, which are d, (R, T, k), twice."""
+        """y, h, c and z (R, T, …) -> the features that score words and d, both of which are d (R, T, k)."""
         if latent is not None and self.projection is not None:
             states = torch.tanh(self.projection(torch.cat((latent, states), dim=-1)))
         return states, states

@@ -1,7 +1,7 @@
 """The layers of GDLF: dynamic convolution, its gates, and fusion of encoder layers (Kwon et al. 2021).
 
 In a dynamic convolution, each position has its own kernel, shared by a head's channels (Wu et al. 2018, equation 5).
-There are three ways to compute it: chunks of band matrices, loops that torch.compile fuses, and a single decoding step.
+It has three implementations: chunks of band matrices, loops fused by torch.compile, and a single decoding step.
 """
 
 from functools import cache
@@ -13,13 +13,13 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# name of its state in the cache
+# name of the convolution's state in the cache
 _WINDOW = "convolution_window"
 # queries per band product: enough to keep matrix products busy, few enough for the band to stay in the CPU's cache
 CHUNK = 32
-# a variant is compiled for each kernel size and precision, and for batches of one row
+# limit of compiled variants: one per kernel size and precision, and for single-row batches
 _VARIANTS = 64
-# positions, of all documents, that are fused at once
+# positions, over all documents, that are fused at once
 _POSITIONS = 512
 
 
@@ -40,7 +40,7 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> 
     chunk = max(CHUNK, kernel - 1)
     # rounded up; ONNX rounds quotients of negative numbers towards zero
     chunks = (length + chunk - 1) // chunk
-    # one more chunk than there are queries: each query chunk also reads the first K - 1 positions of the next
+    # one chunk more than the queries have: each query chunk also reads the first K - 1 positions of the next
     padded = nn.functional.pad(inputs, (0, 0, left, (chunks + 1) * chunk - inputs.shape[1] - left))
     padded = padded.view(batch, chunks + 1, chunk, heads, -1)
     spans = torch.cat((padded[:, :-1], padded[:, 1:, : kernel - 1]), dim=2).transpose(2, 3)
@@ -51,7 +51,7 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> 
 
 
 def dynamic_convolution_step(window: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """One position of a dynamic convolution, from the K inputs that it reads.
+    """One position of a dynamic convolution, from its K inputs.
 
     Args:
         window: (B, K, C).
@@ -70,7 +70,7 @@ def _band(taps: torch.Tensor) -> torch.Tensor:
     """(…, Q, K) -> (…, Q, Q + K - 1): row i holds its taps shifted right by i."""
     queries, kernel = taps.shape[-2:]
     width = queries + kernel - 1
-    # with Q zeros after each row, reading the flat matrix in rows of Q + K - 1 shifts each row right by one more
+    # after Q zeros per row, rows of Q + K - 1 of the flat matrix are shifted right by one each
     return nn.functional.pad(taps, (0, queries)).flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
 
 
@@ -80,8 +80,8 @@ def compiled_dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left:
 
 
 class _CompiledConvolution(torch.autograd.Function):
-    # autograd through the sum over shifts would keep K copies of the input; both gradients are sums of the same form.
-    # padding is done outside the compiled functions: inside, it becomes a condition at every read and halves the speed
+    # autograd through the sum over shifts would store K copies of the input; both gradients are sums of the same form.
+    # pad outside the compiled functions: inside, padding becomes a condition at every read and halves the speed
 
     @staticmethod
     def forward(context, inputs, taps, left):
@@ -97,24 +97,24 @@ class _CompiledConvolution(torch.autograd.Function):
         length, heads, kernel = taps.shape[1:]
         gradient = gradient.unflatten(-1, (heads, -1))
         taps_gradient = _compiled(_taps_gradient)(gradient, padded)
-        # input position s is read by output position s + left - shift, with that position's tap `shift`
+        # output position s + left - shift reads input position s with its tap `shift`
         margins = (kernel - 1 - context.left, context.length + context.left - length)
         input_gradient = _compiled(_input_gradient)(_pad(gradient, *margins), _pad(taps, *margins))
         return input_gradient.flatten(-2), taps_gradient, None
 
 
 def _pad(states: torch.Tensor, before: int, after: int) -> torch.Tensor:
-    """Pad the positions, which are the second dimension, with zeros."""
+    """Pad the second dimension, the positions, with zeros."""
     return nn.functional.pad(states, (0, 0) * (states.dim() - 2) + (before, after))
 
 
 @cache
 def _compiled(function):
-    # lengths differ from batch to batch and must not trigger a new compilation each time
+    # lengths vary between batches, and must not trigger recompilation
     compiled = torch.compile(function, dynamic=True)
 
     def call(*tensors: torch.Tensor) -> torch.Tensor:
-        # kernel sizes times precisions are more variants than torch.compile allows per function by default
+        # kernel sizes times precisions exceed torch.compile's default limit of variants per function
         with torch._dynamo.config.patch(recompile_limit=_VARIANTS):
             return compiled(*tensors)
 
@@ -123,7 +123,7 @@ def _compiled(function):
 
 @cache
 def compiler_works() -> bool:
-    """Whether torch.compile has what it needs on this machine, above all a compiler; says so if not."""
+    """Whether torch.compile works on this machine, which needs a compiler; if not, log a warning."""
     try:
         torch.compile(torch.neg)(torch.zeros(2))
     except (RuntimeError, ImportError, OSError) as error:
@@ -144,7 +144,7 @@ def _shifted_sum(padded: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
 
 def _input_gradient(gradient: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
     """(B, S + K - 1, H, D) and (B, S + K - 1, H, K) -> (B, S, H, D)"""
-    # a convolution with the same kernels, read from the other end
+    # a convolution with the reversed kernels
     kernel = taps.shape[3]
     length = taps.shape[1] - kernel + 1
     outputs = taps[:, :length, :, kernel - 1, None] * gradient[:, :length]
@@ -169,7 +169,7 @@ class DynamicConvolution(nn.Module):
         num_heads: H.
         causal: whether a position reads only itself and earlier ones; otherwise its kernel is centered on it.
         kernel_dropout: share of the normalized kernels' entries that are dropped in training.
-        implementation: `chunked`; `compiled`; or `auto`, compiled in training on a CPU where torch.compile works.
+        implementation: `chunked`; `compiled`; or `auto`, compiled in training on a CPU if torch.compile works.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class DynamicConvolution(nn.Module):
     def forward(self, inputs: torch.Tensor, states: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
         """(B, T, C), zero at padding -> (B, T, C). `states` are those of a cache layer, for a causal convolution."""
         taps = self.kernel_projection(inputs).unflatten(-1, (self.num_heads, self.kernel_size)).softmax(-1)
-        # the kernel is normalized over all its taps even where it reaches beyond the text
+        # the kernel is normalized over all its taps, even those beyond the text
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
         if states is None:
             return self.output_projection(self._convolve(inputs, taps, self.left))
@@ -275,13 +275,13 @@ class DeepLayerFusion(nn.Module):
         """The encoder layers' outputs, each (B, S, C) -> (B, S, C)."""
         total = sum(layers[1:], start=layers[0])
         if torch.compiler.is_compiling() and not torch.is_grad_enabled():
-            # a graph that has no backward serves any number of positions
+            # a graph without backward must work for any number of positions
             return self.layer_norm(self._reduce(self.inner(total)))
         fused = [self._fuse(part) for part in total.flatten(0, 1).split(_POSITIONS)]
         return self.layer_norm(torch.cat(fused).view_as(total))
 
     def _fuse(self, total: torch.Tensor) -> torch.Tensor:
-        # the inner width is thirty times the model's: for backward it is kept once, and its GELU is made again
+        # the inner width is thirty times the model's: store it once for backward, and recompute its GELU
         inner = self.inner(total)
         return checkpoint(self._reduce, inner, use_reentrant=False, preserve_rng_state=False)
 
@@ -308,7 +308,7 @@ class Aggregation(nn.Module):
 class HierarchicalAggregation(nn.Module):
     """Hierarchical layer aggregation (Dou et al. 2018), GDLF's equation 1: a chain of nodes, two layers per node.
 
-    Each node also reads the output of the node before; the last one reads a single layer if their number is odd.
+    Each node also reads the previous node's output; with an odd number of layers, the last node reads a single one.
     """
 
     def __init__(self, width: int, num_layers: int):

@@ -1,6 +1,6 @@
-"""Guided copying: the centrality of source words in the graph of self-attention, and how copying follows it.
+"""Guided copying: the centrality of source words in the graph of self-attention, and copying that follows it.
 
-Equations are those of Xu et al. 2020, section 4. Attention A has a row of weights for each query; the paper's D is its
+Equations are from Xu et al. 2020, section 4. Each row of attention A has the weights of a query; the paper's D is its
 transpose.
 """
 
@@ -11,24 +11,24 @@ from torch.autograd.function import once_differentiable
 from .layers_transformer import CrossAttention, SelfAttention, eager_attention_forward
 from .losses import IGNORED_LABEL
 
-# of this many queries, and of documents while their weights are not more than this number, weights exist at once
+# size of a chunk: number of queries, and number of weights, which limits the documents
 _CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
 
 
 def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping: float = 1.0) -> torch.Tensor:
-    """How central each source token is: a distribution over a document's tokens, (B, S, S) -> (B, S).
+    """The centrality of source tokens: a distribution over each document's tokens, (B, S, S) -> (B, S).
 
     The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree after n rounds (equations 13
-    to 15) is where a walk ends that starts anywhere and goes, in each round, from a token to one that attends to it:
-    s ← A (s / Aᵀ1). A document without tokens has zeros.
+    to 15) is the distribution of a random walk with a uniform start. Each round moves from a token to one that attends
+    to it: s ← A (s / Aᵀ1). A document without tokens has zeros.
 
     Args:
-        weights: attention, each row of a token summing to one over tokens.
+        weights: attention; each token's row sums to one over tokens.
         is_token: (B, S), false at padding, which neither sends nor receives.
-        kind: `outdegree`, or `indegree-n` of n rounds.
-        damping: the share of the new round in what each round after the first gives; the rest is what was before.
+        kind: `outdegree`, or `indegree-n` with n rounds.
+        damping: weight of the new scores in each round after the first; the rest is the weight of the old ones.
     """
-    # padding has queries too; leaving them out of sums takes less memory than masking the weights
+    # excluding the queries of padding from sums takes less memory than masking the weights
     present = is_token.to(weights.dtype)
     number = present.sum(1, keepdim=True).clamp(min=1)
     received = (present[:, None] @ weights)[:, 0]
@@ -49,7 +49,7 @@ def guidance_divergence(
 
     Args:
         copy_attentions: (B, T, S), a.
-        labels: (B, T), -100 at positions that do not count.
+        labels: (B, T), -100 at ignored positions.
         centralities: (B, S), p.
     """
     dtype = torch.promote_types(copy_attentions.dtype, torch.float32)
@@ -68,20 +68,20 @@ def attention_with_mean(
     scaling: float,
     dropout: float = 0.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Softmax attention and the mean of its weights over heads, without holding the weights of all heads.
+    """Softmax attention and the mean of its weights over heads, without storing the weights of all heads.
 
-    They are computed for one chunk of queries at a time, and in the backward pass again.
+    Weights are computed for one chunk of queries at a time, and recomputed in the backward pass.
 
     Args:
         queries, keys, values: (B, H, S, D).
         attention_mask: (B, 1, 1, S), true at tokens; or None.
         scaling: factor of the scores.
-        dropout: of the weights, after their mean was taken.
+        dropout: of the weights, after taking the mean.
 
     Returns:
         The context (B, S, H, D), and the mean weights (B, S, S), at least float32.
     """
-    # drawn where gradient checkpointing restores it, so that both passes drop the same
+    # gradient checkpointing restores this generator: both passes drop the same weights
     seed = int(torch.randint(2**62, ())) if dropout else None
     settings = attention_mask, scaling, dropout, seed
     with torch.autocast(queries.device.type, enabled=False):
@@ -103,7 +103,7 @@ def _attend_in_chunks(queries, keys, values, settings) -> tuple[torch.Tensor, to
 
 
 def _chunks(queries, keys, settings):
-    """Weights (b, H, q, S) of some queries, the factors of dropout or None, and the slices of documents and queries."""
+    """Yield weights (b, H, q, S), dropout factors or None, and the slices of documents and queries."""
     attention_mask, scaling, dropout, seed = settings
     (number, heads, length, _), dtype = queries.shape, _precise(queries.dtype)
     generator = None if seed is None else torch.Generator(queries.device).manual_seed(seed)
@@ -116,7 +116,7 @@ def _chunks(queries, keys, settings):
             if attention_mask is not None:
                 scores.masked_fill_(~attention_mask[documents], torch.finfo(scores.dtype).min)
             scores = scores.to(dtype)
-            # weights take the memory of scores
+            # weights overwrite scores
             weights = torch.softmax(scores, -1, out=scores)
             keep = None
             if generator is not None:
@@ -157,18 +157,18 @@ class _AttentionWithMean(torch.autograd.Function):
 
 
 def _of_scores(of_weights: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The gradient of what a softmax over the last dimension made weights of, in the memory of theirs."""
+    """The gradient of a softmax's scores, over the last dimension; it overwrites the weights' gradient."""
     backward = torch.ops.aten._softmax_backward_data.out
     return backward(of_weights, weights, -1, weights.dtype, grad_input=of_weights)
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """total += left @ right, without a temporary, (b, H, …, …) each."""
+    """total += left @ right without a temporary tensor, (b, H, …, …) each."""
     total.flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
 
 
 class GraphSelfAttention(SelfAttention):
-    """Self-attention that also gives the mean of its weights over heads, the graph in which words are central."""
+    """Self-attention that also returns the mean of its weights over heads, the graph for centrality."""
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         """(B, S, C) -> (B, S, C), weights (B, H, S, S) or None, and their mean over heads (B, S, S)."""
@@ -188,10 +188,10 @@ class GraphSelfAttention(SelfAttention):
 
 
 class GuidedCrossAttention(CrossAttention):
-    """Attention to the source that knows how central each word is (equation 17).
+    """Cross-attention guided by the centrality of source words (equation 17).
 
-    The scores are (W_s s)ᵀ (W_h h_i + w_p score_i) / √d: the centrality shifts the keys, which are computed once a
-    document. w_p begins at zero, so that a warm start computes what it did before.
+    The scores are (W_s s)ᵀ (W_h h_i + w_p score_i) / √d: the centrality shifts the keys, which are computed once per
+    document. w_p is initially zero: a warm start begins with its original attention.
     """
 
     def __init__(self, config, width: int, *args, **kwargs):
@@ -202,8 +202,8 @@ class GuidedCrossAttention(CrossAttention):
         """As `CrossAttention`; `scores` (B, S) are the centralities, with a mean of one over a document's tokens."""
         if scores is None:
             raise ValueError(
-                "guided copying needs the centrality of the source's words: give `encoder_outputs` as the model's "
-                "encoder returns them, or leave them out"
+                "guided copying needs the centrality of the source's words: give `encoder_outputs` as returned by the "
+                "model's encoder, or leave them out"
             )
         return super().forward(hidden_states, source, scores=scores, **kwargs)
 

@@ -12,12 +12,12 @@ from .layers_transformer import SelfAttention
 
 @dataclass
 class LitRows:
-    """The rows of the highlighting matrix H that are not zero, which alone differ from plain attention.
+    """The nonzero rows of the highlighting matrix H; only these rows differ from plain attention.
 
-    A token is lit if it is in a phrase. Documents with fewer lit tokens than others have rows of other tokens too.
+    A token is lit if it is in a phrase. Documents with fewer lit tokens than others are filled with unlit rows.
 
     Attributes:
-        rows: (B, R), the rows' positions, each once.
+        rows: (B, R), the rows' positions, without repetitions.
         bias: (B, R, S), α H.
         shares: (B, R, S), whether two positions share a phrase.
         is_lit: (B, R), whether the row's token is lit.
@@ -40,10 +40,10 @@ def lit_rows(
 ) -> LitRows | None:
     """The rows of lit tokens, or None if there are none.
 
-    H is block diagonal: each phrase adds its value to the block of its own positions, and blocks that overlap add up.
+    H is block diagonal: each phrase adds its value to the block of its positions, and overlapping blocks add up.
 
     Args:
-        starts, ends: (B, P), the phrases' first positions, and those after their last; an empty one is padding.
+        starts, ends: (B, P), the phrases' positions, with exclusive ends; an empty phrase is padding.
         values: (B, P).
         alpha: the brightness factor.
         length: S.
@@ -56,7 +56,7 @@ def lit_rows(
     if not starts.shape == ends.shape == values.shape:
         raise ValueError(
             f"`phrase_starts`, `phrase_ends` and `phrase_values` have the shapes {tuple(starts.shape)}, "
-            f"{tuple(ends.shape)} and {tuple(values.shape)}, but must have one: (documents, phrases)"
+            f"{tuple(ends.shape)} and {tuple(values.shape)}, but must have the same: (documents, phrases)"
         )
     positions = torch.arange(length, device=starts.device)
     inside = (positions >= starts[..., None]) & (positions < ends[..., None])
@@ -64,7 +64,7 @@ def lit_rows(
         inside = inside & attention_mask[:, None].bool()
     lit = inside.any(1)
     if torch.compiler.is_compiling():
-        # the number of lit tokens depends on the documents, so all rows are computed
+        # a graph cannot depend on the number of lit tokens: compute all rows
         rows = positions.expand_as(lit)
     else:
         if bool((ends > length).any()):
@@ -84,16 +84,16 @@ class HighlightSelfAttention(SelfAttention):
 
     Args:
         highlighting: `weighted`, softmax(QKᵀ/√d + α H) (equation 2); `additive`, half plain attention and half the
-            softmax of α H over the positions that share a phrase (equation 4); `replacement`, that softmax alone, and
-            all tokens alike where a token shares no phrase.
-        lit_heads: numbers of the lit heads.
+            softmax of α H over the positions that share a phrase (equation 4); `replacement`, only that softmax, and
+            uniform attention for tokens outside phrases.
+        lit_heads: indices of the lit heads.
     """
 
     def __init__(self, *args, highlighting: str, lit_heads: Sequence[int], **kwargs):
         super().__init__(*args, **kwargs)
         self.highlighting = highlighting
-        # neighbouring heads alike are computed together, (whether they are lit, their number), so that heads that are
-        # not lit cost nothing more: picking single heads out of all would copy all of them, and their gradients
+        # runs of lit or unlit heads (whether they are lit, their number), computed together: splits are views, but
+        # indexing single heads would copy all heads and their gradients
         self.runs = [
             (is_lit, len(list(run))) for is_lit, run in groupby(head in lit_heads for head in range(self.num_heads))
         ]
@@ -124,13 +124,13 @@ class HighlightSelfAttention(SelfAttention):
         return torch.cat(contexts, dim=2), None if weights[0] is None else torch.cat(weights, dim=1)
 
     def _highlight(self, queries, keys, values, attention_mask, lit: LitRows | None, **kwargs):
-        """As `_attend`, of lit heads."""
+        """As `_attend`, for lit heads."""
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         if self.highlighting == "replacement":
             context, weights = self._average(weights, values, attention_mask)
         if lit is None:
             return context, weights
-        # (B, R, h, D) and (B, h, R, S): where the rows of lit tokens stand
+        # (B, R, h, D) and (B, h, R, S): the places of the lit tokens' rows
         places = lit.rows[:, :, None, None].expand(-1, -1, *values.shape[1::2])
         squares = lit.rows[:, None, :, None].expand(-1, values.shape[1], -1, keys.shape[2])
         if self.highlighting == "weighted":
@@ -154,11 +154,11 @@ class HighlightSelfAttention(SelfAttention):
         return context.scatter(1, places, made), weights
 
     def _mixed(self, plain: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
-        """Plain attention and that within phrases, contexts or weights, as one."""
+        """Combine plain attention and attention within phrases, either contexts or weights."""
         return (plain + made) / 2 if self.highlighting == "additive" else made
 
     def _average(self, weights, values, attention_mask):
-        """Attention to all tokens alike, as `_attend` gives it: the rows of tokens that share no phrase."""
+        """Uniform attention to all tokens, in the form of `_attend`, for tokens outside phrases."""
         length = values.shape[2]
         is_token = torch.ones_like(values[:, :1, None, :, 0]) if attention_mask is None else attention_mask
         alike = is_token.to(values.dtype) / is_token.sum(-1, keepdim=True).to(values.dtype)

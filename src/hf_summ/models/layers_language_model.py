@@ -1,4 +1,4 @@
-"""A masked language model as judge of a generator's tokens (Aksenov 2020, sections 4.2.2 and 4.2.7)."""
+"""A masked language model that judges a generator's tokens (Aksenov 2020, sections 4.2.2 and 4.2.7)."""
 
 import math
 
@@ -7,8 +7,7 @@ from torch import nn
 
 from .pretrained_parts import longest_input
 
-# the most tokens and rows in a batch of drafts: the first bounds the model's states, the second the scores over its
-# vocabulary
+# maximum tokens and rows in a batch of drafts: these bound the model's states and the scores over its vocabulary
 _TOKENS_AT_ONCE = 8192
 _ROWS_AT_ONCE = 128
 
@@ -17,22 +16,22 @@ def percentile_threshold(scores: torch.Tensor, percentile: float) -> torch.Tenso
     """The p-th percentile of the last axis by nearest rank: its k-th smallest value, k = max(1, ⌈p/100 · V⌉).
 
     Args:
-        scores: (…, V); only their order counts, so logits, log-probabilities and probabilities are all fine.
+        scores: (…, V), logits, log-probabilities or probabilities, as only their order counts.
 
     Returns:
         (…).
     """
     size = scores.shape[-1]
-    # rounded, so that 99.9 / 100 · 30000 is rank 29970 although the product in floats is slightly larger
+    # round, as 99.9 / 100 · 30000 in floats is slightly above rank 29970
     rank = min(max(1, math.ceil(round(percentile * size / 100, 6))), size)
-    # the smallest of the V - k + 1 largest: these are few, so this is the fastest way to find the k-th smallest
+    # the k-th smallest is the smallest of the V - k + 1 largest; these are few, so this is the fastest way
     return scores.topk(size - rank + 1, sorted=False).values.amin(-1)
 
 
 def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: float) -> torch.Tensor:
-    """Whether a language model accepts each token: if its probability is above the p-th percentile of the distribution.
+    """Whether a language model accepts each token: its probability is above the p-th percentile of the distribution.
 
-    Without ties, V - k tokens are accepted, where k is the percentile's rank. Tokens equal to the percentile are not.
+    Without ties, V - k tokens are accepted, where k is the percentile's rank. Tokens at the percentile are rejected.
 
     Args:
         scores: (…, V), logits or log-probabilities.
@@ -60,12 +59,12 @@ def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: 
 
 
 def scale_from_mean(scores: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """Scores whose distances from their row's mean are multiplied: m + f (s - m). They are not normalized.
+    """Multiply the distances of scores from their row's mean: m + f (s - m), without normalization.
 
-    A constant added to a whole row comes out as it went in.
+    A constant added to a whole row is preserved.
 
     Args:
-        scores: (…, V), logits or log-probabilities; impossible tokens, at minus infinity, do not count in the mean.
+        scores: (…, V), logits or log-probabilities; the mean excludes impossible tokens (minus infinity).
         factors: (…, V), above 0.
 
     Returns:
@@ -78,7 +77,7 @@ def scale_from_mean(scores: torch.Tensor, factors: torch.Tensor) -> torch.Tensor
 
 
 def rows_at_once(length: int) -> int:
-    """The number of language model inputs of `length` tokens that make a batch of bounded memory."""
+    """The number of language model inputs of `length` tokens in a batch of bounded memory."""
     return min(max(1, _TOKENS_AT_ONCE // length), _ROWS_AT_ONCE)
 
 
@@ -86,13 +85,13 @@ def rows_at_once(length: int) -> int:
 def draft_predictions(
     masked_lm: nn.Module, drafts: torch.Tensor, lengths: torch.Tensor, mask_token_id: int, pad_token_id: int
 ) -> torch.Tensor:
-    """Scores of the token that follows each draft: the masked LM's at [MASK] in `[draft so far, MASK]`.
+    """The masked LM's scores of each draft's next token: those at [MASK] in `[draft so far, MASK]`.
 
-    Padding within a draft is not attended to. Only the last part of a draft longer than the LM's positions is read.
+    Padding within a draft is masked. If a draft exceeds the LM's positions, only its last part is read.
 
     Args:
         drafts: (R, T) ids, starting with `[CLS]` if the LM expects it.
-        lengths: (R,), the number of tokens of each row that are its draft.
+        lengths: (R,), the number of draft tokens in each row.
 
     Returns:
         (R, V) logits of the LM.
@@ -125,7 +124,7 @@ def accepted_tokens(
 
     Args:
         drafts: (R, T) ids.
-        lengths: (R,), the number of tokens of each row that are its draft; sorted lengths waste the least padding.
+        lengths: (R,), the number of draft tokens in each row; sorted lengths need the least padding.
         candidates: (R, N) ids.
 
     Returns:
@@ -151,14 +150,14 @@ def condition_in_training(
     factor: float,
     space: str,
 ) -> torch.Tensor:
-    """Generator conditioning in training: tokens that the masked LM accepts are raised by `factor`.
+    """Generator conditioning in training: raise the scores of tokens that the masked LM accepts by `factor`.
 
     At each target position the LM reads `[decoder inputs up to there, MASK]` and accepts tokens above its percentile.
-    In the space `log`, the commented code of the author's program, the log-probability of every accepted token gets
-    `factor` times as far from the mean of all, and nothing is normalized again. In the space `probability`, those of
-    the generator's `top_tokens` most likely tokens that are accepted become `factor` times as likely, before
-    renormalizing. The choice of tokens is treated as a constant: gradients flow only through `scores`. Positions whose
-    decoder input is padding predict no target, and the LM is not consulted there.
+    In the space `log`, as in the author's commented-out code, `factor` multiplies the distance of every accepted
+    token's log-probability from the mean, without normalization. In the space `probability`, accepted tokens among
+    the generator's `top_tokens` most likely ones become `factor` times as likely, before normalization. The choice of
+    tokens is a constant: gradients flow only through `scores`. Positions whose decoder input is padding have no target,
+    and the LM skips them.
 
     Args:
         scores: (R, T, V), logits or log-probabilities of the generator.
@@ -175,9 +174,9 @@ def condition_in_training(
         candidates = scores.detach().topk(min(top_tokens, scores.shape[-1])).indices
     is_asked = decoder_input_ids != pad_token_id
     is_asked[:, 0] = True
-    # by position, so that batches hold drafts of similar length
+    # ordered by position: batches hold drafts of similar length
     positions, rows = is_asked.T.nonzero(as_tuple=True)
-    # all tokens are the same at each place: a view, where indexing would copy them
+    # in the space `log` each place has the same candidates: expand a view, as indexing would copy them
     judged = candidates[0, 0].expand(len(rows), -1) if space == "log" else candidates[rows, positions]
     accepted = torch.zeros(candidates.shape, dtype=torch.bool, device=scores.device)
     accepted[rows, positions] = accepted_tokens(
@@ -203,8 +202,8 @@ def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, places: torch.Te
         output["last_hidden_state"] = output.last_hidden_state[rows, places][:, None]
         return output
 
-    # the head reads each position on its own: at all of them it would cost more time than the layers below it, and L
-    # times the memory
+    # the head processes positions independently: all positions would take more time than the layers below, and L times
+    # the memory
     hook = masked_lm.base_model.register_forward_hook(keep_place)
     try:
         return masked_lm(input_ids=input_ids, attention_mask=attention_mask).logits[:, 0]

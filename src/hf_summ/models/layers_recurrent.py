@@ -1,4 +1,4 @@
-"""Recurrent layers: a bidirectional GRU over the source, and two GRUs around an attention to it."""
+"""Recurrent layers: a bidirectional GRU over the source, and two GRUs with a cross-attention between them."""
 
 from typing import NamedTuple
 
@@ -7,12 +7,12 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
-# elements of the attention's layer that exist at once: few enough to stay in a CPU's cache
+# elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
 
 
 class BidirectionalGru(nn.Module):
-    """A GRU (Cho et al. 2014) in either direction, each from the first or last token on.
+    """A GRU (Cho et al. 2014) in each direction, starting at the first and the last token.
 
     Args:
         input_width: width of the inputs.
@@ -29,7 +29,7 @@ class BidirectionalGru(nn.Module):
         if padding_mask is None:
             backward = self.backward_gru(inputs.flip(1))[0].flip(1)
             return torch.cat((self.forward_gru(inputs)[0], backward), dim=-1)
-        # each row reversed within its own length: padding stays behind the tokens, where no state of theirs sees it
+        # reverse each row within its length: padding stays after the tokens, and does not affect their states
         positions = torch.arange(inputs.shape[1], device=inputs.device)
         reversed_positions = padding_mask.sum(-1, keepdim=True) - 1 - positions
         order = torch.where(padding_mask, reversed_positions, positions)[..., None]
@@ -40,10 +40,10 @@ class BidirectionalGru(nn.Module):
 
 
 class AttentiveStates(NamedTuple):
-    """What two GRUs around an attention compute at each position.
+    """The outputs of two GRUs with an attention between them, for each position.
 
     Attributes:
-        first, second: (R, T, k), the states of the GRU before and behind the attention.
+        first, second: (R, T, k), the states of the GRUs before and after the attention.
         contexts: (R, T, C), the mean of the source, weighted by the attention.
         attention: (R, T, S), each row a distribution over the source, zero at padding.
     """
@@ -55,7 +55,7 @@ class AttentiveStates(NamedTuple):
 
 
 class AttentiveGrus(nn.Module):
-    """A GRU that reads words, an additive attention by its state, and a GRU that reads the context.
+    """A GRU that reads words, an additive attention with its state as the query, and a GRU that reads the context.
 
     At each position, from a word y and the source e:
 
@@ -63,9 +63,9 @@ class AttentiveGrus(nn.Module):
         a = softmax_j v · tanh(W e_j + U first + b),  c = Σ_j a_j e_j
         second = GRU2(c, q)
 
-    With `shares_state`, the two are the steps of one recurrence: p is the last second state, q the first one. Otherwise
-    each has its own past, and GRU2 reads [y; c]. A GRU's candidate is tanh(W x + U (r ⊙ h) + b) (Cho et al. 2014), or
-    with `reset_after`, as in torch, tanh(W x + r ⊙ (U h + b)).
+    With `shares_state`, both are steps of one recurrence: p is the previous second state, and q is the first one.
+    Otherwise p and q are the GRUs' own previous states, and GRU2 reads [y; c]. A GRU's candidate is
+    tanh(W x + U (r ⊙ h) + b) (Cho et al. 2014), or tanh(W x + r ⊙ (U h + b)) with `reset_after`, as in torch.
 
     Args:
         word_width: width of y.
@@ -90,7 +90,7 @@ class AttentiveGrus(nn.Module):
         self.first_gru = nn.GRUCell(word_width, width)
         self.second_gru = nn.GRUCell(source_width + (0 if shares_state else word_width), width)
         self.key_projection = nn.Linear(source_width, attention_width)
-        # not layers, as only their products with many others at once are computed
+        # parameters rather than layers, as only batched products use them
         self.query_weight = nn.Parameter(torch.empty(attention_width, width))
         self.score_weight = nn.Parameter(torch.empty(1, attention_width))
 
@@ -103,20 +103,20 @@ class AttentiveGrus(nn.Module):
         first: torch.Tensor,
         second: torch.Tensor,
     ) -> AttentiveStates:
-        """Words (R, T, word_width), the source (B, S, C) and its keys (B, S, A), R a multiple of B, from two states on.
+        """Words (R, T, word_width), the source (B, S, C) and its keys (B, S, A), R a multiple of B -> the states.
 
         Args:
-            words: y; a document's rows follow each other.
+            words: y; a document's rows are consecutive.
             source: e.
             keys: `key_projection` of e.
             source_mask: (B, S), true at tokens.
-            first, second: (R, k), the states before the first position; with `shares_state` only the second is read.
+            first, second: (R, k), the states before the first position; with `shares_state` only the second is used.
         """
         context_weight = self.second_gru.weight_ih[:, -source.shape[-1] :]
         second_words = None
         if not self.shares_state:
             second_words = linear(words, self.second_gru.weight_ih[:, : words.shape[-1]]).transpose(0, 1)
-        # what does not depend on a state is one product for all positions
+        # one product for all positions, as it does not depend on a state
         first_words = linear(words, self.first_gru.weight_ih, self.first_gru.bias_ih).transpose(0, 1).contiguous()
         inputs = (
             first_words,
@@ -135,11 +135,11 @@ class AttentiveGrus(nn.Module):
             self.score_weight,
         )
         if torch.is_autocast_enabled(words.device.type):
-            # rounding would add up over the positions
+            # rounding errors would accumulate over the positions
             inputs = tuple(None if tensor is None else tensor.float() for tensor in inputs)
         settings = _Settings(source_mask, self.shares_state, self.reset_after, torch.is_grad_enabled())
         with torch.autocast(words.device.type, enabled=False):
-            # torch.compile fails on what writes into parts of its results
+            # torch.compile fails on writes into parts of the results
             run = _unrolled if torch.compiler.is_compiling() else _AttentiveGrus.apply
             outputs = run(*inputs, settings)
         first, second, contexts, attention = (output.transpose(0, 1) for output in outputs)
@@ -150,12 +150,12 @@ class _Settings(NamedTuple):
     source_mask: torch.Tensor | None
     shares_state: bool
     reset_after: bool
-    # recorded outside, as gradients always appear disabled inside an autograd function
+    # recorded outside, as gradients are always disabled inside an autograd function
     grad_enabled: bool
 
 
 def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
-    """What `_AttentiveGrus` computes, as one graph, whose gradients and memory are those of autograd."""
+    """As `_AttentiveGrus`, in one graph; autograd computes the gradients, and determines the memory."""
     *tensors, settings = inputs
     of = _Inputs(*tensors)
     first, second, outputs = of.first, of.second, []
@@ -164,7 +164,7 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
         before = second if settings.shares_state else first
         first = _next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
         queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
-        # ONNX Runtime takes ten times as long for a product with a column
+        # in ONNX Runtime, a product with a column takes ten times as long
         scores = (of.score_weight @ (of.keys[:, None] + queries[:, :, None]).tanh().mT)[..., 0, :]
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
@@ -191,11 +191,11 @@ def _next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:
 
 
 class _AttentiveGrus(torch.autograd.Function):
-    """`AttentiveGrus` with positions first, and its own backward through time.
+    """`AttentiveGrus` with positions as the first dimension, and its own backpropagation through time.
 
-    Autograd would keep the attention's tanh layer of every position, by far the largest tensor, and one copy of each
-    small operation's result. Here that layer exists for some documents at a time and is computed again in backward, and
-    the gradients of weights are one product over all positions.
+    Autograd would store the attention's tanh layer of every position, by far the largest tensor, and the result of each
+    small operation. Here that layer is computed for a few documents at a time, and recomputed in backward. The
+    gradients of weights are one product over all positions.
     """
 
     @staticmethod
@@ -204,7 +204,7 @@ class _AttentiveGrus(torch.autograd.Function):
         of = _Inputs(*tensors)
         keeps = settings.grad_enabled and any(context.needs_input_grad)
         length, rows, width = *of.first_words.shape[:2], of.first.shape[1]
-        # states have one more position, the one before
+        # states have one more position, the initial state
         first, second = (start.new_empty(length + 1, rows, width) for start in (of.first, of.second))
         first[0], second[0] = of.first, of.second
         contexts = of.source.new_empty(length, rows, of.source.shape[2])
@@ -239,7 +239,7 @@ class _AttentiveGrus(torch.autograd.Function):
         of = _Inputs(*tensors)
         attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
         length, rows, width = first_gradients.shape
-        # gradients of what the gates read: of the input's projection, and of the state's
+        # gradients of the gates' inputs: the projections of input and state
         first_inputs, second_inputs = (first.new_empty(length, rows, 3 * width) for _ in range(2))
         first_recurrent, second_recurrent = first_inputs, second_inputs
         if settings.reset_after:
@@ -324,10 +324,10 @@ class _Inputs(NamedTuple):
 
 
 def _step(words, state, weight, bias, reset_after: bool, gates, result) -> None:
-    """A step of a GRU from its input's projection (R, 3k) and its state (R, k); what it computed goes to `gates`.
+    """A step of a GRU from its input's projection (R, 3k) and its state (R, k); writes intermediate values to `gates`.
 
-    These are the reset and update gates, the candidate, and what the reset gate was applied for: the candidate's
-    projection of the state with `reset_after`, otherwise the state that is projected.
+    These are the reset and update gates, the candidate, and a fourth value: with `reset_after` the candidate's
+    projection of the state, otherwise the state times the reset gate.
     """
     width = state.shape[1]
     both, rest = slice(2 * width), slice(2 * width, None)
@@ -347,7 +347,7 @@ def _step(words, state, weight, bias, reset_after: bool, gates, result) -> None:
 def _step_backward(gradient, state, gates, weight, reset_after: bool, inputs, recurrent) -> torch.Tensor:
     """Write the gradients of both projections (R, 3k), and return that of the state (R, k).
 
-    Without `reset_after`, the two projections are only added up, so `recurrent` is `inputs`.
+    Without `reset_after`, the two projections are summed, so `recurrent` is `inputs`.
     """
     width = state.shape[1]
     reset, update, candidate, kept = gates.chunk(4, dim=-1)
@@ -366,7 +366,7 @@ def _step_backward(gradient, state, gates, weight, reset_after: bool, inputs, re
 
 
 def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tensor:
-    """Of the recurrent weight (3k, k), from the gradients (T · R, 3k) of its products and the states (T, R, k)."""
+    """The recurrent weight's gradient (3k, k), from its products' gradients (T · R, 3k) and the states (T, R, k)."""
     states, width = states.flatten(0, 1), states.shape[-1]
     if reset_after:
         return gradients.T @ states
@@ -375,10 +375,10 @@ def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tenso
 
 
 class _Attention:
-    """Additive attention of one position after the other, some documents at a time, and its gradients' sums.
+    """Additive attention, position by position and a few documents at a time, and its accumulated gradients.
 
-    Its tanh layer is computed as a sigmoid, which takes a CPU a seventh of the time: tanh x = 2 σ(2x) - 1, and what all
-    scores of a document have in common changes neither the attention nor a gradient.
+    Its tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU: tanh x = 2 σ(2x) - 1, and a
+    constant added to all scores of a document changes neither the attention nor its gradients.
     """
 
     def __init__(self, source, keys, query_weight, score_weight, source_mask):
@@ -402,9 +402,9 @@ class _Attention:
         contexts.copy_((weights.to(self.source.dtype) @ self.source).flatten(0, 1))
 
     def backward(self, states, attention, context_gradients, attention_gradients) -> torch.Tensor:
-        """The gradient (R, k) of the states, from those of what `forward` wrote."""
+        """The gradient (R, k) of the states, from the gradients of `forward`'s results."""
         if not self.query_gradients:
-            # of the layer's inputs, but for factors that depend on the element alone
+            # gradients of the layer's inputs, without the factors of each element
             self.slopes = torch.zeros_like(self.keys)
             self.score_gradient = torch.zeros_like(self.score_weight)
         shape = (self.documents, -1, attention.shape[-1])
@@ -431,13 +431,13 @@ class _Attention:
         return to_queries @ self.query_weight
 
     def gradients(self, states) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Of the queries' weight, the keys and the scores' weight, after `backward` of all states (T, R, k)."""
+        """The gradients of query weight, keys and score weight, after `backward` of all states (T, R, k)."""
         to_queries = torch.stack(self.query_gradients[::-1]).flatten(0, 1)
         keys = self.slopes.mul_(4 * self.score_weight)
         return to_queries.T @ states.flatten(0, 1), keys, 2 * self.score_gradient[None]
 
     def source_gradient(self, attention, context_gradients) -> torch.Tensor:
-        """Of the source (B, S, C), through the contexts alone, from all positions (T, R, …)."""
+        """The gradient of the source (B, S, C), through the contexts only, from all positions (T, R, …)."""
         attention, context_gradients = (
             tensor.unflatten(1, (self.documents, -1)).transpose(0, 1).flatten(1, 2)
             for tensor in (attention, context_gradients)
@@ -449,7 +449,7 @@ class _Attention:
         return (2 * states @ self.query_weight.T).view(self.documents, -1, self.query_weight.shape[0])
 
     def _layers(self, queries):
-        """σ(2 (keys + queries)), (…, R / B, S, A), for one slice of documents after the other, in one buffer."""
+        """Yield σ(2 (keys + queries)), (…, R / B, S, A), for successive slices of documents, in one buffer."""
         elements = queries.shape[1] * self.keys.shape[1] * self.keys.shape[2]
         size = min(max(1, _CHUNK_ELEMENTS // max(elements, 1)), self.documents)
         buffer = self.keys.new_empty(size, queries.shape[1], *self.keys.shape[1:])

@@ -1,4 +1,4 @@
-"""The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and the layers made of them."""
+"""The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and layers."""
 
 import math
 
@@ -11,13 +11,13 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
-    """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if there is seen to be no padding.
+    """(B, S), 1 at tokens -> (B, 1, 1, S), true at tokens; None if a check on a CPU finds no padding.
 
-    The mask is broadcast over heads and queries, so memory stays linear in the length.
+    The mask is broadcast over heads and queries: memory stays linear in the length.
     """
     if attention_mask is None:
         return None
-    # a graph cannot depend on whether there is padding, and looking would wait for an accelerator at each step
+    # a compiled graph cannot depend on padding, and on an accelerator the check would synchronize at each step
     looks = attention_mask.device.type == "cpu" and not torch.compiler.is_compiling()
     if looks and bool(attention_mask.all()):
         return None
@@ -44,7 +44,7 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
 class SinusoidalPositions(nn.Module):
     """Sinusoids of geometrically growing wavelength (Vaswani et al. 2017, section 3.5), for texts of any length.
 
-    They are computed, not stored: a table would limit the length and save nothing.
+    They are computed, not stored: a table would limit the length without saving time.
     """
 
     def __init__(self, width: int):
@@ -61,7 +61,7 @@ class SinusoidalPositions(nn.Module):
 
 
 class LearnedPositions(nn.Module):
-    """A trained vector for each of a number of positions, as in MASS and BART."""
+    """A trained vector for each position up to a maximum, as in MASS and BART."""
 
     def __init__(self, number: int, width: int):
         super().__init__()
@@ -71,28 +71,28 @@ class LearnedPositions(nn.Module):
         """Positions (T, C) for embeddings (…, T, C) after `seen` others.
 
         Raises:
-            ValueError: the text is longer than there are positions.
+            ValueError: the text is longer than the number of positions.
         """
         length = seen + embeddings.shape[-2]
         if length > self.table.num_embeddings:
             raise ValueError(
-                f"the text has {length} tokens, but the model has positions for {self.table.num_embeddings}: cut it, "
-                "or generate less"
+                f"the text has {length} tokens, but the model has positions for {self.table.num_embeddings}: truncate "
+                "it, or generate less"
             )
         return self.table(torch.arange(seen, length, device=embeddings.device))
 
 
 def layer_norm(config) -> nn.LayerNorm:
-    """A LayerNorm of `d_model` channels, with the config's `layer_norm_eps` or, if it has none, torch's ε of 1e-5."""
+    """A LayerNorm of `d_model` channels, with the config's `layer_norm_eps` or torch's default ε of 1e-5."""
     return nn.LayerNorm(config.d_model, eps=getattr(config, "layer_norm_eps", 1e-5))
 
 
 class InputLayer(nn.Module):
-    """What the first layer reads: word embeddings, scaled, with their positions, and dropout.
+    """The input of the first layer: scaled word embeddings plus positions, with dropout.
 
     Args:
-        config: has `d_model` and `dropout`, and may have `positions` (`sinusoids`, the default, or `learned`, of which
-            there are `max_positions`), `scale_embedding` (by √d, the default) and `embedding_norm` (none by default).
+        config: has `d_model` and `dropout`, and optionally `positions` (`sinusoids`, the default, or `learned`, at most
+            `max_positions`), `scale_embedding` (by √d, the default) and `embedding_norm` (none by default).
     """
 
     def __init__(self, config):
@@ -107,17 +107,17 @@ class InputLayer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
-        """(…, T, C) -> (…, T, C), of words that `seen` others precede."""
-        # pre-trained embeddings are scaled as well: beside unscaled positions, a decoder does not learn to see small
-        # ones
+        """(…, T, C) -> (…, T, C), for words after `seen` others."""
+        # scale pre-trained embeddings as well: a decoder does not learn from embeddings that are small compared with
+        # the positions
         return self.dropout(self.norm(self.scale * embeddings + self.positions(embeddings, seen)))
 
 
 class MultiHeadAttention(nn.Module):
-    """Projections to heads and back, and the attention between them.
+    """Projections to heads and back, with attention between them.
 
     Args:
-        config: the model's config, from which transformers' attention functions read the implementation and more.
+        config: the model's config, for transformers' attention functions.
         width: width of queries, keys and values, over all heads.
         num_heads: number of heads.
         dropout: dropout of the weights.
@@ -159,7 +159,7 @@ class MultiHeadAttention(nn.Module):
 
 
 class SelfAttention(MultiHeadAttention):
-    """Attention among a text's own positions: to all of them or, with `is_causal`, to those up to each one."""
+    """Attention among a text's positions: to all, or with `is_causal` only to earlier ones and itself."""
 
     def __init__(self, *args, is_causal: bool = False, **kwargs):
         super().__init__(*args, **kwargs)
@@ -183,10 +183,10 @@ class SelfAttention(MultiHeadAttention):
 
 
 class CrossAttention(MultiHeadAttention):
-    """Attention to the encoder's output, which is kept once per document.
+    """Attention to the encoder's output, which is stored once per document.
 
-    The decoder may have several rows per document: consecutive rows are then beams or samples of one document, and are
-    treated as additional queries.
+    The decoder may have several rows per document: consecutive rows are then beams or samples of one document, and
+    count as additional queries.
     """
 
     def forward(
@@ -201,8 +201,8 @@ class CrossAttention(MultiHeadAttention):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> (R, T, C) and weights (R, H, T, S) or None.
 
-        With `needs_weights` the weights are returned whatever the attention implementation. `scores` (B, S) of the
-        source's positions are for subclasses.
+        With `needs_weights`, any attention implementation returns the weights. `scores` (B, S) of the source's
+        positions are for subclasses.
         """
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
@@ -251,8 +251,8 @@ class FeedForward(nn.Module):
 class ResidualLayer(GradientCheckpointingLayer):
     """Base of layers whose sub-layers f are added to their input, with dropout on their output.
 
-    `post` computes LN(h + f(h)) (Vaswani et al. 2017), `pre` h + f(LN(h)). A stack of `pre` layers has a LayerNorm on
-    top, see `stack_norm`.
+    `post` computes LN(h + f(h)) (Vaswani et al. 2017), `pre` computes h + f(LN(h)). A stack of `pre` layers has a
+    LayerNorm on top; see `stack_norm`.
 
     Args:
         config: has `norm` and `dropout`.
@@ -274,7 +274,7 @@ class ResidualLayer(GradientCheckpointingLayer):
 
 
 def stack_norm(config) -> nn.Module:
-    """The top of a stack of layers: a LayerNorm if they are `pre`, whose output is unnormalized."""
+    """The top of a stack of layers: a LayerNorm for `pre` layers, whose output is not normalized."""
     return layer_norm(config) if config.norm == "pre" else nn.Identity()
 
 
@@ -282,7 +282,7 @@ class TransformerEncoderLayer(ResidualLayer):
     """Self-attention and a feed-forward network.
 
     Args:
-        config: has `d_model`, `ffn_dim`, and what `ResidualLayer` reads.
+        config: has `d_model`, `ffn_dim` and the settings of `ResidualLayer`.
         self_attention: maps (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
         activation, activation_dropout: activation of the feed-forward network, and dropout after it.
     """
@@ -295,7 +295,7 @@ class TransformerEncoderLayer(ResidualLayer):
         self.feed_forward_norm = layer_norm(config)
 
     def forward(self, hidden_states, source_mask=None, **kwargs):
-        """(B, S, C) -> (B, S, C), and what the self-attention gives beside: weights (B, H, S, S) or None, and more."""
+        """(B, S, C) -> (B, S, C), and further outputs of self-attention: weights (B, H, S, S) or None, and others."""
         read = self._read(hidden_states, self.self_attention_norm)
         outputs, *beside = self.self_attention(read, source_mask, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
@@ -304,13 +304,13 @@ class TransformerEncoderLayer(ResidualLayer):
 
 
 class TransformerDecoderLayer(ResidualLayer):
-    """Like the encoder's layer, but causal, and with attention to the source before the feed-forward network.
+    """Like the encoder's layer, but causal, and with cross-attention before the feed-forward network.
 
     Args:
-        config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout`, and what `ResidualLayer` reads.
+        config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout` and the settings of `ResidualLayer`.
         layer_index: index in the cache.
         activation, activation_dropout: activation of the feed-forward network, and dropout after it.
-        attention_class: of the attention to the source.
+        attention_class: class of the cross-attention.
     """
 
     def __init__(
@@ -343,12 +343,11 @@ class TransformerDecoderLayer(ResidualLayer):
     ):
         """Compute the layer's output from hidden states (R, T, C), R = B · beams, and the source (B, S, C).
 
-        What has gradients must be given by position, as reentrant checkpointing sees nothing else; so must
-        `source_scores` (B, S), which the attention to the source may read.
+        Pass inputs with gradients as positional arguments, including `source_scores` (B, S) for the cross-attention:
+        reentrant checkpointing does not track keyword arguments.
 
         Returns:
-            The output (R, T, C), and the context (R, T, C) and weights (R, H, T, S) or None of the attention to the
-            source.
+            The output (R, T, C), and the cross-attention's context (R, T, C) and weights (R, H, T, S) or None.
         """
         read = self._read(hidden_states, self.self_attention_norm)
         outputs, _ = self.self_attention(read, causal_mask, past_key_values=past_key_values, **kwargs)

@@ -3,10 +3,10 @@
 import torch
 from torch import nn
 
-# minimum number of queries that share one product with the span of keys around them: more waste scores outside the
-# windows, fewer copy more gradients. a chunk has at least window - 1 queries, so that a span ends within the next one:
-# for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two, and
-# 24 or more are slower
+# minimum number of queries per product with the span of keys around them: more queries waste scores outside the
+# windows, fewer copy more gradients. a chunk has at least window - 1 queries, as a span must end within the next chunk.
+# for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two; 24
+# or more are slower
 CHUNK = 8
 
 
@@ -24,16 +24,16 @@ def windowed_attention(
 ) -> torch.Tensor:
     """Attention of query i of head h to positions |i - j| ≤ M/2 of heads |h - g| ≤ N/2, under one softmax.
 
-    Windows end at the edges of the text, before any padding. A query whose window holds only padding gives zeros.
+    Windows end at the edges of the text, before any padding. A query whose window has only padding yields zeros.
     Memory is linear in S. See Aksenov 2020, equations 4.4 to 4.6 (one dimension) and 4.7 to 4.9 (two).
 
     Args:
         queries, keys, values: (B, H, S, D).
         window_size: M + 1 positions, odd.
         head_window_size: N + 1 heads, odd; 1 is one-dimensional.
-        circular: whether the window of heads wraps around from the last head to the first, seeing none twice.
+        circular: whether the window of heads wraps around from the last head to the first, without repetitions.
         padding_mask: (B, S), 1 or true at tokens.
-        dropout: share of the weights that are dropped in training.
+        dropout: share of the weights dropped in training.
         scaling: factor of the scores; D^-½ if None.
 
     Returns:
@@ -51,7 +51,7 @@ def windowed_attention(
 
     scores = [chunks @ span.transpose(1, 2) for span in key_spans]
     scores = scores[0] if len(scores) == 1 else torch.cat(scores, dim=2)
-    # (H, B, chunks, queries, heads seen, positions seen); the bias of half types is float32, so the sum is too
+    # (H, B, chunks, queries, heads seen, positions seen); for half precision, the bias and the sum are float32
     scores = scores.view(heads, batch, -1, chunk, len(key_spans), chunk + 2 * reach)
     scores = scores + _position_bias(scores, length, reach, padding_mask)
     if before + after and not circular:
@@ -66,7 +66,7 @@ def windowed_attention(
 
 
 def _neighbours(heads: int, head_window_size: int, circular: bool) -> tuple[int, int]:
-    """The number of heads that a head sees before and after itself."""
+    """The numbers of heads before and after a head in its window."""
     reach = (head_window_size - 1) // 2
     if circular and head_window_size > heads:
         # once around the whole circle
@@ -75,9 +75,8 @@ def _neighbours(heads: int, head_window_size: int, circular: bool) -> tuple[int,
 
 
 class _Spans(torch.autograd.Function):
-    # spans overlap: as views of one padded copy they take no memory of their own, but autograd would scatter their
-    # gradients element by element. heads are outermost, so that a neighboring head's spans are the same view of the
-    # copy, shifted by one head
+    # overlapping spans are views of one padded copy and take no memory, but autograd would scatter their gradients
+    # element by element. heads are outermost: a neighboring head's spans are the same view, shifted by one head
 
     @staticmethod
     def forward(ctx, states, chunk, reach, before, after, circular):
@@ -121,16 +120,16 @@ def _texts(ctx, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _position_bias(scores: torch.Tensor, length: int, reach: int, padding_mask: torch.Tensor | None) -> torch.Tensor:
-    """(B or 1, chunks, queries, 1, positions seen), 0 where a query sees a position."""
+    """(B or 1, chunks, queries, 1, positions seen), 0 at positions inside a query's window."""
     chunks, chunk, _, span = scores.shape[2:]
     dtype = torch.float32 if scores.dtype in (torch.float16, torch.bfloat16) else scores.dtype
-    # the bias of padding is finite: a query with nothing else in its window averages padding, whose values are zero
+    # the bias of padding is finite: a query with only padding in its window averages values of zero
     padding = torch.finfo(dtype).min
     bias = torch.zeros(1, length, dtype=dtype, device=scores.device)
     if padding_mask is not None:
         bias = bias.masked_fill(padding_mask == 0, padding)
     bias = nn.functional.pad(bias, (0, chunks * chunk - length), value=padding)
-    # beyond it are other texts
+    # other texts are out of reach
     bias = nn.functional.pad(bias, (reach, reach), value=-torch.inf)
     outside = bias.new_full((chunk, span), -torch.inf)
     band = outside.tril(-1) + outside.triu(2 * reach + 1)
@@ -151,10 +150,10 @@ class ConvolutionalSelfAttention(nn.Module):
     Args:
         width: C, divisible by the number of heads.
         num_heads: H.
-        window_size: M + 1 positions that a query sees, odd.
-        head_window_size: N + 1 heads that a query sees, odd; 1 is one-dimensional.
+        window_size: M + 1 positions, odd.
+        head_window_size: N + 1 heads, odd; 1 is one-dimensional.
         circular: whether the window of heads wraps around from the last head to the first.
-        dropout: share of the attention weights that are dropped in training.
+        dropout: share of the attention weights dropped in training.
     """
 
     def __init__(

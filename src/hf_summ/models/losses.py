@@ -16,14 +16,14 @@ def smoothed_cross_entropy(
     """Label-smoothed cross-entropy: per token (1 - ε) NLL + ε · mean over the vocabulary of -log p.
 
     The sum over target tokens is divided by `num_items_in_batch`, the number of target tokens in all accumulated
-    batches, or by that of this batch if it is not given; so gradient accumulation does not change the loss.
+    batches, or by default in this batch. Gradient accumulation therefore does not change the loss.
 
     Args:
         logits: (B, T, V), unnormalized or log-probabilities.
-        labels: (B, T), -100 where nothing is to be predicted.
+        labels: (B, T), -100 at ignored positions.
         smoothing: ε, at least 0 and below 1.
         num_items_in_batch: the number to divide by.
-        normalize: whether the logits are normalized; if not, they are taken for log-probabilities as they are.
+        normalize: whether to normalize the logits; if not, they must be log-probabilities.
 
     Returns:
         The loss, and the negative log-likelihood without smoothing, normalized in the same way and detached; scalars,
@@ -36,7 +36,7 @@ def smoothed_cross_entropy(
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    # autograd would keep one tensor of the logits' size for each of normalizer, label and mean, and add up three more
+    # autograd would store one tensor of the logits' size each for normalizer, label and mean, and add three gradients
 
     @staticmethod
     def forward(context, logits, labels, smoothing, items, normalize):
@@ -50,7 +50,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         context.save_for_backward(logits, labels, partition)
         context.settings = smoothing, items, normalize
         context.mark_non_differentiable(nll)
-        # a tensor of its own, as transformers scales the loss in place
+        # a separate tensor, as transformers scales the loss in place
         return (1.0 - smoothing) * nll + smoothing * uniform, nll
 
     @staticmethod
@@ -58,7 +58,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(context, gradient, _):
         logits, labels, partition = context.saved_tensors
         smoothing, items, normalize = context.settings
-        # softmax - (1 - ε) · label - ε / V, for each token that is wanted
+        # softmax - (1 - ε) · label - ε / V, for each target token
         share = (gradient / items * (labels != IGNORED_LABEL))[..., None].to(logits.dtype)
         result = (logits - partition).exp_().mul_(share) if normalize else torch.zeros_like(logits)
         if smoothing != 0.0:

@@ -1,8 +1,7 @@
 """Cross-entropy of the copy mixture, fused with the output projection, in chunks of rows.
 
-The logits of all target positions would be the largest tensor in training. Here they are computed for one chunk of
-positions at a time, give its loss and gradients, and leave their buffer to the next chunk, as in Liger Kernel's fused
-cross-entropy.
+The logits of all target positions would be the largest tensor in training. Here logits, loss and gradients are computed
+for one chunk of positions at a time, and the next chunk reuses the buffer, as in Liger Kernel's fused cross-entropy.
 """
 
 from typing import NamedTuple
@@ -29,19 +28,19 @@ def copy_cross_entropy(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Label-smoothed cross-entropy of the copy mixture, or of generation alone if `gate_logits` is None.
 
-    Equals `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Gradients, where needed, are computed
-    together with the loss and cannot be differentiated again. Positions without a label cost nothing.
+    Equals `smoothed_cross_entropy` of `copy_log_probs` of the projected `hidden`. Gradients are computed together with
+    the loss, and cannot be differentiated again. Positions without a label cost nothing.
 
     Args:
         hidden: (B, T, C), the decoder's output.
         weight: (V, C), of the output projection.
         bias: (V,) or None.
-        gate_logits: (B, T), of copying, or None.
+        gate_logits: (B, T), the logits of copying, or None.
         copy_attention: (B, T, S), each row a distribution over the source, zero at padding.
         source_ids: (B, S), below V.
-        labels: (B, T), below V; -100 where nothing is to be predicted.
+        labels: (B, T), below V; -100 at ignored positions.
         smoothing: ε, at least 0 and below 1.
-        num_items_in_batch: the number to divide by; the number of labels in this batch if not given.
+        num_items_in_batch: the number to divide by; by default the number of labels in this batch.
         chunk_rows: number of positions whose logits exist at once.
 
     Returns:
@@ -49,7 +48,7 @@ def copy_cross_entropy(
         float64 if the inputs are, otherwise float32.
     """
     if gate_logits is None:
-        # an empty source that is never copied
+        # an empty source, never copied
         source_ids = labels[:, :0]
         gate_logits, copy_attention = hidden.new_full(labels.shape, -torch.inf), hidden.new_empty(*labels.shape, 0)
     dtype = torch.promote_types(hidden.dtype, weight.dtype)
@@ -67,7 +66,7 @@ class _Settings(NamedTuple):
     smoothing: float
     num_items_in_batch: torch.Tensor | int | None
     chunk_rows: int
-    # recorded outside, as gradients always appear disabled inside an autograd function
+    # recorded outside, as gradients are always disabled inside an autograd function
     grad_enabled: bool
 
 
@@ -108,7 +107,7 @@ class _CopyCrossEntropy(torch.autograd.Function):
 
 
 class _Inputs(NamedTuple):
-    """The inputs that may need a gradient; or their gradients, None where none is needed."""
+    """The inputs that may need a gradient, or their gradients (None if not needed)."""
 
     hidden: torch.Tensor | None
     weight: torch.Tensor | None
@@ -128,7 +127,7 @@ class _Sums:
 
     def __init__(self, inputs, wanted, source_ids, settings, largest_chunk):
         dtype = torch.promote_types(settings.dtype, torch.float32)
-        # at least float32 even if an input is not: chunks are summed in them, and backward scales before it casts
+        # at least float32 for half-precision inputs as well: they sum chunks, and backward scales before it casts
         self.gradients = _Inputs(
             *(
                 tensor.new_zeros(tensor.shape, dtype=dtype) if needed else None
@@ -142,7 +141,7 @@ class _Sums:
         self.target_length = inputs.hidden.shape[1]
         self.source_ids, self.first = source_ids, first_positions(source_ids, self.weight.shape[0])
         self.is_first = self.first == torch.arange(self.first.shape[1], device=self.first.device)
-        # the products' precision may need a second buffer beside the one for everything else
+        # matrix products in another precision need a second buffer
         self.buffer = self.weight.new_empty(largest_chunk, self.weight.shape[0], dtype=dtype)
         self.products = self.buffer if dtype == settings.dtype else self.buffer.to(settings.dtype)
         self.nll, self.uniform = self.buffer.new_zeros(2).unbind()
@@ -169,7 +168,7 @@ class _Sums:
         if all(gradient is None for gradient in self.gradients):
             return
 
-        # the target probability of each source token, and the share of it that copying accounts for
+        # the target probability of each source token, and the share of copying in it
         targets = is_first.to(scores.dtype) * (self.smoothing / vocabulary)
         targets += is_label.to(scores.dtype) * (1.0 - self.smoothing)
         copied_targets = targets * (copied - mixed).exp_()

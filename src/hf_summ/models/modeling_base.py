@@ -1,6 +1,6 @@
-"""The base of all architectures' models: outputs, the skeleton of encoder, decoder and output layer, and the cache.
+"""Base classes of all models: outputs, the skeleton of encoder, decoder and output layer, and the cache.
 
-The cache has decoder state other than keys and values, which beam search reorders with everything else.
+Besides keys and values, the cache holds other decoder state; beam search reorders all of it.
 """
 
 import json
@@ -19,19 +19,19 @@ from transformers.utils import can_return_tuple
 
 from .generation_mixin import SummarizationGenerationMixin
 from .losses import IGNORED_LABEL, smoothed_cross_entropy
-from .quantization_int8 import Int8Config  # noqa: F401 registers the method that saved checkpoints name
+from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
 
 if TYPE_CHECKING:
-    # transformers follows these import lines to collect the files for the Hub: the pipeline goes with every model
+    # transformers collects the files for the Hub from such imports: every model is uploaded with the pipeline
     from .pipeline_summarization import SummarizationPipeline  # noqa: F401
 
-# what loads a model that another program computes from a folder, by that program's name; hf_summ adds its own
+# runtime name -> function that loads an exported model from a folder; hf_summ adds its own runtimes
 RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
-# the file of such a folder that names the program
+# file in an exported folder that names the runtime
 RUNTIME_FILE = "runtime.json"
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-# states that a CPU multiplies with a wide matrix in up to half the time if they are columns rather than rows
+# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
 _FEW_ROWS = range(2, 9)
 
 
@@ -53,21 +53,21 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _skip_keys_device_placement = ["past_key_values"]
-    # the decoder's state cannot be rolled back, as assisted decoding would require
+    # assisted decoding would have to roll back the decoder state, which is impossible
     _is_stateful = True
     _supports_sdpa = True
 
-    # the arguments by which `from_pretrained` finds the checkpoint's files, for those that are read later
+    # the Hub arguments of `from_pretrained`, for checkpoint files that are read later
     hub_settings: Mapping[str, Any] = {}
-    # what `from_pretrained` did not find in the checkpoint, or had no place for
+    # weights that `from_pretrained` found missing or unused
     _loading_problem: str | None = None
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path, *args, output_loading_info=False, **kwargs):
-        """transformers' `from_pretrained`, also of a folder that `hf-summ export` wrote.
+        """transformers' `from_pretrained`; it also loads a folder written by `hf-summ export`.
 
         Raises:
-            ValueError: weights have other shapes than the config's, and `ignore_mismatched_sizes` is not set.
+            ValueError: shapes of weights differ from the config's, and `ignore_mismatched_sizes` is not set.
         """
         name, load = pretrained_model_name_or_path, super().from_pretrained
         if name is not None and (file := Path(name) / RUNTIME_FILE).is_file():
@@ -75,7 +75,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         try:
             model, loaded = load(name, *args, output_loading_info=True, **kwargs)
         except RuntimeError as error:
-            # transformers logs their names, and its error lacks them
+            # transformers' error does not name the weights; load again to find their names
             _, loaded = load(name, *args, output_loading_info=True, **{**kwargs, "ignore_mismatched_sizes": True})
             if not loaded["mismatched_keys"]:
                 raise
@@ -87,17 +87,17 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         return (model, loaded) if output_loading_info else model
 
     def with_runtime(self, runtime: str) -> PreTrainedModel:
-        """The same model, computed by a runtime; see `load_with_runtime`."""
+        """Load the same model with a runtime; see `load_with_runtime`."""
         return load_with_runtime(runtime, self.name_or_path)
 
     def train(self, mode: bool = True):
         if mode:
-            # what was missing is trained from here on
+            # missing weights are trained from here on
             self._loading_problem = None
         return super().train(mode)
 
     def weights_problem(self) -> str | None:
-        """Why the model should not be used as it was loaded: missing, unused or infinite weights and NaN; or None."""
+        """Why the loaded model should not be used (missing, unused or non-finite weights), or None."""
         if self._loading_problem is not None:
             return self._loading_problem
         broken = [
@@ -108,17 +108,17 @@ class SummarizationPreTrainedModel(PreTrainedModel):
         return f"has weights that are not finite in {broken[0]} ({len(broken)} have such)" if broken else None
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
-        """transformers' `save_pretrained`, also for a model that FSDP2 has sharded.
+        """transformers' `save_pretrained`, also for a model sharded by FSDP2.
 
         Args:
-            state_dict: the whole weights, as a training loop gathers them from shards.
+            state_dict: all weights, as a training loop gathers them from shards.
         """
         if state_dict is not None:
-            # gathered, tied weights are copies that transformers does not recognize
+            # gathering copies tied weights, and transformers does not recognize the copies
             tied = getattr(self, "all_tied_weights_keys", {})
             state_dict = {name: value for name, value in state_dict.items() if name not in tied}
         kind = type(self)
-        # FSDP2 derives a class from the model's, and transformers would save the code of that one
+        # FSDP2 derives a class from the model's, and transformers would save that class's code
         self.__class__ = next(base for base in kind.__mro__ if not base.__module__.startswith("torch."))
         try:
             return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
@@ -128,11 +128,11 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     def post_init(self):
         super().post_init()
         if self.can_generate():
-            # otherwise transformers rebuilds it from the model's config on loading, and drops our keys
+            # otherwise transformers rebuilds it from the model config on loading and drops our keys
             self.generation_config._from_model_config = False
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Decoder inputs for teacher forcing: the labels behind the start token, (B, T) -> (B, T)."""
+        """Shift the labels right behind the start token, for teacher forcing: (B, T) -> (B, T)."""
         shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         shifted[:, 1:] = labels[:, :-1]
         return shifted.masked_fill(shifted == IGNORED_LABEL, self.config.pad_token_id)
@@ -147,7 +147,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             if getattr(self.config, "embedding_init", "normal") == "xavier":
                 init.xavier_uniform_(module.weight)
             else:
-                # otherwise that of vectors of length one
+                # by default, vectors have about unit length
                 std = getattr(self.config, "embedding_std", self.config.d_model**-0.5)
                 init.normal_(module.weight, mean=0.0, std=std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
@@ -157,14 +157,14 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
 
 def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
-    """The model that a runtime computes, as `hf-summ export` wrote it.
+    """Load a model that `hf-summ export` wrote for a runtime.
 
     Args:
         runtime: one of `RUNTIMES`.
-        name: the folder that was written, or that of the checkpoint, in which it is.
+        name: the exported folder, or the checkpoint that contains it.
 
     Raises:
-        ValueError: there is no such runtime, or no such folder, or it is of other weights than the checkpoint.
+        ValueError: the runtime or the folder does not exist, or the export does not match the checkpoint's weights.
         ImportError: the runtime is not installed.
     """
     if runtime not in RUNTIMES:
@@ -174,13 +174,12 @@ def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
 
 
 class SummarizationModel(SummarizationPreTrainedModel):
-    """The skeleton of every architecture's model: an encoder reads the source, and a decoder attends to it.
+    """The skeleton of every architecture's model: an encoder of the source, and a decoder that attends to it.
 
-    An architecture's model lists this class as its last base, and creates `shared` (the word embedding), `encoder` and
-    `decoder`.
+    Subclasses list this class as their last base, and create `shared` (the word embedding), `encoder` and `decoder`.
 
     Attributes:
-        source_inputs: names of the model's inputs that the encoder reads in addition to subwords.
+        source_inputs: names of the encoder's inputs in addition to subwords.
         output_class: class of the joint output of encoder and decoder.
     """
 
@@ -210,7 +209,7 @@ class SummarizationModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: `past_key_values` was made by another model.
+            ValueError: `past_key_values` was not created by this model.
         """
         check_decoder_cache(past_key_values)
         source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
@@ -230,13 +229,13 @@ class SummarizationModel(SummarizationPreTrainedModel):
             **self._decoder_inputs(encoder_outputs, attention_mask),
             **kwargs,
         )
-        # the decoder's last hidden state and cross-attentions are the model's; what both sides have gets a prefix
+        # unprefixed, the decoder's fields are the model's (last hidden state, cross-attentions)
         encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
         decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
         return filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
 
     def _decoder_inputs(self, encoder_outputs: BaseModelOutput, attention_mask) -> dict[str, Any]:
-        """What the decoder reads of the encoder's output beside its last hidden state, by name."""
+        """Further inputs of the decoder from the encoder's output, by name."""
         return {}
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> BaseModelOutput:
@@ -249,11 +248,11 @@ class SummarizationModel(SummarizationPreTrainedModel):
 class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
     """The skeleton of every architecture's model with its output layer, `lm_head`.
 
-    An architecture's `forward` lists all inputs in its signature, where `Trainer` and `generate()` look for them, and
-    passes them to `_forward`. It overrides `_score` to score differently.
+    A subclass's `forward` lists all inputs in its signature, which `Trainer` and `generate()` inspect, and passes them
+    to `_forward`. Subclasses with another output override `_score`.
 
     Attributes:
-        scoring_inputs: names of the inputs that go to `_score` rather than to the model.
+        scoring_inputs: names of the inputs of `_score`, which the model does not get.
         output_class: class of the output.
     """
 
@@ -261,7 +260,7 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
     output_class = SummarizationOutput
 
     def _forward(self, labels=None, num_items_in_batch=None, **inputs) -> SummarizationOutput:
-        """Compute the scores of the next subword, or the loss if labels are given, from inputs by name.
+        """Compute the scores of the next subword and, with labels, the loss; inputs are passed by name.
 
         Raises:
             ValueError: a label is outside the vocabulary.
@@ -287,10 +286,10 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
         return self._loss(self._project(outputs.last_hidden_state), labels, num_items_in_batch)
 
     def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """The output layer's scores (R, T, V) of hidden states (R, T, C)."""
+        """Apply the output layer: hidden states (R, T, C) -> scores (R, T, V)."""
         layer, states = self.lm_head, hidden_states.flatten(0, 1)
         is_plain = type(layer) is nn.Linear and layer.weight.device.type == "cpu" and states.dtype == torch.float32
-        # a graph serves any number of rows
+        # a compiled graph must work for any number of rows
         is_kept = torch.is_grad_enabled() or torch.compiler.is_compiling()
         if is_kept or not is_plain or len(states) not in _FEW_ROWS:
             return layer(hidden_states)
@@ -310,8 +309,8 @@ class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, Summar
 
 def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
     """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device's own assertion stops the run anyway;
-    # a graph cannot depend on it
+    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway;
+    # a compiled graph cannot branch on values
     if labels.device.type != "cpu" or torch.compiler.is_compiling():
         return
     wanted = labels[labels != IGNORED_LABEL]
@@ -324,7 +323,7 @@ def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
 
 
 def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
-    """What a checkpoint's weights lack or have too much of, from transformers' loading info, or None."""
+    """Describe mismatched, missing or unused weights in transformers' loading info; None if there are none."""
     others = sorted(loaded["mismatched_keys"])
     if others:
         name, saved, own = others[0]
@@ -337,8 +336,8 @@ def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
 
 
 def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelOutput:
-    """An output of the class, with each field taken from the last part that has it."""
-    # torch.compile reads no `dataclasses.fields`
+    """Create an output; each field comes from the last part that has it."""
+    # torch.compile does not support `dataclasses.fields`
     names = output_class.__dataclass_fields__
     return output_class(**{name: value for part in parts for name, value in part.items() if name in names})
 
@@ -405,31 +404,31 @@ class DecoderStateLayer(CacheLayerMixin):
 
 
 class SharedSourceCache(EncoderDecoderCache):
-    """A cache with decoder state per row, and cross-attention keys and values per document.
+    """A cache of decoder state per row, and of cross-attention keys and values per document.
 
-    All beams of a document attend to the same source, so its keys and values are neither repeated nor reordered.
+    All beams of a document attend to the same source: its keys and values are neither repeated nor reordered.
     """
 
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.self_attention_cache.reorder_cache(beam_idx)
 
     def keep_documents(self, documents: torch.LongTensor) -> None:
-        """Forget the keys and values of all other documents."""
+        """Drop the keys and values of all other documents."""
         self.cross_attention_cache.batch_select_indices(documents)
 
 
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
-    """A cache whose decoder side has these layers, all of them empty."""
+    """Create a cache with these empty layers on the decoder side."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
 
 
 def check_decoder_cache(past_key_values) -> None:
-    """Raise a ValueError for a cache that is not one of ours, the last layer of which always keeps state."""
+    """Raise a ValueError unless the last layer is a `DecoderStateLayer`, as in all our caches."""
     layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
     if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
         raise ValueError(
-            "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one; prefix "
-            "tuning, which brings its own, adapts other models, but LoRA and IA3 adapt this one"
+            "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one; for "
+            "parameter-efficient training use LoRA or IA3, as prefix tuning needs a cache of its own"
         )
 
 

@@ -33,7 +33,7 @@ class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
     _no_split_modules = ["TransformerEncoderLayer", "TransformerDecoderLayer"]
 
     def resize_token_embeddings(self, new_num_tokens=None, pad_to_multiple_of=None, *args, **kwargs):
-        """transformers' `resize_token_embeddings`, which refuses the vocabulary of BERT or of a language model."""
+        """transformers' `resize_token_embeddings`, with an error if BERT or a language model fixes the vocabulary."""
         config = self.config
         if not config.uses_bert and config.masked_lm_config is None:
             return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, *args, **kwargs)
@@ -62,7 +62,7 @@ def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Modul
 
 
 class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
-    """Maps the source to one representation per position, from embeddings, BERT, or both.
+    """Encodes the source with word embeddings, BERT, or both.
 
     Args:
         config: the model's configuration.
@@ -97,7 +97,7 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
             )
             for index in range(layers)
         )
-        # BERT alone is no stack of ours
+        # without Transformer layers there is no stack to normalize
         self.layer_norm = stack_norm(config) if layers else nn.Identity()
         self.gradient_checkpointing = False
         self.post_init()
@@ -138,7 +138,7 @@ class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):
 
 
 class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
-    """CopyTransformer's encoder and decoder, which share their embedding: the trained one, or BERT's."""
+    """CopyTransformer's encoder and decoder with a shared embedding: the trained one, or BERT's."""
 
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)
@@ -147,7 +147,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
                 f"the configuration of BERT ({config.bert_name!r}) has not been read: call "
                 "`config.read_pretrained_parts()` first, or give `bert_config`"
             )
-        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        # share one embedding object: sharded training cannot tie separate ones
         if config.trains_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
         self.encoder = CopyTransformerEncoder(config, self.shared if config.encoder_reads_words else None)
@@ -227,7 +227,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
     def train(self, mode: bool = True):
         super().train(mode)
         if self.masked_lm is not None:
-            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which leads here
+            # loading a checkpoint makes all parameters trainable, and then calls `eval()`, which calls this
             self.masked_lm.requires_grad_(False).eval()
         return self
 
@@ -235,8 +235,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         """Load the weights of BERT and of the masked language model from the checkpoints named in the config.
 
         Args:
-            missing: names of weights; if given, only parts with some of these weights are loaded.
-            hub_settings: `cache_dir`, `token` and the like, for `from_pretrained`.
+            missing: names of weights; if given, only parts that contain some of them are loaded.
+            hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
 
         Returns:
             The names in `missing` that are still missing.
@@ -284,19 +284,19 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         )
 
     def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True):
-        # conditioned in log space, scores are trained as they are, as in the commented code of the author's program
+        # scores conditioned in log space are not normalized, as in the author's commented-out code
         normalize = not (self._conditions_training() and self.config.lm_space == "log")
         return super()._loss(logits, labels, num_items_in_batch, normalize)
 
     def check_generation_keys(self, generation_config) -> None:
         super().check_generation_keys(generation_config)
-        # building them checks their settings
+        # their constructor checks the settings
         self._language_model_processors(generation_config)
 
     def _get_logits_processor(self, generation_config, *args, **kwargs):
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
-        # first, even before transformers' own: this one normalizes, and probability that the others forbid must not be
-        # passed on to the remaining tokens
+        # before transformers' own, as this one normalizes: probability of tokens that the others forbid must not move
+        # to the remaining tokens
         return LogitsProcessorList([*self._language_model_processors(generation_config), *processors])
 
     def _language_model_processors(self, generation_config) -> list[LanguageModelLogitsProcessor]:

@@ -1,4 +1,4 @@
-"""The skeleton of models that copy from the source: outputs, a Transformer decoder and the output layer."""
+"""The skeleton of models that copy from the source: outputs, Transformer encoder and decoder, and output layer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from .modeling_base import (
 
 @dataclass
 class CopyEncoderOutput(BaseModelOutput):
-    """transformers' `BaseModelOutput` with the source's subwords, which decoding steps would not see otherwise.
+    """transformers' `BaseModelOutput` with the source's subwords, which decoding steps get from nowhere else.
 
     Attributes:
         source_ids: (B, S).
@@ -57,7 +57,7 @@ class CopyDecoderOutput(BaseModelOutputWithPastAndCrossAttentions):
     """transformers' decoder output with the copy distributions; see `CopySummarizationOutput`.
 
     Attributes:
-        copy_gate_logits: (R, T), of copying, if the decoder decides that.
+        copy_gate_logits: (R, T), the logits of copying, if the decoder computes them.
     """
 
     copy_attentions: torch.Tensor | None = None
@@ -70,7 +70,7 @@ class CopyModelOutput(Seq2SeqModelOutput):
     """transformers' `Seq2SeqModelOutput` with the copy distributions; see `CopySummarizationOutput`.
 
     Attributes:
-        copy_gate_logits: (R, T), of copying, if the decoder decides that.
+        copy_gate_logits: (R, T), the logits of copying, if the decoder computes them.
         source_ids: (B, S), the source's subwords.
     """
 
@@ -85,8 +85,8 @@ class CopySummarizationOutput(SummarizationOutput):
     """`SummarizationOutput` with the copy distributions; `logits` are normalized log-probabilities if the model copies.
 
     Attributes:
-        copy_attentions: (R, T, S), the copy distributions over the source's positions. For a model that does not copy,
-            the weights of the first head of the last layer's attention to the source; None in training.
+        copy_attentions: (R, T, S), the copy distributions over the source. For a model that does not copy, the weights
+            of the first head of the last layer's cross-attention; None in training.
         copy_gates: (R, T), the probabilities of copying.
         coverage: (R, S), the sum of the copy distributions since the summary's first position.
     """
@@ -97,13 +97,13 @@ class CopySummarizationOutput(SummarizationOutput):
 
 
 class CopyingEncoder(SummarizationPreTrainedModel):
-    """A Transformer encoder of trained word embeddings.
+    """A Transformer encoder with trained word embeddings.
 
-    Subclasses have a `forward` of their own, which calls `encode`, and may override `self_attention`.
+    Subclasses define `forward`, which calls `encode`, and may override `self_attention`.
 
     Args:
-        config: has `encoder_layers`, `activation_dropout`, may have `activation`, and has what `InputLayer` and
-            `TransformerEncoderLayer` read.
+        config: has `encoder_layers`, `activation_dropout`, optionally `activation`, and the settings of `InputLayer`
+            and `TransformerEncoderLayer`.
         embed_tokens: the word embedding.
     """
 
@@ -136,10 +136,10 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         of_layers: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
         **kwargs,
     ) -> tuple[torch.Tensor, list]:
-        """Embeddings (B, S, C) -> the output (B, S, C), and what the last layer's self-attention gives beside its own.
+        """Embeddings (B, S, C) -> the output (B, S, C), and further outputs of the last layer's self-attention.
 
         Args:
-            of_layers: number of a layer -> further arguments of its self-attention, without gradients.
+            of_layers: index of a layer -> further arguments of its self-attention, without gradients.
         """
         hidden_states = self.input_layer(words)
         source_mask = source_padding_mask(attention_mask)
@@ -150,7 +150,7 @@ class CopyingEncoder(SummarizationPreTrainedModel):
 
 
 def feed_forward_settings(config) -> dict[str, Any]:
-    """Settings of the feed-forward network of a Transformer's layers."""
+    """Settings of the layers' feed-forward network."""
     return {
         "activation": getattr(config, "activation", "relu"),
         "activation_dropout": config.activation_dropout,
@@ -158,15 +158,14 @@ def feed_forward_settings(config) -> dict[str, Any]:
 
 
 class CopyingDecoder(SummarizationPreTrainedModel):
-    """A Transformer decoder that also gives, for each position, a copy distribution over the source.
+    """A Transformer decoder that also returns, for each position, a copy distribution over the source.
 
-    With `copy_attention` `separate` that distribution comes from an attention of its own on top of the layers,
-    otherwise from the last layer's attention to the source: its first head (`first_head`), or the mean over its heads
-    (`mean`).
+    `copy_attention` says where that distribution comes from: a separate attention on top of the layers (`separate`),
+    the first head of the last layer's cross-attention (`first_head`), or the mean over its heads (`mean`).
 
     Args:
-        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, may have `activation`, and has
-            what `InputLayer` and `TransformerDecoderLayer` read.
+        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, optionally `activation`, and the
+            settings of `InputLayer` and `TransformerDecoderLayer`.
         embed_tokens: maps ids (R, T) to (R, T, C).
     """
 
@@ -194,7 +193,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
 
     @staticmethod
     def attention_class(config, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's attention to the source."""
+        """The class of a layer's cross-attention."""
         return CrossAttention
 
     @merge_with_config_defaults
@@ -213,13 +212,13 @@ class CopyingDecoder(SummarizationPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        Also copy_attentions (R, T, S) and their sum since the first position, coverage (R, S); not in training if the
-        model does not copy. `source_scores` (B, S) are for attentions that read them.
+        Also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position; both are None in
+        training if the model does not copy. `source_scores` (B, S) are passed to the cross-attentions.
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         if use_cache and past_key_values is None:
-            # the last layer of the cache keeps the coverage, which is not keys and values
+            # the last layer of the cache holds the coverage
             past_key_values = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
         own_cache = None if past_key_values is None else past_key_values.self_attention_cache
         hidden_states = self.input_layer(
@@ -232,7 +231,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             past_key_values=own_cache,
         )
         source_mask = source_padding_mask(encoder_attention_mask)
-        # without copying, coverage is only needed in decoding
+        # without copying, only decoding needs the coverage
         has_coverage = self.config.copy or not self.training
         of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
         context = weights = None
@@ -267,12 +266,12 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         )
 
     def _copy_gate_logits(self, words, hidden_states, context) -> torch.Tensor | None:
-        """The logits (R, T) of copying, where they depend on more than the output: here they do not.
+        """The logits (R, T) of copying, for decoders that compute them from more than the output; here None.
 
         Args:
             words: (R, T, C), embeddings.
             hidden_states: (R, T, C), the output.
-            context: (R, T, C), of the last layer's attention to the source.
+            context: (R, T, C), of the last layer's cross-attention.
         """
         return None
 
@@ -285,14 +284,14 @@ class CopyingDecoder(SummarizationPreTrainedModel):
 
 
 class CopyingModel(SummarizationModel):
-    """A `SummarizationModel` whose encoder output holds the source's subwords, to copy from."""
+    """A `SummarizationModel` whose encoder output includes the source's subwords, for copying."""
 
     output_class = CopyModelOutput
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
-        """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or leave out the subwords."""
+        """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or omit the subwords."""
         if isinstance(encoder_outputs, (tuple, list)):
-            # which entries a tuple has depends on what was recorded, but only the subwords are integers
+            # the entries of a tuple vary with what was recorded, but only the subwords are integers
             states = [item for item in encoder_outputs if not _is_ids(item)]
             encoder_outputs = CopyEncoderOutput(*states, source_ids=next(filter(_is_ids, encoder_outputs), None))
         if getattr(encoder_outputs, "source_ids", None) is not None:
@@ -308,8 +307,8 @@ class CopyingModel(SummarizationModel):
 class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
     """A copying model with its output: a softmax over the vocabulary, mixed with copying if the config's `copy` is set.
 
-    Subclasses create `model`, `lm_head` and, if the model copies, `copy_gate`, which gives the logit of copying from
-    what words are scored by; unless their decoder gives `copy_gate_logits`.
+    Subclasses create `model` and `lm_head`. If the model copies and its decoder returns no `copy_gate_logits`, they
+    also create `copy_gate`, which maps the decoder's output to the logit of copying.
     """
 
     scoring_inputs = ("skip_logits",)
@@ -334,7 +333,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         return processors
 
     def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
-        # transformers calls this between a step's forward pass and its logits processors
+        # transformers calls this between the forward pass and the logits processors
         running = running_generation()
         if running is not None and "coverage" in running.kept:
             running.kept["coverage"].observe(outputs.coverage, outputs.copy_attentions[:, -1])
@@ -363,9 +362,9 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             input_ids, attention_mask: (B, S).
             decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
             encoder_outputs: the encoder's output, to reuse it.
-            labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
-            skip_logits: whether to compute the loss without holding all logits in memory, which are then None; by
+            labels: (B, T), not shifted, -100 at ignored positions.
+            num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
+            skip_logits: whether to compute the loss without holding all logits in memory; logits are then None. By
                 default true in training.
 
         Returns:
@@ -373,7 +372,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             labels are given; copy_attentions, copy_gates and coverage if the model copies.
 
         Raises:
-            ValueError: a label is outside the vocabulary, or the source's subwords, to copy from, are missing.
+            ValueError: a label is outside the vocabulary, or copying lacks the source's subwords.
         """
         return self._forward(
             input_ids=input_ids,
@@ -419,8 +418,8 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         return scored if gates is None else {**scored, "copy_gates": gates.sigmoid()}
 
     def _can_skip_logits(self) -> bool:
-        # with an adapter on the output layer, its weight and bias are not all that it computes, and FSDP2, which makes
-        # a class of its own from it, gathers them when it is called
+        # an adapter adds to weight and bias, and FSDP2, which derives a class from the layer's, gathers both only when
+        # the layer is called
         return type(self.lm_head) is nn.Linear
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
@@ -432,9 +431,9 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
 
 def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
-    """The sum (R, S) of the copy distributions (R, T, S) over the positions that are not padding."""
+    """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
     copied = copy_attentions.detach()
-    # half precision has too few digits for a sum over many steps
+    # half precision is too coarse for a sum over many steps
     copied = copied.to(torch.promote_types(copied.dtype, torch.float32))
     if attention_mask is not None:
         copied = copied * attention_mask[:, -copied.shape[1] :, None]

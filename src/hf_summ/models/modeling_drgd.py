@@ -50,7 +50,7 @@ class DrgdOutput(CopySummarizationOutput):
     """`CopySummarizationOutput` with the latent variables.
 
     Attributes:
-        latent_kl: (R, T), KL of each position's variables to their prior, in nats, float32 at least.
+        latent_kl: (R, T), KL divergence of each position's variables from their prior, in nats, at least float32.
         latent_means: (R, T, L), the variables' means.
     """
 
@@ -62,7 +62,7 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
     """Base of the DRGD models."""
 
     config_class = DrgdConfig
-    # the decoder's own backward keeps so little that there is nothing to compute again
+    # the decoder's own backward stores so little that there is nothing to recompute
     supports_gradient_checkpointing = False
 
     @torch.no_grad()
@@ -76,7 +76,7 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
             init.xavier_normal_(module.score_weight)
         elif isinstance(module, (nn.GRU, nn.GRUCell)):
             for name, parameter in module.named_parameters():
-                # a part of a loaded weight would not be known as such
+                # the chunks below would lose the mark of a loaded weight
                 if getattr(parameter, "_is_hf_initialized", False):
                     continue
                 for gate in parameter.chunk(3):
@@ -91,7 +91,7 @@ class DrgdPreTrainedModel(SummarizationPreTrainedModel):
 
 
 class DrgdEncoder(DrgdPreTrainedModel):
-    """Maps words to one state per position and direction."""
+    """Encodes the source with a bidirectional GRU."""
 
     def __init__(self, config: DrgdConfig, embed_tokens: nn.Embedding):
         super().__init__(config)
@@ -110,7 +110,7 @@ class DrgdEncoder(DrgdPreTrainedModel):
 
 
 class DrgdDecoder(DrgdPreTrainedModel):
-    """Maps the summary so far to what the next word is scored by: two GRUs around an attention, and a latent chain."""
+    """Maps the summary so far to features that score the next word: two GRUs, an attention and a latent chain."""
 
     def __init__(self, config: DrgdConfig, embed_tokens: nn.Embedding):
         super().__init__(config)
@@ -144,13 +144,13 @@ class DrgdDecoder(DrgdPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, 2 k) -> last_hidden_state (R, T, W).
 
-        W is the width of what words are scored by. Also, of each position, the copy distribution (R, T, S), and with
-        latent variables their KL (R, T) and means (R, T, L). They are sampled in training, otherwise their means.
+        W is the width of the features that score words. Also returned are the copy distributions (R, T, S) and, with
+        latent variables, their KL (R, T) and means (R, T, L). Training samples the variables, inference uses the means.
 
         Args:
-            output_attentions: whether to return the attention also as cross_attentions, one layer of one head.
-            latent_seed: samples the latent variables also outside training; of equal seeds, the noise is equal.
-            zero_latent: whether the output gets zeros in place of the latent variables.
+            output_attentions: whether to return the attention also as cross_attentions, one layer with one head.
+            latent_seed: if given, the latent variables are sampled outside training as well, with this seed.
+            zero_latent: whether to replace the latent variables by zeros in the output layer's input.
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
@@ -196,11 +196,11 @@ class DrgdDecoder(DrgdPreTrainedModel):
     def _drop_words(self, words: torch.Tensor) -> torch.Tensor:
         if not self.training or not self.config.word_dropout:
             return words
-        # without scaling: the words that stay are what they are when none is left out
+        # unscaled: the words that remain are the same as without dropout
         return words * (torch.rand(*words.shape[:2], 1, device=words.device) >= self.config.word_dropout)
 
     def start_states(self, source: torch.Tensor, mask: torch.Tensor | None, rows: int) -> dict[str, torch.Tensor]:
-        """The states before the first position: tanh(W mean_j e_j + b) of each row's document, (R, k), and z = 0."""
+        """The states before the first position: tanh(W mean_j e_j + b) of each row's document (R, k), and z = 0."""
         # e is zero at padding
         tokens = source.shape[1] if mask is None else mask.sum(-1, keepdim=True).clamp(min=1)
         state = torch.tanh(self.start(source.sum(1) / tokens)).repeat_interleave(rows // source.shape[0], dim=0)
@@ -210,7 +210,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         return states
 
     def _latent_states(self, first: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-        """What the latent chain reads of the first GRU's states (R, T, k), which `before` (R, k) precedes."""
+        """The latent chain's input: the first GRU's states (R, T, k), or their predecessors, first `before` (R, k)."""
         if self.config.variant == "released":
             return first
         return torch.cat((before[:, None].to(first.dtype), first[:, :-1]), dim=1)
@@ -233,21 +233,21 @@ class DrgdModel(DrgdPreTrainedModel, CopyingModel):
     def __init__(self, config: DrgdConfig):
         super().__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
-        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        # share one embedding object: sharded training cannot tie separate ones
         self.encoder = DrgdEncoder(config, self.shared)
         self.decoder = DrgdDecoder(config, self.shared)
         self.post_init()
 
 
 class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
-    """DRGD with its output layer, which has a matrix of its own unless the config's `tie_output` is set.
+    """DRGD with its output layer, which shares the embedding matrix if the config's `tie_output` is set.
 
-    `forward` has two more inputs, see `DrgdDecoder`: `latent_seed`, and `zero_latent`. Its loss is the NLL and the
-    weighted KL, both in `loss_parts`.
+    `forward` also takes `latent_seed` and `zero_latent`; see `DrgdDecoder`. The loss is the NLL plus the weighted KL,
+    both in `loss_parts`.
 
-    `generate()` has three more keys: `sample_latent` samples the latent variables, of which it otherwise takes the
-    means, `latent_seed` makes their noise repeatable, and `replace_unk` replaces unknown words of the finished text by
-    the words of the source that were attended to most, see `generation_unknown`.
+    `generate()` has three more keys. `sample_latent` samples the latent variables instead of using their means, and
+    `latent_seed` makes their noise repeatable. `replace_unk` replaces unknown words of the finished text by the source
+    words with the most attention; see `generation_unknown`.
     """
 
     output_class = DrgdOutput
@@ -259,12 +259,12 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         self.lm_head = nn.Linear(self.model.decoder.output.width, config.vocab_size)
         if config.tie_output:
             self._tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
-        # updates made so far, for the KL's warm-up; None is all of them
+        # updates made so far, for the KL's warm-up; None: the warm-up is over
         self._updates: int | None = None
         self.post_init()
 
     def set_update(self, updates: int) -> None:
-        """Set the number of updates so far, on which the warm-up of the KL's weight depends."""
+        """Set the number of updates so far, which determines the warm-up of the KL's weight."""
         self._updates = updates
 
     @property
@@ -276,7 +276,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         return self.config.kl_weight * min(1.0, self._updates / warmup)
 
     def check_generation_keys(self, generation_config) -> None:
-        """Raise a ValueError for a key of ours that is out of range, or that StanD has no latent variables for."""
+        """Raise a ValueError for a key that is out of range, or that needs latent variables which StanD lacks."""
         super().check_generation_keys(generation_config)
         if getattr(generation_config, "sample_latent", None) and not self.config.latent_size:
             raise ValueError(
@@ -290,7 +290,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
             running.kept["unknown"] = self._unknown_token_id()
         if config.sample_latent:
             seed = config.latent_seed
-            # without one it is drawn, so that `set_seed` decides
+            # drawn from torch's generator by default: `set_seed` makes it repeatable
             self._add_step_input("latent_seed", int(torch.randint(2**31, (1,))) if seed is None else seed)
         return config, model_kwargs
 
@@ -310,12 +310,12 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
 
     @torch.no_grad()
     def _finished(self, output, running):
-        """generate()'s output with the unknown words of its sequences replaced, if the settings say so."""
+        """Replace the unknown words in generate()'s output if `replace_unk` is set."""
         unknown = running.kept.get("unknown")
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         if unknown is None or not (sequences[:, 1:] == unknown).any():
             return output
-        # once more and all at once: beams have changed places since their steps had this attention
+        # recompute the attention in one pass: beams were reordered since their steps computed it
         written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **running.kept["source"])
         if written.source_ids is None:
             raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
@@ -333,7 +333,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         wanted = labels != IGNORED_LABEL
         items = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
         kl = outputs.latent_kl.masked_fill(~wanted, 0.0)
-        # a token's KL is bounded, not the batch's mean, so that the loss does not depend on the batch
+        # clamp each token's KL, not the batch's mean: the loss must not depend on the batch
         paid = kl.clamp(min=self.config.free_bits) if self.config.free_bits else kl
         loss = scored["loss"] + self.kl_weight * paid.masked_fill(~wanted, 0.0).sum() / items
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "kl": (kl.sum() / items).detach()}}

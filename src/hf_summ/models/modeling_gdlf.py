@@ -30,7 +30,7 @@ from .modeling_base import (
 
 
 class GdlfConvolution(nn.Module):
-    """A layer's first sub-layer: gate, dynamic convolution and memory cell (equations 5 to 10)."""
+    """The first sub-layer: gate, dynamic convolution and memory cell (equations 5 to 10)."""
 
     def __init__(self, config: GdlfConfig, kernel_size: int, causal: bool):
         super().__init__()
@@ -60,7 +60,7 @@ class GdlfConvolution(nn.Module):
 
 
 class GdlfEncoderLayer(ResidualLayer):
-    """Gated convolution with its memory, and a feed-forward network."""
+    """A gated convolution with its memory, and a feed-forward network."""
 
     def __init__(self, config: GdlfConfig, layer_index: int):
         super().__init__(config)
@@ -79,7 +79,7 @@ class GdlfEncoderLayer(ResidualLayer):
 
 
 class GdlfDecoderLayer(ResidualLayer):
-    """Like the encoder's layer, but causal, and with attention to the source before the feed-forward network."""
+    """Like the encoder's layer, but causal, and with cross-attention before the feed-forward network."""
 
     def __init__(self, config: GdlfConfig, layer_index: int):
         super().__init__(config)
@@ -120,7 +120,7 @@ class GdlfPreTrainedModel(SummarizationPreTrainedModel):
 
 
 class GdlfEncoder(GdlfPreTrainedModel):
-    """Maps words and their tags to one representation per position, fused from all layers."""
+    """Encodes words and their tags; the output is fused from all layers."""
 
     _can_record_outputs = {"hidden_states": GdlfEncoderLayer}
 
@@ -144,7 +144,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
         self.gradient_checkpointing = False
         self.post_init()
 
-    # hidden_states[-1] stays the last layer's output, which the fused one must not replace
+    # the fused output must not replace hidden_states[-1], the last layer's output
     @merge_with_config_defaults
     @capture_outputs(tie_last_hidden_states=False)
     def forward(self, input_ids=None, attention_mask=None, tag_ids=None, inputs_embeds=None, **kwargs):
@@ -157,7 +157,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
         for layer in self.layers:
             hidden_states, memory = layer(hidden_states, memory, padding_mask)
             layers.append(hidden_states)
-        # what fuses the layers ends in a LayerNorm of its own
+        # both fusions end in a LayerNorm
         fused = self.layer_norm(hidden_states) if self.fusion is None else self.fusion(layers)
         return BaseModelOutput(last_hidden_state=fused)
 
@@ -175,7 +175,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
 
 
 class GdlfDecoder(GdlfPreTrainedModel):
-    """Maps the summary so far to one representation per position, attending to the fused source."""
+    """Decodes the summary so far, with attention to the fused source."""
 
     _can_record_outputs = {
         "hidden_states": GdlfDecoderLayer,
@@ -238,7 +238,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         )
 
     def _run_layers(self, hidden_states, source, **kwargs):
-        """(R, T, C) and (B, S, C) -> (R, T, C); of a step, all of it is one graph, as its state does not grow."""
+        """(R, T, C) and (B, S, C) -> (R, T, C); a decoding step compiles to one graph, as its state does not grow."""
         memory = None
         for layer in self.layers:
             hidden_states, memory = layer(hidden_states, memory, source, **kwargs)
@@ -247,7 +247,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
 
 @cache
 def _compiled_layers():
-    # a function of the decoder rather than its attribute, which could not be copied
+    # a function, as a decoder with a compiled attribute could not be copied
     return torch.compile(GdlfDecoder._run_layers)
 
 
@@ -263,7 +263,7 @@ class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
     def __init__(self, config: GdlfConfig):
         super().__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        # share one embedding object: sharded training cannot tie separate ones
         self.encoder = GdlfEncoder(config, self.shared)
         self.decoder = GdlfDecoder(config, self.shared)
         self.post_init()
@@ -304,8 +304,8 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
             input_ids, attention_mask, tag_ids: (B, S); tag_ids only for a model with tags.
             decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
             encoder_outputs: the encoder's output, to reuse it.
-            labels: (B, T), not shifted, -100 where nothing is to be predicted.
-            num_items_in_batch: number of target tokens to divide the loss by; those of `labels` when absent.
+            labels: (B, T), not shifted, -100 at ignored positions.
+            num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
 
         Returns:
             SummarizationOutput: logits (R, T, V); loss and loss_parts if labels are given.

@@ -26,11 +26,11 @@ class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
 
 
 class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEncoder):
-    """Maps the source and its key phrases to one representation per position."""
+    """Encodes the source with attention to its key phrases."""
 
     @staticmethod
     def self_attention(config: HighlightTransformerConfig, layer_index: int) -> SelfAttention:
-        """A layer's self-attention, which may highlight."""
+        """The layer's self-attention, with highlighting if the config lists the layer."""
         if layer_index not in config.layers_that_highlight:
             return CopyingEncoder.self_attention(config, layer_index)
         settings = (config, config.d_model, config.num_heads, config.attention_dropout)
@@ -79,7 +79,7 @@ class HighlightTransformerModel(HighlightTransformerPreTrainedModel, CopyingMode
     def __init__(self, config: HighlightTransformerConfig):
         super().__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        # share one embedding object: sharded training cannot tie separate ones
         self.encoder = HighlightTransformerEncoder(config, self.shared)
         self.decoder = HighlightTransformerDecoder(config, self.shared)
         self.post_init()
@@ -121,13 +121,13 @@ class HighlightTransformerForConditionalGeneration(
         """As `CopyingForConditionalGeneration.forward`, with key phrases.
 
         Args:
-            phrase_starts, phrase_ends: (B, P), the phrases' first positions in the source, and those after their last;
-                an empty one is padding. A phrase that occurs several times has as many entries.
-            phrase_values: (B, P), their importance.
+            phrase_starts, phrase_ends: (B, P), positions in the source, with exclusive ends; an empty phrase is
+                padding. Each occurrence of a phrase has its own entry.
+            phrase_values: (B, P), the phrases' importance.
 
         Raises:
-            ValueError: as `CopyingForConditionalGeneration.forward`, or some of the three are missing, have different
-                shapes or end beyond the source.
+            ValueError: as `CopyingForConditionalGeneration.forward`, or some of the three are missing, differ in shape
+                or end beyond the source.
         """
         return self._forward(
             input_ids=input_ids,

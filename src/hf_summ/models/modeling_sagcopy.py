@@ -31,7 +31,7 @@ from .pretrained_parts import read_config, read_model
 
 logger = logging.get_logger(__name__)
 
-# in this order, as some names contain others
+# ordered, as some names contain others
 _NAMES_OF_BART = (
     ("embed_positions.weight", "input_layer.positions.table.weight"),
     ("layernorm_embedding", "input_layer.norm"),
@@ -84,11 +84,11 @@ class SagCopyPreTrainedModel(SummarizationPreTrainedModel):
 
 
 class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
-    """Maps the source to one representation per position, with each word's centrality."""
+    """Encodes the source, and computes each word's centrality."""
 
     @staticmethod
     def self_attention(config: SagCopyConfig, layer_index: int) -> SelfAttention:
-        """A layer's self-attention; the last one's is the graph in which words are central."""
+        """The layer's self-attention; that of the last layer is the graph for the words' centrality."""
         if not config.is_guided or layer_index < config.encoder_layers - 1:
             return CopyingEncoder.self_attention(config, layer_index)
         return GraphSelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
@@ -107,7 +107,7 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
 
 
 class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
-    """A `CopyingDecoder` whose last attention to the source is guided, and whose gate is that of equation 8."""
+    """A `CopyingDecoder` with a guided last cross-attention and the gate of equation 8."""
 
     def __init__(self, config: SagCopyConfig, embed_tokens: nn.Embedding):
         super().__init__(config, embed_tokens)
@@ -115,7 +115,7 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
 
     @staticmethod
     def attention_class(config: SagCopyConfig, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's attention to the source."""
+        """The class of a layer's cross-attention."""
         guides = config.is_guided and layer_index == config.decoder_layers - 1
         return GuidedCrossAttention if guides else CrossAttention
 
@@ -137,14 +137,14 @@ class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
     def __init__(self, config: SagCopyConfig):
         super().__init__(config)
         self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # one object wherever it is used: sharded training cannot tie embeddings that are several
+        # share one embedding object: sharded training cannot tie separate ones
         self.encoder = SagCopyEncoder(config, self.shared)
         self.decoder = SagCopyDecoder(config, self.shared)
         self.post_init()
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> SagCopyEncoderOutput:
         if isinstance(encoder_outputs, (tuple, list)):
-            # as with the subwords, the position in a tuple depends on what was recorded
+            # the entries of a tuple vary with what was recorded
             found = next(filter(_is_centrality, encoder_outputs), None)
             encoder_outputs = [item for item in encoder_outputs if not _is_centrality(item)]
         else:
@@ -157,15 +157,15 @@ class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
             return {}
         found = encoder_outputs.centrality
         number = found.shape[1] if attention_mask is None else attention_mask.sum(-1, keepdim=True)
-        # with a mean of one, the scores do not depend on a document's length
+        # scaled to a mean of one, the scores do not depend on the document's length
         return {"source_scores": found * number}
 
 
 class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditionalGeneration):
-    """SAGCopy with its output: a softmax over the vocabulary, whose matrix is the embedding, mixed with copying.
+    """SAGCopy with its output: a softmax over the vocabulary, tied to the embedding and mixed with copying.
 
-    Its loss is the NLL and, if it is guided, the weighted divergence of the mean copy distribution from the centrality
-    (equation 18), both in `loss_parts`.
+    The loss is the NLL plus, with guidance, the weighted divergence of the mean copy distribution from the centrality
+    (equation 18); both are in `loss_parts`.
     """
 
     output_class = SagCopyOutput
@@ -178,11 +178,11 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         self.post_init()
 
     def load_pretrained_parts(self, missing: Collection[str] | None = None, **hub_settings) -> set[str]:
-        """Load the weights of the BART named in the config, and log the names of those that begin fresh.
+        """Load the weights of the BART named in the config, and log the names of randomly initialized ones.
 
         Args:
-            missing: names of weights that a saved model lacks; it has no parts to load.
-            hub_settings: `cache_dir`, `token` and the like, for `from_pretrained`.
+            missing: names of weights that a saved model lacks; if given, nothing is loaded.
+            hub_settings: `cache_dir`, `token` and similar arguments of `from_pretrained`.
 
         Returns:
             The names in `missing`.
@@ -199,20 +199,20 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         weights = weights_of_bart(start, self.config.vocab_size)
         fresh, unknown = self.load_state_dict(weights, strict=False)
         if unknown:
-            raise ValueError(f"`start_name` is {name!r}, of which {unknown[0]} ({len(unknown)} in all) has no place")
-        # tied weights are missing, but loaded under another name
+            raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
+        # tied weights are loaded under another name
         fresh = sorted(set(fresh) - set(self.all_tied_weights_keys))
-        logger.info(f"started from {name}; these weights begin fresh: {', '.join(fresh) or 'none'}")
+        logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
         return set()
 
     def _check_vocabulary(self, start: PreTrainedConfig) -> None:
-        """Require the tokenizer that came with the start."""
+        """Raise a ValueError unless the vocabulary is that of the checkpoint `start_name`."""
         fits = 0 <= start.vocab_size - self.config.vocab_size <= PADDING_ROWS
         special = ("pad_token_id", "eos_token_id")
         if not fits or any(getattr(self.config, key) != getattr(start, key) for key in special):
             raise ValueError(
                 f"`start_name` is {self.config.start_name!r}, which has {start.vocab_size} tokens, but the tokenizer "
-                f"has {self.config.vocab_size}, or other special ones: use the tokenizer that came with it"
+                f"has {self.config.vocab_size}, or other special tokens: use the tokenizer that came with it"
             )
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
 
 
 def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:
-    """The weights of a BART under the names that they have here, of the first `vocab_size` words."""
+    """A BART's weights under this architecture's names, with the first `vocab_size` words only."""
     weights = {
         "model.shared.weight": bart.model.shared.weight[:vocab_size],
         "lm_head.weight": bart.model.shared.weight[:vocab_size],
@@ -242,7 +242,7 @@ def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.T
                 weights[f"model.{side}.{name}"] = value[:vocab_size]
                 continue
             if name == "embed_positions.weight":
-                # its first two rows are never read
+                # BART never reads its first two rows
                 value = value[bart.model.encoder.embed_positions.offset :]
             for theirs, ours in _NAMES_OF_BART:
                 name = name.replace(theirs, ours)

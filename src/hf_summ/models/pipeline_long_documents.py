@@ -1,4 +1,4 @@
-"""How `pipeline("summarization")` reads documents that are longer than its model reads."""
+"""How `pipeline("summarization")` reads documents that exceed the model's input length."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ TRUNCATE = "truncate"
 
 @dataclass(frozen=True)
 class Reading:
-    """What the model reads in place of an example.
+    """The text that the model reads in place of an example.
 
     Args:
-        example: as many texts as the example has.
-        source_tokens: number of tokens of the whole example.
-        ranges: of each of its texts, the [start, end) characters that were read; None if all of them.
-        details: further facts of how it was shortened.
+        example: as many texts as the original example has.
+        source_tokens: number of tokens of the original example.
+        ranges: for each text the [start, end) characters that were read; None if all were.
+        details: further entries of the pipeline's `details`.
     """
 
     example: Example
@@ -34,12 +34,12 @@ class Reading:
 
 
 class ModelReader:
-    """A pipeline's model as that which shortens documents for it sees it.
+    """The interface of a pipeline's model for `SHORTENERS`.
 
     Args:
         pipeline: the pipeline.
-        limit: number of tokens that the model reads, special ones included; None if it has no limit.
-        summarize: gives the summaries of texts, with the settings of the call.
+        limit: maximum number of tokens in the model's input, including special ones; None if it has no limit.
+        summarize: summarizes texts with the settings of the call.
     """
 
     def __init__(self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]]):
@@ -50,7 +50,7 @@ class ModelReader:
         self.summarize = summarize
 
     def length(self, example: Example) -> int:
-        """Number of tokens of an example as the model reads it, with special ones and what stands before it."""
+        """Number of tokens of an example in the model's input, with special ones and the prefix."""
         example = with_prefix(example, self._prefix)
         if self._processor is not None:
             _, row, _ = self._processor.read_source(example)
@@ -59,7 +59,7 @@ class ModelReader:
         return len(self._tokenizer(readable(text), verbose=False)["input_ids"])
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Number of tokens of each text by itself, without special ones."""
+        """Number of tokens of each separate text, without special ones."""
         if not texts:
             return []
         if self._processor is not None:
@@ -69,17 +69,17 @@ class ModelReader:
         return [len(row) for row in rows]
 
     def is_too_long(self, length: int) -> bool:
-        """Whether the model would not read that many tokens."""
+        """Whether the model cannot read that many tokens."""
         return self.limit is not None and length > self.limit
 
     def room(self, texts: int = 1) -> int:
-        """Number of tokens that are left for an example of so many texts; at least 1."""
+        """Number of tokens available to an example of that many texts; at least 1."""
         blank = "" if texts == 1 else [""] * texts
-        # where there are several, each but the first has a separator before it
+        # a separator precedes each text but the first
         return max((self.limit or 0) - self.length(blank) - (texts - 1), 1)
 
     def ends_of(self, texts: Sequence[str], kept: Sequence[tuple[int, int]] | None) -> list[int]:
-        """The number of characters that the model reads of each text of an example that is cut.
+        """The number of characters that the model reads of each text in a truncated example.
 
         Args:
             kept: as for `details_of`.
@@ -97,11 +97,11 @@ class ModelReader:
         return [max(ends[0] - before, 0), *ends[1:]]
 
     def end_of(self, text: str, tokens: int) -> int:
-        """The number of characters at the beginning of a text that have so many tokens."""
+        """The number of characters in a text's first `tokens` tokens."""
         if tokens < 1:
             return 0
         known, beyond = 0, min(len(text), 4 * tokens)
-        # no text is tokenized that is much longer than what is looked for
+        # double the prefix, to tokenize no text that is much longer than the result
         while beyond < len(text) and self.count([text[:beyond]])[0] <= tokens:
             known, beyond = beyond, min(len(text), 2 * beyond)
         if beyond == len(text) and self.count([text])[0] <= tokens:
@@ -113,18 +113,17 @@ class ModelReader:
         return known
 
 
-# what shortens documents, by its name in `long_documents`: a function of a list of examples, of a ModelReader and of
-# the language of the documents, which returns a Reading of each. hf_summ adds those that it has, as the code that comes
-# with a checkpoint cannot find the ends of sentences
+# value of `long_documents` -> function of examples, a ModelReader and the documents' language, which returns a Reading
+# of each example. hf_summ adds its own functions, as a checkpoint's code cannot split sentences
 SHORTENERS: dict[str, Callable[[Sequence[Example], ModelReader, str], list[Reading]]] = {}
 
 
 def check_long_documents(name: str) -> None:
-    """Check the name of a way to read long documents.
+    """Check a value of `long_documents`.
 
     Raises:
         TypeError: it is no string.
-        ValueError: there is no such way, or it needs hf_summ, which is not installed or was not imported.
+        ValueError: it is unknown, or needs hf_summ, which is not installed or not imported.
     """
     check_text("long_documents", name)
     if name == TRUNCATE or name in SHORTENERS:
@@ -132,7 +131,7 @@ def check_long_documents(name: str) -> None:
     if not SHORTENERS:
         raise ValueError(
             f"`long_documents` is {name!r:.80}, but without hf-summ it must be {TRUNCATE!r}: pip install hf-summ, and "
-            "import hf_summ before the pipeline is made"
+            "import hf_summ before creating the pipeline"
         )
     raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")
 
@@ -144,26 +143,26 @@ def details_of(
     kept: Sequence[tuple[int, int]] | None,
     reading: Reading | None,
 ) -> dict[str, Any]:
-    """What was read of an example, as the pipeline returns it.
+    """The pipeline's `details`: the part of an example that was read.
 
     Args:
-        example: what the user gave.
-        length: number of tokens of what was to be read.
-        kept: of each of its texts, how many tokens the model reads, and how many there are; None if it reads them as
-            one text.
-        reading: how the example was shortened before.
+        example: the user's example.
+        length: number of tokens of the model's input before truncation.
+        kept: for each text, the number of tokens that the model reads and the total number; None if the texts are
+            joined into one.
+        reading: the example after shortening, if it was shortened.
 
     Returns:
-        `source_tokens`, `read_tokens` and `cut_tokens`: of all there were, how many were read, and how many were not.
-        `read`: the [start, end) characters that were read; of several documents, one list each. Then what a shortener
-        adds.
+        `source_tokens`, `read_tokens` and `cut_tokens`: the total number of tokens, and the numbers read and not read.
+        `read`: the [start, end) characters that were read, one list for each of several documents. Then the
+        shortener's entries.
     """
     texts = [example] if isinstance(example, str) else example
     limit = length if reader.limit is None else min(length, reader.limit)
     source_tokens = length if reading is None else reading.source_tokens
     ranges = None if reading is None else reading.ranges
     more = {} if reading is None else reading.details
-    # windows read all of it, if in several readings
+    # windows read all tokens, in several passes
     read_tokens = source_tokens if "windows" in more else limit
     if ranges is None:
         is_cut = length > limit and not more
@@ -179,7 +178,7 @@ def details_of(
 
 
 def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """The items in lists of `size`; the last may be shorter."""
+    """Group items into lists of `size`; the last may be shorter."""
     chunk = []
     for example in examples:
         chunk.append(example)
@@ -191,17 +190,17 @@ def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
 
 
 def cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:
-    """What a document, or several, lost."""
+    """Describe the truncation of a document, or of several."""
     if isinstance(document, str) or kept is None:
-        return f"the last {length - limit} ({1 - limit / length:.0%}) were cut"
+        return f"the last {length - limit} ({1 - limit / length:.0%}) were truncated"
     return f"{', '.join(f'{own} of {whole}' for own, whole in kept)} were kept"
 
 
 def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
-    """The summaries of each document; at the end, warnings with the numbers of blank, unlike and cut ones.
+    """The summaries of each document; finally warn of the numbers of blank, unlike and truncated documents.
 
     Args:
-        results: what `postprocess` returns, of each document.
+        results: the output of `postprocess` for each document.
     """
     read, blank, unlike, cut = 0, 0, [], []
     try:
@@ -215,8 +214,8 @@ def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[d
             yield records
     finally:
         if blank:
-            who = f"{blank} of {read} documents are blank: so are their summaries"
-            logger.warning(who if read > 1 else "the document is blank: so is its summary")
+            who = f"{blank} of {read} documents are blank, and so are their summaries"
+            logger.warning(who if read > 1 else "the document is blank, and so is its summary")
         if unlike:
             who, which = (
                 ("the document is", "it") if read == 1 else (f"{len(unlike)} of {read} documents are", "the first")
@@ -227,6 +226,6 @@ def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[d
         elif cut:
             lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
             logger.warning(
-                f"{len(cut)} of {read} documents have more tokens than the {cut[0]['limit']} that the model reads: "
-                f"{lost:.0%} of theirs were cut{cut[0]['way']}"
+                f"{len(cut)} of {read} documents exceed the model's maximum of {cut[0]['limit']} tokens: {lost:.0%} of "
+                f"their tokens were truncated{cut[0]['way']}"
             )

@@ -1,4 +1,4 @@
-"""`pipeline("summarization")`, which transformers 5 no longer has, for every sequence-to-sequence model."""
+"""`pipeline("summarization")`, which transformers 5 removed, for every sequence-to-sequence model."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
@@ -44,42 +44,42 @@ from .text_documents import (
 
 logger = logging.get_logger(__name__)
 
-# two names of one limit, of which `generate()` prefers the second, whoever set it
+# two names of one limit; `generate()` always prefers the second
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 
-# what a warning of a cut document adds
-_OTHER_WAYS = "; `long_documents` can be 'extract' or 'windows' instead, which look at all of it"
+# the end of a warning of a truncated document
+_OTHER_WAYS = "; set `long_documents` to 'extract' or 'windows' to use the whole document"
 
 
 class SummarizationPipeline(Pipeline):
-    """Summarizes texts, as the pipeline of transformers 4 did; docs/tutorials/migrating.md lists what differs.
+    """Summarizes texts, like the pipeline of transformers 4; docs/tutorials/migrating.md tabulates the differences.
 
     Call it with a text, or with a list, column, series or array of texts. Iterators and PyTorch data sets are read
     lazily. A list in a list is one example of several documents, with one summary.
 
-    - `phrases`: for models that read key phrases, those of the text, or of each text of the list: see
+    - `phrases`: key phrases of the text, or of each text of the list, for models that read them; see
       `HighlightTransformerProcessor`. By default they are found.
-    - `truncation` (True): whether to cut a text that is too long for the model, with a warning, or to refuse it.
-    - `long_documents` ("truncate"): how to read a text that is too long for the model. "extract" reads its most
-      important sentences, as many as fit; "windows" summarizes its parts, and then their summaries, again while these
-      are too long. Both need hf_summ, and read texts of iterators `batch_size` at a time.
-    - `language` ("en"): ISO 639 code of the texts, by whose rules sentences are found.
-    - `return_details` (False): whether to add `details` to each record: what was read of the text, see `details_of`.
+    - `truncation` (True): whether to truncate a text that is too long for the model, with a warning, or to refuse it.
+    - `long_documents` ("truncate"): how to read a text that is too long for the model. "extract" selects its most
+      important sentences, as many as fit. "windows" summarizes its parts, joins the summaries, and repeats this until
+      they fit. Both need hf_summ, and read `batch_size` texts of an iterator at a time.
+    - `language` ("en"): ISO 639 code of the texts, for sentence splitting.
+    - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
     - `batch_size` (1): number of texts per call of `generate`.
     - `show_progress` (False): whether to show a progress bar over many texts.
-    - `return_tensors` (False): whether to return token ids, in place of texts unless `return_text` is set too.
-    - `stop_sequence`: a text at which summaries end.
-    - `runtime`: with "onnx", given to the constructor, ONNX Runtime computes what `hf-summ export` wrote of the model.
-    - All other arguments go to `generate`. In what the call leaves open, those of the constructor count, then the
-      config's `task_specific_params`, the generation config, and 4 beams and 256 tokens.
+    - `return_tensors` (False): whether to return token ids, without texts unless `return_text` is set as well.
+    - `stop_sequence`: a text that ends summaries.
+    - `runtime`: "onnx" in the constructor runs the output of `hf-summ export` in ONNX Runtime.
+    - All other arguments go to `generate`. Unset arguments fall back to the constructor, then the config's
+      `task_specific_params`, then the generation config, then 4 beams and 256 tokens.
 
     Returns:
-        A list of `{"summary_text"}`, one per returned sequence of a text, and one per text of a list; with several
-        sequences a list of such lists. Of an iterator or data set, an iterator over the lists of its texts. A blank
-        text has a blank summary.
+        For a text, a list of `{"summary_text"}`, one per returned sequence; for a list, one such record per text, or a
+        list of records with several sequences. For an iterator or data set, an iterator over lists of records. The
+        summary of a blank text is blank.
     """
 
-    # either comes with a checkpoint, or is given
+    # loaded with the checkpoint, or given
     _load_processor = None
     _load_tokenizer = None
     _load_image_processor = False
@@ -108,7 +108,7 @@ class SummarizationPipeline(Pipeline):
         self.long_documents = long_documents
         self.language = language
         self._source_ranges = checked_ranges(getattr(model.config, "source_ranges", None))
-        # of our architectures
+        # our architectures only
         problem = model.weights_problem() if hasattr(model, "weights_problem") else None
         if problem is not None:
             raise ValueError(f"{model.name_or_path} {problem}: copy it again, or name another checkpoint")
@@ -119,7 +119,7 @@ class SummarizationPipeline(Pipeline):
         if tokenizer is None and not model.name_or_path:
             raise ValueError("the pipeline needs a tokenizer: give the model's own as `processor` or `tokenizer`")
         if tokenizer is None:
-            # transformers has tried, and kept the reason of its failure to itself
+            # transformers failed to load it, but gave no reason: raise the error
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
@@ -127,16 +127,16 @@ class SummarizationPipeline(Pipeline):
         self._bound_default_length()
 
     def _bound_default_length(self) -> None:
-        """Let the default length of summaries be one that the decoder has positions for."""
+        """Limit the default length of summaries to the decoder's positions."""
         positions, default = self._target_positions(), self._generation_defaults["max_new_tokens"]
         if positions is None or positions >= default:
             return
         self._generation_defaults["max_new_tokens"] = positions
         if not {"max_new_tokens", "max_length"} & self._get_set_generation_params(self._generate_kwargs).keys():
-            logger.warning(f"summaries end after {positions} tokens, as the model's decoder has no more positions")
+            logger.warning(f"summaries are limited to {positions} tokens, the number of the decoder's positions")
 
     def _target_positions(self) -> int | None:
-        """How many tokens the decoder has positions for; None if any number."""
+        """The number of the decoder's positions; None if unlimited."""
         config = self.model.config.get_text_config(decoder=True)
         names = ("max_decoder_position_embeddings", "max_position_embeddings")
         return next((found for name in names if (found := getattr(config, name, None)) is not None), None)
@@ -153,7 +153,7 @@ class SummarizationPipeline(Pipeline):
         **generate,
     ):
         if framework not in (None, "pt"):
-            raise ValueError(f"`framework` is {framework!r}, but must be 'pt': transformers 5 has PyTorch alone")
+            raise ValueError(f"`framework` is {framework!r}, but must be 'pt': transformers 5 supports only PyTorch")
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
         if return_details is not None:
             preprocess["return_details"] = return_details
@@ -161,7 +161,7 @@ class SummarizationPipeline(Pipeline):
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
             check_texts("stop_sequence", stops)
             if not all(stops):
-                raise ValueError("`stop_sequence` is empty: give a text at which summaries end, or leave it out")
+                raise ValueError("`stop_sequence` is empty: give a text that ends summaries, or leave it out")
             generate["stop_strings"] = stop_sequence
         postprocess = {
             name: value
@@ -190,7 +190,7 @@ class SummarizationPipeline(Pipeline):
         is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
         documents = list(documents) if is_list else documents
         if phrases is not None and not isinstance(documents, Sized):
-            raise ValueError("`phrases` need documents whose number is known: make them a list")
+            raise ValueError("`phrases` need a known number of documents: make them a list")
         length = len(documents) if isinstance(documents, Sized) else None
         if phrases is not None:
             check_list("phrases", phrases)
@@ -212,13 +212,13 @@ class SummarizationPipeline(Pipeline):
         return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
 
     def _shortener(self, name: str, language: str, phrases, settings: dict[str, Any]) -> Callable:
-        """What makes of an iterator of examples one of examples that the model can read; `iter` if nothing has to."""
+        """A function from an iterator of examples to one of shortened examples; `iter` if nothing shortens them."""
         check_long_documents(name)
         if name == TRUNCATE:
             return iter
         if phrases is not None and name == "windows":
             raise ValueError(
-                "`phrases` are of whole documents, and cannot be found in windows: set `long_documents` to "
+                "`phrases` belong to whole documents, and cannot be located in windows: set `long_documents` to "
                 "'extract' or 'truncate'"
             )
         reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings))
@@ -234,13 +234,13 @@ class SummarizationPipeline(Pipeline):
         return shorten
 
     def _summaries(self, texts: Sequence[str], settings: dict[str, Any]) -> list[str]:
-        """Summaries of parts of documents, as a call with these settings writes them."""
+        """Summarize parts of documents with the settings of the call."""
         own = {"num_return_sequences": 1, "return_tensors": False, "return_text": True, "return_details": False}
         results = super().__call__(_Examples(texts), **{**settings, **own})
         return [records[0]["summary_text"] for records, _ in results]
 
     def save_pretrained(self, save_directory, **kwargs):
-        """transformers' `save_pretrained`, which leaves out the processor and so its settings."""
+        """transformers' `save_pretrained`, and the processor with its settings, which transformers omits."""
         super().save_pretrained(save_directory, **kwargs)
         if self.processor is not None:
             self.processor.save_pretrained(save_directory, **kwargs)
@@ -284,7 +284,7 @@ class SummarizationPipeline(Pipeline):
         if largest >= known:
             raise ValueError(
                 f"the tokenizer gives the id {largest} ({self.tokenizer.convert_ids_to_tokens(largest)!r}), but the "
-                f"model knows {known} tokens: give the model's own tokenizer"
+                f"model has {known} tokens: give the model's own tokenizer"
             )
 
     def _task_settings(self) -> dict[str, Any]:
@@ -293,28 +293,28 @@ class SummarizationPipeline(Pipeline):
         return {name: value for name, value in task_parameters(self.model.config).items() if name in known}
 
     def _read(self, document: str | list[str], limit: int | None, source: dict):
-        """The model's inputs, cut to `limit` tokens, their number before, and of each document how many of how many.
+        """The model's inputs, truncated to `limit` tokens, their full length, and each document's kept and full length.
 
-        The last is None where documents are read as one text.
+        The last is None if documents are joined into one text.
         """
         if hasattr(self.processor, "source_features"):
             text = document if isinstance(document, str) else [document]
             inputs = self.processor(text, return_tensors="pt", max_length=limit, return_lengths=True, **source)
             length = inputs.pop("lengths").item()
             lengths = inputs.pop("kept_lengths")[0], inputs.pop("document_lengths")[0]
-            # summaries may point at words of it
+            # summaries may point to its words
             inputs["document"] = document
             return inputs, length, list(zip(*lengths, strict=True))
         if not isinstance(document, str):
             document = DOCUMENT_SEPARATOR.join(document)
         cuts = limit is not None
-        # returns the tokens that are cut off too, to count them without tokenizing twice
+        # return the truncated tokens as well, to count them without tokenizing twice
         encoded = self.tokenizer(
             [readable(document)], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
         )
         kept, *overflow = encoded["input_ids"]
         special = self.tokenizer.num_special_tokens_to_add()
-        # tokenizers in Python count the tokens that they cut off, and the others return them as further rows
+        # Python tokenizers count the truncated tokens; fast ones return them as further rows
         length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
         return BatchEncoding(fields, tensor_type="pt"), length, None
@@ -323,7 +323,7 @@ class SummarizationPipeline(Pipeline):
     def source_limit(self) -> int | None:
         """The number of tokens that the model reads, special ones included; None if it has no limit."""
         limits = [
-            # a processor's tokenizer may come from a model with fewer positions
+            # the processor's limit first: its tokenizer may come from a model with fewer positions
             getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
             getattr(self.model.config, "max_position_embeddings", None),
         ]
@@ -331,7 +331,7 @@ class SummarizationPipeline(Pipeline):
         return min(known, default=None)
 
     def _forward(self, inputs, **generate_kwargs):
-        # an adapter's forward accepts any argument, and passes it on to a model that may not
+        # an adapter's forward accepts any argument, but its base model may not
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         accepted = inspect.signature(model.forward).parameters
         beside = {name: inputs[name] for name in ("document", "note") if name in inputs}
@@ -350,7 +350,7 @@ class SummarizationPipeline(Pipeline):
             output_ids = self.model.generate(**inputs, **settings)
         except OverflowError as error:
             raise ValueError(
-                f"`length_penalty` is {settings.get('length_penalty')}, by which a summary's length cannot be raised "
+                f"`length_penalty` is {settings.get('length_penalty')}, too large an exponent for a summary's length "
                 f"({error}): lower it"
             ) from error
         output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
@@ -367,18 +367,18 @@ class SummarizationPipeline(Pipeline):
             raise ValueError(f"`{name}` is {known[name]}, but the model's decoder has {positions} positions: lower it")
 
     def generation_settings(self, **given: Any) -> dict[str, Any]:
-        """The settings with which the pipeline calls `generate()`.
+        """The settings that the pipeline passes to `generate()`.
 
         Args:
-            given: those of the call.
+            given: the call's settings.
 
         Raises:
-            TypeError: `generation_config` is something else.
+            TypeError: `generation_config` is no GenerationConfig.
             ValueError: as `check_generation_settings`.
         """
         check_generation_config(given.get("generation_config"))
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
-        # None leaves other settings as they are, but beam search raises lengths to this power
+        # None means unset for other settings, but beam search would raise lengths to this power
         if settings.get("length_penalty", 1.0) is None:
             del settings["length_penalty"]
         config = settings.get("generation_config")
@@ -414,9 +414,9 @@ class _Example:
     """A document, or several to summarize together.
 
     Args:
-        document: what the user gave.
-        phrases: its own, where they are given.
-        reading: what the model reads in place of it.
+        document: the user's document.
+        phrases: its key phrases, if given.
+        reading: the shortened document, if the model reads that instead.
     """
 
     document: Any
@@ -425,12 +425,12 @@ class _Example:
 
     @classmethod
     def of(cls, item: Any) -> "_Example":
-        """The item as an example, which it may be already."""
+        """Wrap an item, unless it is an example already."""
         return item if isinstance(item, cls) else cls(item)
 
 
 class _Examples(Dataset):
-    """Documents as examples, each with its phrases where they are given."""
+    """Documents as examples, each with its phrases if given."""
 
     def __init__(self, documents, phrases=None):
         self.documents = documents
@@ -444,8 +444,8 @@ class _Examples(Dataset):
 
 
 def _generated(documents: Any) -> Iterator:
-    """The documents of an iterable or a data set from a generator, which transformers reads lazily."""
-    # a data set of torch's may have an index alone
+    """Generate the documents of an iterable or a data set; transformers reads generators lazily."""
+    # torch's data sets need only be indexable
     yield from documents if isinstance(documents, Iterable) else map(documents.__getitem__, range(len(documents)))
 
 
@@ -467,7 +467,7 @@ class _SizedIterator:
 
 
 def _alone(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings, and None in place of the checkpoint's for the other limit of each that they set."""
+    """The settings; if they set one name of a limit, its other name is None, in place of the checkpoint's value."""
     others = {
         other: None
         for pair in _LIMITS
@@ -478,7 +478,7 @@ def _alone(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _truncates(truncation) -> bool:
-    """Whether to cut, from what transformers' tokenizers take for `truncation`."""
+    """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
     strategies = [strategy.value for strategy in TruncationStrategy]
     if not isinstance(truncation, bool) and truncation not in strategies:
         raise ValueError(

@@ -1,14 +1,14 @@
-"""Reading the pre-trained models on which a new model is built."""
+"""Loading the pre-trained models that a new model contains."""
 
 from typing import TYPE_CHECKING
 
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, PreTrainedConfig
 
 if TYPE_CHECKING:
-    # which imports torch, as configurations need not
+    # not imported at run time, as it imports torch, which configurations do not need
     from transformers import PreTrainedModel
 
-# number of BERT's last hidden states that are concatenated, as Devlin et al. (2019) recommend
+# number of BERT's last hidden states to concatenate, as Devlin et al. (2019) recommend
 HIDDEN_STATES = 4
 
 
@@ -16,26 +16,25 @@ def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
     """Read the configuration of the checkpoint `name`, the value of the config's `key`.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: the configuration cannot be read.
     """
     try:
-        # whether remote code may run is the user's decision, never that of a name in a configuration
+        # only the user may allow remote code, never a name in a configuration
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
     except (OSError, ValueError) as error:
         raise _unreadable(key, name, error) from error
-    # the precision is that of the model it becomes part of
+    # the precision is that of the containing model
     config.dtype = None
     return config
 
 
 def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
-    """Raise a ValueError if the checkpoint `name`, the value of `key`, is no encoder that reads in both directions."""
-    # all of these, and BART, have a masked language model
+    """Raise a ValueError unless the checkpoint `name`, the value of `key`, is a bidirectional encoder."""
+    # transformers maps all of these, and BART, to masked language models
     is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     if config.is_encoder_decoder or getattr(config, "is_decoder", False) or not is_masked:
         raise ValueError(
-            f"`{key}` is {name!r}, a {config.model_type}, but must be an encoder that reads in both directions, such "
-            "as a BERT"
+            f"`{key}` is {name!r}, a {config.model_type}, but must be a bidirectional encoder such as BERT"
         )
 
 
@@ -47,10 +46,10 @@ def read_model(
     Args:
         auto_class: transformers' Auto class for this kind of model.
         config: the model's configuration.
-        unused: prefixes of the names of weights that may be missing.
+        unused: name prefixes of weights that may be missing.
 
     Raises:
-        ValueError: it cannot be read, or lacks weights.
+        ValueError: the checkpoint cannot be read, or lacks weights.
     """
     try:
         model, loaded = auto_class.from_pretrained(
@@ -62,13 +61,13 @@ def read_model(
     if missing:
         raise ValueError(
             f"`{key}` is {name!r}, which has no weights for {missing[0]} ({len(missing)} are missing): use a "
-            "checkpoint that was trained for this, as they would be random"
+            "checkpoint trained for this task, as missing weights would be random"
         )
     return model
 
 
 def longest_input(model: "PreTrainedModel") -> int | None:
-    """The number of tokens that BERT or a language model has positions for; None if there is no limit."""
+    """The number of usable positions of BERT or a language model; None if there is no limit."""
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions < 1:
         return None

@@ -10,31 +10,31 @@ from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .losses import IGNORED_LABEL
 from .text_documents import JoinedRow, join, readable
 
-# more than rows have, and less than would fill the memory
+# longer than any row, and short enough for memory
 _LONGEST = 10**6
 
 
 class SummarizationProcessor(ProcessorMixin):
     """Converts texts to the model's inputs, and its outputs to texts.
 
-    An architecture's processor has its settings as parameters of `__init__`, and adds to `source_features` what its
-    model reads in addition to subwords. Every text is cleaned, tokenized and cut here, once.
+    Subclasses list their settings as parameters of `__init__`, and extend `source_features` by their model's further
+    inputs. Every text is cleaned, tokenized and truncated here, once.
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
-        max_source_length: number of subwords to which documents are cut, including the end token. Several documents of
-            an example share it, with the separators between them.
+        max_source_length: number of subwords to which documents are truncated, including the end token. The documents
+            of one example share it, including the separators between them.
         max_target_length: the same for summaries.
         document_separator: the token between the documents of an example; by default the tokenizer's separator, or its
-            end token if it has none.
+            end token.
 
     Raises:
         TypeError: a length is no integer.
         ValueError: a length below 2, a tokenizer without a padding or end token, or a separator that is no token.
 
     Attributes:
-        unaligned_fields: those with an entry for something other than each subword, to which `pad` gives the length of
-            their own longest row, and at least one, as a row of nothing has no type.
+        unaligned_fields: fields whose entries do not correspond to subwords. `pad` pads them to their longest row, but
+            at least to length one, as an empty row has no type.
     """
 
     unaligned_fields: tuple[str, ...] = ()
@@ -53,9 +53,9 @@ class SummarizationProcessor(ProcessorMixin):
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
         is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
         if document_separator is not None and not is_token:
-            raise ValueError(f"`document_separator` is {document_separator!r}, which is no token of the tokenizer")
+            raise ValueError(f"`document_separator` is {document_separator!r}, but must be a token of the tokenizer")
         check_tokenizer(tokenizer)
-        # positions are counted from the left, and `pad` pads on the right
+        # positions count from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
@@ -63,9 +63,9 @@ class SummarizationProcessor(ProcessorMixin):
         super().__init__(tokenizer, chat_template=chat_template)
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
-        """Save as transformers does, which leaves the processor's name in the tokenizer; here it does not stay there.
+        """transformers' `save_pretrained`, without its side effect of storing the processor's name in the tokenizer.
 
-        Saved beside another model, such a tokenizer would have `AutoProcessor` load this processor for it.
+        Saved with another model, such a tokenizer would make `AutoProcessor` load this processor.
         """
         before = self.tokenizer._processor_class
         try:
@@ -87,7 +87,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     @property
     def padding_side(self) -> str:
-        """Where `pad` pads, which `DataCollatorForSeq2Seq` asks for."""
+        """Side on which `pad` pads; `DataCollatorForSeq2Seq` reads it."""
         return "right"
 
     @property
@@ -98,7 +98,7 @@ class SummarizationProcessor(ProcessorMixin):
 
     @property
     def padding_values(self) -> dict[str, Any]:
-        """Field -> the value with which `pad` pads it."""
+        """Field -> padding value."""
         ids = dict.fromkeys(("input_ids", "decoder_input_ids"), self.pad_token_id)
         return {**ids, "attention_mask": 0, "labels": IGNORED_LABEL}
 
@@ -119,26 +119,26 @@ class SummarizationProcessor(ProcessorMixin):
         """Convert documents, summaries or both to model inputs.
 
         Args:
-            text: a document, a list of documents, or a list of lists: examples of several documents each. Their blank
-                documents are left out. If they are too long together, each keeps an equal share, and what short ones
-                leave is dealt out to the others.
-            text_target: one or several summaries, which give `labels`.
-            truncation: whether to cut documents to `max_length` and summaries to `max_target_length`.
+            text: a document, a list of documents, or a list of lists: examples of several documents each. Blank
+                documents in an example are skipped. If the documents are too long together, each keeps an equal
+                share; the others divide what short ones do not use.
+            text_target: one or several summaries, converted to `labels`.
+            truncation: whether to truncate documents to `max_length` and summaries to `max_target_length`.
             max_length, max_target_length: lengths in subwords; by default the processor's.
             padding: as in `pad`; by default rows are padded if tensors are requested.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
-            return_lengths: whether to add `lengths`, the number of ids of each example before it is cut, and, always as
-                lists, `document_lengths` and `kept_lengths`, the numbers of subwords that each of its documents had
-                and kept.
-            show_progress: whether to show a progress bar for steps that take long.
-            source: what the architecture reads beside the documents, see its `source_features`.
+            return_lengths: whether to add `lengths`, the number of ids of each example before truncation, and
+                `document_lengths` and `kept_lengths`, the numbers of subwords of each document before and after it.
+                The latter two are always lists.
+            show_progress: whether to show a progress bar for slow steps.
+            source: the architecture's further inputs; see its `source_features`.
 
         Raises:
             TypeError: a text is not a string, some examples are lists of documents and others are not, or a length is
                 no integer.
-            ValueError: neither text nor text_target is given, a list of them is empty, a length is below 2, or an
-                unknown value of `return_tensors`.
+            ValueError: neither text nor text_target is given, a list is empty, a length is below 2, or
+                `return_tensors` has an unknown value.
         """
         _check_lengths(max_length=max_length, max_target_length=max_target_length)
         if return_tensors not in (None, "pt", "np"):
@@ -171,18 +171,18 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """What is read of `text`, a document (`is_document`) or a summary: here all, U+FFFD for lone surrogates."""
+        """Clean a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
         return readable(text)
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:
-        """The model's inputs for each example, cut to `length` ids, and the fields that `return_lengths` asks for.
+        """The model's inputs for each example, truncated to `length` ids, and the fields of `return_lengths`.
 
-        The base gives rows of `input_ids` and `attention_mask`.
+        The base returns rows of `input_ids` and `attention_mask`.
 
         Args:
-            examples: the documents of each.
-            length: maximum number of ids; None does not cut.
-            show_progress: whether to show a progress bar for steps that take long.
+            examples: the documents of each example.
+            length: maximum number of ids; None does not truncate.
+            show_progress: whether to show a progress bar for slow steps.
         """
         rows, _ = self._source_rows(examples, length)
         return self._features(rows)
@@ -190,7 +190,7 @@ class SummarizationProcessor(ProcessorMixin):
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
     ) -> BatchFeature:
-        """Pad the fields of `padding_values` to one length, on the right, and leave out others.
+        """Pad the fields of `padding_values` on the right to one length, and drop all others.
 
         Args:
             features: one mapping per row, or one mapping of lists.
@@ -200,8 +200,8 @@ class SummarizationProcessor(ProcessorMixin):
             return_tensors: `pt`, or None for lists.
 
         Raises:
-            ValueError: nothing to pad, an unknown value of `padding`, `max_length` without a length, a multiple below
-                1, or a longer row.
+            ValueError: there is nothing to pad, `padding` is unknown, `max_length` lacks a length, the multiple is
+                below 1, or a row is too long.
         """
         if padding not in (True, False, "longest", "max_length", "do_not_pad"):
             known = "True, 'longest', 'max_length', False, 'do_not_pad'"
@@ -254,9 +254,9 @@ class SummarizationProcessor(ProcessorMixin):
 
         Args:
             sequences: rows of ids.
-            skip_special_tokens: whether to leave out special tokens.
-            documents: the texts that were summarized, each in as many rows as every other, or lists of several, for
-                architectures whose rows may point at words of them.
+            skip_special_tokens: whether to omit special tokens.
+            documents: the summarized texts, or lists of several, each with the same number of rows; for architectures
+                whose rows may point to source words.
             kwargs: as for the tokenizer's `batch_decode`.
 
         Raises:
@@ -276,18 +276,18 @@ class SummarizationProcessor(ProcessorMixin):
     def read_source(
         self, document: str | Sequence[str], length: int | None = None
     ) -> tuple[list[str], JoinedRow, BatchEncoding]:
-        """An example as models read it: its cleaned documents, their row, and each one's uncut `input_ids` and offsets.
+        """The model's view of an example: its cleaned documents, its row, and their full `input_ids` and offsets.
 
         Args:
             document: a text, or the documents of the example.
-            length: maximum number of ids of the row; None does not cut.
+            length: maximum number of ids of the row; None does not truncate.
         """
         (example,) = self._examples([document])
         (row,), encoded = self._source_rows([example], length, return_offsets_mapping=True)
         return example, row, encoded
 
     def _examples(self, text: str | Sequence[str] | Sequence[Sequence[str]]) -> list[list[str]]:
-        """The documents of each example, cleaned; blank ones are empty, of which nothing is read."""
+        """The cleaned documents of each example; blank ones become empty."""
         if not is_list(text) or not any(isinstance(value, (list, tuple)) for value in text):
             return [[document] for document in self._texts(text, "text", is_document=True)]
         examples = []
@@ -309,14 +309,14 @@ class SummarizationProcessor(ProcessorMixin):
         return [self.clean(value, is_document) for value in texts]
 
     def _tokenize(self, texts: list[str], **settings) -> BatchEncoding:
-        """The tokenizer's `input_ids` of whole texts, without special tokens."""
-        # a tokenizer warns about texts that are too long for its own model, but the limits here are the processor's
+        """The tokenizer's `input_ids` of full texts, without special tokens."""
+        # the processor has its own limits: suppress the tokenizer's warnings of long texts
         return self.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False, **settings)
 
     def _source_rows(
         self, examples: list[list[str]], length: int | None, **settings
     ) -> tuple[list[JoinedRow], BatchEncoding]:
-        """The row of each example, cut, and the tokenizer's output for all documents in their order.
+        """Each example's row, truncated to `length`, and the tokenizer's output for all documents in order.
 
         Args:
             settings: for the tokenizer.
@@ -358,13 +358,13 @@ def align_config(config, tokenizer) -> None:
     config.pad_token_id = tokenizer.pad_token_id
     config.bos_token_id = tokenizer.bos_token_id
     config.eos_token_id = tokenizer.eos_token_id
-    # a tokenizer without a beginning token starts summaries with padding, as T5 does
+    # without a beginning token, summaries start with padding, as in T5
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
 
 
 def _check_even(fields: Mapping[str, Sequence]) -> None:
-    """Raise a ValueError for a field whose rows have different lengths, which no tensor has."""
+    """Raise a ValueError for a field with rows of different lengths, which no tensor can hold."""
     for name, rows in fields.items():
         if len(lengths := {len(row) for row in rows}) > 1:
             raise ValueError(

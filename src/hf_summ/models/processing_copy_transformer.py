@@ -8,7 +8,7 @@ class CopyTransformerProcessor(CopyingProcessor):
 
     Args:
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
-        max_source_length: number of subwords to which documents are cut, including `[CLS]`.
+        max_source_length: number of subwords to which documents are truncated, including `[CLS]`.
         max_target_length: the same for summaries, including the end token.
         document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
@@ -30,7 +30,7 @@ class CopyTransformerProcessor(CopyingProcessor):
         """Set the vocabulary size, special tokens and mask token of a new config to this processor's.
 
         Raises:
-            ValueError: the model is built on a BERT with another vocabulary.
+            ValueError: the model's BERT has another vocabulary.
         """
         super().align(config)
         config.mask_token_id = self.tokenizer.mask_token_id

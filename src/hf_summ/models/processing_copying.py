@@ -1,14 +1,13 @@
-"""The base of the processors of Transformers that copy, which may read BERT's subwords."""
+"""Base processor of Transformers that copy; it also accepts BERT's tokenizer."""
 
 from .processing_base import SummarizationProcessor
 
 
 class CopyingProcessor(SummarizationProcessor):
-    """A `SummarizationProcessor` that also takes the tokenizer of a BERT.
+    """A `SummarizationProcessor` that also accepts BERT's tokenizer.
 
-    With it, a document begins with `[CLS]` and has no end token (Aksenov 2020, section 5.1); summaries begin with
-    `[CLS]` and end with `[SEP]`. With a tokenizer without `[CLS]`, such as those of `hf-summ vocabulary`, both get an
-    end token.
+    With `[CLS]`, documents begin with it and have no end token (Aksenov 2020, section 5.1); summaries begin with
+    `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
     """
 
     def __init__(self, tokenizer, *args, **kwargs):
@@ -18,7 +17,7 @@ class CopyingProcessor(SummarizationProcessor):
         if tokenizer.cls_token is not None:
             # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
             tokenizer.clean_up_tokenization_spaces = True
-        # a special token spelled out in a text is plain text
+        # the name of a special token in a text is plain text
         tokenizer.split_special_tokens = True
         super().__init__(tokenizer, *args, **kwargs)
 

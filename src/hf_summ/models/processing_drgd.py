@@ -1,4 +1,4 @@
-"""Processor of DRGD: words, subwords or characters, whichever its tokenizer has."""
+"""Processor of DRGD: words, subwords or characters, depending on its tokenizer."""
 
 from collections.abc import Sequence
 
@@ -12,16 +12,16 @@ class DrgdProcessor(SummarizationProcessor):
 
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
-        max_source_length: number of tokens to which documents are cut, including the end token.
+        max_source_length: number of tokens to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
-        washing: None reads texts as they are. `lcsts` puts documents and summaries in lower case and deletes their
-            white space, digits and punctuation as DRGD's program does for LCSTS, see `text_washing`: numbers are lost,
-            Latin words run together, and documents alone lose `。！？，；`.
+        washing: None leaves texts unchanged. `lcsts` lower-cases texts and deletes white space, digits and punctuation
+            as DRGD's program does for LCSTS; see `text_washing`. Numbers are lost, Latin words run together, and
+            documents, but not summaries, lose `。！？，；`.
         document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
-        ValueError: an unknown `washing`, or as `SummarizationProcessor`.
+        ValueError: `washing` is unknown, or as `SummarizationProcessor`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class DrgdProcessor(SummarizationProcessor):
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """`text`, a document (`is_document`) or a summary, as `washing` leaves it."""
+        """Clean and wash `text`, a document (`is_document`) or a summary."""
         return washed(super().clean(text), self.washing, is_document)
 
     def batch_decode(
@@ -53,7 +53,7 @@ class DrgdProcessor(SummarizationProcessor):
     ) -> list[str]:
         """As `SummarizationProcessor.batch_decode`.
 
-        With `replace_unk`, rows may point at words of the `documents`, and without these leave them out.
+        With `replace_unk`, rows may point to words of the `documents`; without `documents` these words are omitted.
         """
         texts = super().batch_decode(sequences, skip_special_tokens, documents, **kwargs)
         if documents is None:
@@ -66,8 +66,8 @@ class DrgdProcessor(SummarizationProcessor):
         return texts
 
     def _pointed_words(self, document: str | Sequence[str], ids: list[int]) -> dict[int, tuple[str, bool]]:
-        """The words of an example that ids point at."""
-        # several documents shared the length, and of one the end alone was cut
+        """The words of an example that ids point to."""
+        # truncation does not move the tokens of a single document, but several share the length
         length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
         example, row, encoded = self.read_source(document, length)
         words = {}
@@ -76,7 +76,7 @@ class DrgdProcessor(SummarizationProcessor):
         return words
 
     def align(self, config) -> None:
-        """Set the vocabulary size and special tokens of a new config; summaries start with padding, a zero vector."""
+        """Set the vocabulary size and special tokens of a new config; summaries start with padding (a zero vector)."""
         super().align(config)
         config.decoder_start_token_id = self.tokenizer.pad_token_id
 

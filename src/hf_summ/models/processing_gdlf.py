@@ -1,4 +1,4 @@
-"""Processor of GDLF: subwords, and a tag for each of them."""
+"""Processor of GDLF: subwords and their tags."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +24,7 @@ from .text_tagging import (
 
 logger = logging.get_logger(__name__)
 
-# number of characters after the cut that the tagger still reads: a word's tag depends on the few words after it
+# number of characters after the truncation that the tagger reads, as a word's tag depends on the words after it
 _CONTEXT = 200
 
 
@@ -34,15 +34,15 @@ class GdlfProcessor(SummarizationProcessor):
     Args:
         tokenizer: a fast tokenizer with padding and end tokens.
         tags: `pos`, `ner`, `pos+ner` or `none`.
-        tagger: name of an installed spaCy pipeline, or the absolute path of a folder with one.
+        tagger: name of an installed spaCy pipeline, or the absolute path of one.
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
-        max_source_length: number of subwords to which documents are cut, including the end token.
+        max_source_length: number of subwords to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
         document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
-        ValueError: an unknown value of `tags`, or as `SummarizationProcessor`.
+        ValueError: `tags` is unknown, or as `SummarizationProcessor`.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class GdlfProcessor(SummarizationProcessor):
         """The base's features, and rows of `tag_ids`.
 
         Raises:
-            ValueError: the tagger is for another script than that of the documents, see `check_script`.
+            ValueError: the tagger is for another script than the documents'; see `check_script`.
         """
         if self.tags == "none":
             return super().source_features(examples, length, show_progress)
@@ -110,14 +110,14 @@ class GdlfProcessor(SummarizationProcessor):
 
     @staticmethod
     def _tag_row(row: JoinedRow, tag_ids: Iterator[list[int]]) -> list[int]:
-        """A row's tags from those of its documents, which are the next; special tokens have none."""
+        """A row's tags, from the next documents' tags; special tokens get the padding tag."""
         tags = [PADDING_TAG_ID] * len(row.input_ids)
         for start, kept in row.places:
             tags[start : start + kept] = next(tag_ids)
         return tags
 
     def align(self, config) -> None:
-        """Fit a new config to this processor, and this processor to the config's `tags`."""
+        """Fit a new config to this processor, and the processor's `tags` to the config."""
         super().align(config)
         if config.tags != self.tags:
             logger.warning(
@@ -125,7 +125,7 @@ class GdlfProcessor(SummarizationProcessor):
                 f'`tags="{config.tags}"`; set `tags` there to keep them'
             )
             self.tags = config.tags
-            # the user's own tagger has its own labels for the other kind of tags too
+            # a user's tagger has its own labels, also for the other kind of tags
             is_known = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
             self.tag_vocabulary = None if is_known else tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)

@@ -1,4 +1,4 @@
-"""Processor of Highlight-Transformer: subwords, and where the key phrases stand among them."""
+"""Processor of Highlight-Transformer: subwords, and the places of key phrases among them."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -24,18 +24,17 @@ _PHRASE_FIELDS = ("phrase_starts", "phrase_ends", "phrase_values")
 class HighlightTransformerProcessor(CopyingProcessor):
     """Converts documents to `input_ids`, `attention_mask` and key phrases, and summaries to `labels`.
 
-    The phrases of an example are `phrase_starts`, `phrase_ends` and `phrase_values`, an entry for each place where one
-    stands. They are found by tf-idf (Liu et al. 2021, section 4.1) in what is left of the documents after the cut,
-    unless they are given.
+    Key phrases are encoded by `phrase_starts`, `phrase_ends` and `phrase_values`, with an entry for each occurrence.
+    By default tf-idf finds them in the truncated documents (Liu et al. 2021, section 4.1).
 
     Args:
         tokenizer: a fast tokenizer.
-        max_source_length: number of subwords to which documents are cut, including `[CLS]` or the end token.
+        max_source_length: number of subwords to which documents are truncated, including `[CLS]` or the end token.
         max_target_length: the same for summaries, including the end token.
         document_separator: as for `SummarizationProcessor`.
-        document_frequencies: phrase -> number of the fitted examples that it was found in, from 2 up; made by `hf-summ
+        document_frequencies: phrase -> number of fitted examples that contain it, at least 2; written by `hf-summ
             key-phrases`.
-        fitted_examples: number of these examples.
+        fitted_examples: number of fitted examples.
         num_phrases: number of phrases to find.
         chat_template: stored and saved as in every transformers processor, but not used.
     """
@@ -85,13 +84,13 @@ class HighlightTransformerProcessor(CopyingProcessor):
         """The base's features, and rows of `phrase_starts`, `phrase_ends` and `phrase_values`.
 
         Args:
-            phrases: of each example, phrase -> value, or a list of phrases of value 1; None where they are to be found.
-                For a single example, they may be its own. A value above 0 draws attention, one below 0 dims; those that
-                are found have values up to 1.
+            phrases: for each example phrase -> value, or a list of phrases with value 1, or None to find them. With a
+                single example, its phrases need no outer list. Values above 0 attract attention, values below 0
+                reduce it; values of found phrases are at most 1.
 
         Raises:
-            ValueError: phrases are to be found, but no document frequencies were fitted; not as many phrases as
-                examples; or as `given_phrases`.
+            ValueError: finding phrases lacks fitted document frequencies, the numbers of `phrases` and examples
+                differ, or as `given_phrases`.
         """
         read = self._read(examples, length)
         fields: dict[str, list] = {name: [] for name in _PHRASE_FIELDS}
@@ -105,11 +104,11 @@ class HighlightTransformerProcessor(CopyingProcessor):
         return {**self._features([row for _, row, _ in read]), **fields}
 
     def fit(self, examples: Iterable[str | list[str]], max_frequencies: int | None = None) -> None:
-        """Fit the document frequencies to texts, or to examples of several documents, as they are cut.
+        """Fit the document frequencies to truncated texts, or to examples of several documents.
 
         Args:
-            examples: the text or the documents of each.
-            max_frequencies: how many phrases to keep at most, the most frequent; None keeps all that occur twice.
+            examples: the text or the documents of each example.
+            max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all in two examples.
 
         Raises:
             ValueError: there is no example.
@@ -129,7 +128,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
     def _read(
         self, examples: list[list[str]], length: int | None
     ) -> list[tuple[list[str], JoinedRow, list[list[tuple[int, int]]]]]:
-        """Each example with its row, and the offsets of the tokens that each document keeps."""
+        """Each example with its row and the offsets of each document's kept tokens."""
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
         offsets = iter(encoded["offset_mapping"])
         return [
@@ -138,7 +137,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
         ]
 
     def _of_each(self, phrases, number: int) -> list[Phrases | None]:
-        """The phrases of each example, or None where they are to be found."""
+        """The phrases given for each example, or None to find them."""
         if phrases is not None and not isinstance(phrases, (str, Mapping)):
             check_list("phrases", phrases)
         if isinstance(phrases, (str, Mapping)) or (
@@ -168,7 +167,7 @@ def _are_frequencies(value: Any) -> bool:
 
 
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
-    """What is left of a text after its last token, without a word that was cut in two."""
+    """The part of a text that its kept tokens cover, without a truncated last word."""
     end = tokens[-1][1] if tokens else 0
     if text[end - 1 : end].isalnum() and text[end : end + 1].isalnum():
         end -= len(re.split(r"\W", text[:end])[-1])
@@ -176,7 +175,7 @@ def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
 
 
 def _spans(phrase: Phrase, row: JoinedRow, places: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, float]]:
-    """The places of a phrase in a row: first token, that after the last, and value; without those that are cut."""
+    """The occurrences of a phrase in a row: first token, exclusive end, and value; truncated ones are skipped."""
     for document, start, end in phrase.spans:
         tokens = places[document]
         if tokens and end <= tokens[-1][1]:
@@ -186,11 +185,11 @@ def _spans(phrase: Phrase, row: JoinedRow, places: list[list[tuple[int, int]]]) 
 
 
 def _tell_lost(phrases: Sequence[Phrase], row: JoinedRow, places: list[list[tuple[int, int]]]) -> None:
-    """Warn of phrases of a user that are nowhere in an example."""
+    """Warn of given phrases that do not occur in an example."""
     for phrase in phrases:
         if not any(_spans(phrase, row, places)):
-            where = "is only in what was cut off" if phrase.spans else "is nowhere in the text"
-            logger.warning(f"the phrase {phrase.text!r} {where}, and is left out")
+            where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"
+            logger.warning(f"the phrase {phrase.text!r} {where}, and is ignored")
 
 
 __all__ = ["HighlightTransformerProcessor"]

@@ -1,4 +1,4 @@
-"""Processor of SAGCopy, which frames texts as the models that it starts from do."""
+"""Processor of SAGCopy, with special tokens as in BART and MASS."""
 
 from .processing_copying import CopyingProcessor
 
@@ -6,12 +6,12 @@ from .processing_copying import CopyingProcessor
 class SagCopyProcessor(CopyingProcessor):
     """Converts documents to `input_ids` and `attention_mask`, and summaries to `labels`.
 
-    Both end with the end token. With a tokenizer that has a token for the beginning of texts, such as BART's, both also
-    begin with it. A summary is written after the end token (Lewis et al. 2019; MASS likewise).
+    Both end with the end token, and begin with `cls_token` if the tokenizer has one, as BART's does. Decoding starts
+    from the end token (Lewis et al. 2019; MASS likewise).
 
     Args:
         tokenizer: a fast tokenizer.
-        max_source_length: number of subwords to which documents are cut, including the special tokens.
+        max_source_length: number of subwords to which documents are truncated, including the special tokens.
         max_target_length: the same for summaries.
         document_separator: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
@@ -25,7 +25,7 @@ class SagCopyProcessor(CopyingProcessor):
         document_separator=None,
         chat_template=None,
     ):
-        # spelled out, as transformers saves the parameters that it finds here
+        # listed explicitly, as transformers saves the parameters found here
         super().__init__(
             tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
         )
@@ -34,15 +34,15 @@ class SagCopyProcessor(CopyingProcessor):
         """Set the vocabulary size and special tokens of a new config to this processor's.
 
         Raises:
-            ValueError: texts are cut to more tokens than the model has positions for.
+            ValueError: a maximum length exceeds the model's positions.
         """
         super().align(config)
         config.decoder_start_token_id = config.eos_token_id
         for name in ("max_source_length", "max_target_length"):
             if config.positions == "learned" and getattr(self, name) > config.max_positions:
                 raise ValueError(
-                    f"`{name}` is {getattr(self, name)}, but the model has positions for {config.max_positions}: cut "
-                    "texts to fewer tokens, or set `max_positions`"
+                    f"`{name}` is {getattr(self, name)}, but the model has positions for {config.max_positions}: lower "
+                    "it, or raise `max_positions`"
                 )
 
     def _special_ids(self) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""8-bit inference on CPUs: weights that are stored as integers, and linear layers whose products are of integers."""
+"""8-bit inference on CPUs: weights stored as integers, and linear layers that multiply integers."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,34 +11,34 @@ from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING, register_quanti
 from transformers.quantizers.base import HfQuantizer
 from transformers.utils.quantization_config import QuantizationConfigMixin
 
-# the method's name in config.json
+# name of the method in config.json
 INT8 = "hf_summ_int8"
 
-# quantized values go from -127 to 127
+# quantized values range from -127 to 127
 _LEVELS = 127
-# stands in for the scale of a row of zeros, by which it is divided
+# replaces the scale of a zero row, to avoid a division by zero
 _TINY = torch.finfo(torch.float32).tiny
-# from so many outputs on, a copy of the weights in the processor's own order pays: few rows read them once a step
+# minimum number of outputs for which a copy of the weights in the processor's layout pays, as each step has few rows
 _WIDE = 8000
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Each row by its own largest magnitude, so that it does not depend on the rows beside it.
+    """Quantize each row by its own largest magnitude, independently of other rows.
 
     Args:
         rows: (R, C), finite.
 
     Returns:
-        (R, C), int8 from -127 to 127, and scales (R, 1): the row is about their product.
+        (R, C), int8 from -127 to 127, and scales (R, 1); their product approximates the rows.
     """
     scales = _row_scales(rows)
     return _levels(rows, scales), scales
 
 
 def quantize_weight(weight: torch.Tensor) -> tuple[nn.Parameter, nn.Parameter]:
-    """As `quantize_rows`, with scales (R,) of 8 digits, as in bfloat16.
+    """As `quantize_rows`, with scales (R,) of 8 bits of precision, as in bfloat16.
 
-    So the product of an integer and its scale is exact in float32, and to quantize the products gives the same again.
+    The product of an integer and its scale is then exact in float32, and quantizing it again changes nothing.
     """
     scales = _row_scales(weight.detach()).bfloat16().float()
     levels = _levels(weight.detach(), scales)
@@ -55,12 +55,12 @@ def _levels(rows: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 @cache
 def has_exact_products() -> bool:
-    """Whether sums of 8-bit products are exact here, and fast.
+    """Whether sums of 8-bit products are exact and fast on this machine.
 
-    Processors without VNNI instructions add pairs of products in 16 bits, which saturate. Their `_int_mm` may be exact
-    all the same, but it is then a plain loop, many times slower than products in float32.
+    Processors without VNNI instructions add pairs of products in 16 bits, which saturate. Their `_int_mm` may still be
+    exact, but as a plain loop, many times slower than products in float32.
     """
-    # a model may be built where there are only shapes
+    # a model may be built on the meta device
     with torch.device("cpu"):
         weight, rows = torch.full((64, 64), _LEVELS, dtype=torch.int8), torch.full((4, 64), 255, dtype=torch.uint8)
         products = _quantized_linear(rows, torch.ops.onednn.qlinear_prepack(weight, None), torch.ones(64), 0)
@@ -68,7 +68,7 @@ def has_exact_products() -> bool:
 
 
 def _quantized_linear(rows: torch.Tensor, packed: torch.Tensor, scale: torch.Tensor, zero: int) -> torch.Tensor:
-    """Rows (R, in_features), uint8, less `zero`, times packed weights and scales -> (R, out_features), float32."""
+    """Rows (R, in_features), uint8, minus `zero`, times packed weights and scales -> (R, out_features), float32."""
     zeros = torch.zeros_like(scale, dtype=torch.int64)
     return torch.ops.onednn.qlinear_pointwise(
         rows, 1.0, zero, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
@@ -76,14 +76,14 @@ def _quantized_linear(rows: torch.Tensor, packed: torch.Tensor, scale: torch.Ten
 
 
 class Int8Linear(nn.Module):
-    """x Wᵀ + b with W quantized by output channel, and x by row as it comes, both symmetrically to 8 bits.
+    """x Wᵀ + b with W quantized by output channel, and x dynamically by row, both symmetrically to 8 bits.
 
-    Where sums of 8-bit products are not exact (see `has_exact_products`) they are computed in float32, which saves no
-    time, or, of output layers, in two parts.
+    If sums of 8-bit products are not exact (see `has_exact_products`), they are computed in float32, which saves no
+    time, or in output layers in two parts.
 
     Args:
         weight: (out_features, in_features), int8.
-        weight_scale: (out_features,), float32; W is about `weight_scale[:, None] * weight`.
+        weight_scale: (out_features,), float32; `weight_scale[:, None] * weight` approximates W.
         bias: (out_features,) or None.
     """
 
@@ -91,10 +91,10 @@ class Int8Linear(nn.Module):
         super().__init__()
         self.out_features, self.in_features = weight.shape
         self.weight, self.weight_scale, self.bias = weight, weight_scale, bias
-        # asked here, as torch.compile cannot ask
+        # computed here, as torch.compile cannot trace it
         self._has_exact_products = has_exact_products()
         if self._has_exact_products and self.out_features < _WIDE:
-            # in the order in which products read them fastest; files have them in the other
+            # the fastest layout for products; files have the transposed one
             self.weight.data = self.weight.data.T.contiguous().T
         self._packed: torch.Tensor | None = None
         self.eval()
@@ -103,7 +103,7 @@ class Int8Linear(nn.Module):
         """(…, in_features) -> (…, out_features), float32.
 
         Raises:
-            ValueError: gradients are to flow through the layer.
+            ValueError: the inputs need gradients.
         """
         if inputs.requires_grad and torch.is_grad_enabled():
             raise ValueError(_NOT_TRAINED)
@@ -116,7 +116,7 @@ class Int8Linear(nn.Module):
         return outputs.view(*inputs.shape[:-1], self.out_features)
 
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
-        """Quantized rows (R, in_features) -> (R, out_features), float32, still to be scaled by row."""
+        """Quantized rows (R, in_features) -> (R, out_features), float32, before scaling by row."""
         is_wide = self.out_features >= _WIDE
         if self._has_exact_products and not is_wide:
             return torch._int_mm(rows, self.weight.T).float().mul_(self.weight_scale)
@@ -124,13 +124,13 @@ class Int8Linear(nn.Module):
             pack = torch.ops.onednn.qlinear_prepack
             self._packed = pack(self.weight.contiguous(), None) if is_wide else self.weight.float()
         if not is_wide:
-            # up to 2²⁴ sums of integers are exact in float32
+            # sums of integers are exact in float32 up to 2²⁴
             return linear(rows.float(), self._packed).mul_(self.weight_scale)
-        # this operator is slow for signed rows: flipping the highest bit adds 128, which it subtracts again
+        # the operator is slow for signed rows: flip the highest bit to add 128, which it subtracts again
         shifted = rows.view(torch.uint8) ^ 128
         if self._has_exact_products:
             return _quantized_linear(shifted, self._packed, self.weight_scale, 128)
-        # in two parts of at most 128, pairs of whose products do not saturate
+        # split into two parts of at most 128, whose pairs of products do not saturate
         low = shifted.clamp(max=127)
         parts = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
         return parts[: len(rows)] + parts[len(rows) :]
@@ -139,7 +139,7 @@ class Int8Linear(nn.Module):
         """Set the mode.
 
         Raises:
-            ValueError: it is that of training.
+            ValueError: `mode` is true, for training.
         """
         if mode:
             raise ValueError(_NOT_TRAINED)
@@ -155,7 +155,7 @@ class Int8Linear(nn.Module):
         super()._load_from_state_dict(*args, **kwargs)
 
     def __getstate__(self):
-        # what is in the processor's order can be neither copied nor pickled
+        # packed weights can be neither copied nor pickled
         return {**self.__dict__, "_packed": None}
 
     def extra_repr(self) -> str:
@@ -166,21 +166,21 @@ _NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quan
 
 
 def refuse_accelerators(devices) -> None:
-    """Raise a ValueError if an int8 model is to be on one of these devices.
+    """Raise a ValueError if one of these devices of an int8 model is no CPU.
 
     Args:
-        devices: devices or their names; `meta`, where models are built before they are loaded, is none to refuse.
+        devices: devices or their names; `meta`, for models before loading, is allowed.
     """
     for device in devices:
         if str(device) not in ("cpu", "meta"):
             raise ValueError(
-                f"int8 is for CPUs, but the model is to be on {device}: load it without `quantization_config`, or with "
+                f"int8 is for CPUs, but the model's device is {device}: load it without `quantization_config`, or with "
                 '`device_map="cpu"`'
             )
 
 
 class Int8Embedding(nn.Embedding):
-    """An embedding whose rows are integers with a scale each, of which only those that are looked up become float32."""
+    """An embedding with integer rows and a scale per row; only looked-up rows become float32."""
 
     weight_scale: nn.Parameter
 
@@ -191,16 +191,16 @@ class Int8Embedding(nn.Embedding):
 
 @dataclass
 class Int8Config(QuantizationConfigMixin):
-    """The `quantization_config` of `from_pretrained` by which a model's matrices have 8 bits.
+    """The `quantization_config` of `from_pretrained` that loads a model's matrices in 8 bits.
 
-    Linear layers become `Int8Linear`, and embeddings `Int8Embedding`. Recurrent cells and what is small have 8 bits
-    only in saved files, and are computed in float32 from the same integers. Vectors keep their 32 bits.
+    Linear layers become `Int8Linear`, and embeddings `Int8Embedding`. Recurrent cells and small layers have 8 bits only
+    in saved files, and compute in float32 from the same integers. Vectors keep 32 bits.
 
     Attributes:
-        least_weights: linear layers and embeddings with fewer weights are among the small: in decoding, when there are
-            few rows, quantizing these takes longer than the shorter product saves.
-        layout: of saved files; no other than 2 can be read.
-        quant_method: name of the method, as in config.json.
+        least_weights: linear layers and embeddings with fewer weights are small: in decoding, with few rows, quantizing
+            the rows takes longer than the faster product saves.
+        layout: layout of saved files; only 2 can be read.
+        quant_method: name of the method in config.json.
     """
 
     least_weights: int = 2**17
@@ -214,7 +214,7 @@ class Int8Config(QuantizationConfigMixin):
         Raises:
             ValueError: the files were saved in another layout.
         """
-        # the first layout, in which linear layers alone had 8 bits, had no number
+        # the first layout, with 8 bits only in linear layers, had no number
         layout = config_dict.get("layout", 1)
         if layout != cls.layout:
             raise ValueError(
@@ -225,7 +225,7 @@ class Int8Config(QuantizationConfigMixin):
 
 
 class Int8Quantizer(HfQuantizer):
-    """Loads a model in 8 bits, from its weights in 32 bits or from those that such a model has saved."""
+    """Loads a model in 8 bits, from 32-bit weights or from saved 8-bit weights."""
 
     def is_serializable(self) -> bool:
         return True
@@ -240,11 +240,11 @@ class Int8Quantizer(HfQuantizer):
             refuse_accelerators(device_map.values())
 
     def update_device_map(self, device_map):
-        # wherever "auto" would place the model
+        # a string such as "auto" always means the CPU
         return {"": "cpu"} if isinstance(device_map, str) else device_map
 
     def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        # what is between the linear layers gains nothing from half precision on CPUs
+        # on CPUs, half precision would not speed up the other layers
         return torch.float32
 
     def _process_model_before_weight_loading(self, model: PreTrainedModel, **kwargs) -> None:
@@ -258,8 +258,8 @@ class Int8Quantizer(HfQuantizer):
         model.requires_grad_(False)
 
     def get_state_dict_and_metadata(self, model: PreTrainedModel) -> tuple[dict[str, torch.Tensor], dict]:
-        """The weights as files have them, each matrix in 8 bits, and no metadata."""
-        # tied matrices stay tied
+        """The weights in the layout of files, each matrix in 8 bits, and no metadata."""
+        # cached, so tied matrices stay tied
         state, quantize, in_order = {}, cache(quantize_weight), cache(torch.Tensor.contiguous)
         for name, value in model.state_dict(keep_vars=True).items():
             if _is_float_matrix(value):
@@ -274,8 +274,8 @@ def _is_float_matrix(value: torch.Tensor) -> bool:
 
 
 def _quantize(model: PreTrainedModel) -> None:
-    """Replace each matrix of a model by its integers, and put their scales beside it, `weight_scale` for `weight`."""
-    # tied matrices stay tied
+    """Replace each matrix of a model by its integers, and register their scales as `weight_scale` for `weight`."""
+    # cached, so tied matrices stay tied
     quantize = cache(quantize_weight)
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False)):
@@ -283,7 +283,7 @@ def _quantize(model: PreTrainedModel) -> None:
                 levels, scale = quantize(parameter)
                 setattr(module, name, levels)
                 module.register_parameter(f"{name}_scale", scale)
-                # integers that a file lacks cannot be drawn
+                # integers missing in a file cannot be initialized randomly
                 module._is_hf_initialized = True
     names = dict(model.named_parameters(remove_duplicate=False))
     scales = {f"{target}_scale": f"{source}_scale" for target, source in model.all_tied_weights_keys.items()}
@@ -291,7 +291,7 @@ def _quantize(model: PreTrainedModel) -> None:
 
 
 def _arrange(model: PreTrainedModel, least_weights: int) -> None:
-    """Give the integers of a model to layers that compute with them, and turn the others into float32."""
+    """Replace large layers by ones that compute with integers, and convert all other integers to float32."""
     for parent in list(model.modules()):
         for name, module in list(parent.named_children()):
             if type(module) is nn.Linear and module.weight.numel() >= least_weights:
@@ -309,7 +309,7 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
                 delattr(module, f"{name}_scale")
 
 
-# a checkpoint that brings its code along brings this file too, perhaps beside the installed package's
+# a checkpoint saved with its code includes this file, possibly in addition to the installed package's
 if INT8 not in AUTO_QUANTIZER_MAPPING:
     register_quantization_config(INT8)(Int8Config)
     register_quantizer(INT8)(Int8Quantizer)

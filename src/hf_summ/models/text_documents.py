@@ -1,4 +1,4 @@
-"""Documents that a model reads: their characters, how several become one row, and how they may differ from others."""
+"""A model's documents: their characters, the row of several, and their differences from training documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from typing import Any
 
 from .checks import is_list, is_number
 
-# Japanese and Chinese; these ranges are the inside of a regular expression's class
+# Japanese and Chinese, as ranges for a regular expression's character class
 IDEOGRAPHS = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can part
+# Thai, Lao, Burmese, Khmer and Tai scripts, whose words only a dictionary can separate
 RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
-# what joins documents where a model reads one text: a blank line, which sentence splitters and tokenizers treat like
+# separator of documents for models that read one text: a blank line, which sentence splitters and tokenizers treat like
 # any line end
 DOCUMENT_SEPARATOR = "\n\n"
-# name -> the form and the unit of its values. Text in another language or without words falls into many short tokens
+# name -> format and unit of its values. Text in another language or without words has many short tokens
 _SHOWN = {"tokens_per_character": ("{:.3g}", "tokens a character"), "characters": ("{:,.0f}", "characters")}
 
 
 def readable(text: str) -> str:
-    """The text with U+FFFD in place of each lone surrogate, which is not a character and stops every tokenizer.
+    """Replace each lone surrogate by U+FFFD, as it is not a character and stops every tokenizer.
 
-    Two surrogates that form a pair become their character.
+    Surrogate pairs become their character.
     """
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -31,9 +31,9 @@ class JoinedRow:
 
     Attributes:
         input_ids: the row, with separators and special tokens.
-        places: of each document, the position of its first token and the number of tokens kept.
-        lengths: the number of tokens of each document before it was cut.
-        length: the number of ids that the row would have had uncut.
+        places: for each document, the position of its first token and the number of tokens kept.
+        lengths: the number of tokens of each document before truncation.
+        length: the number of ids of the row without truncation.
     """
 
     input_ids: list[int]
@@ -43,33 +43,33 @@ class JoinedRow:
 
 
 def task_parameters(config) -> dict:
-    """The parameters for summarization in a config's `task_specific_params`, as T5's and BART's have them."""
+    """The summarization parameters in a config's `task_specific_params`, as in T5 and BART."""
     return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
 
 
 def source_prefix(config) -> str:
-    """The text that a model's config puts before each document."""
+    """The prefix of each document in a model's config."""
     return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
 
 
 def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
-    """A text, or the documents of an example, with a prefix before it or before the first of them."""
+    """Put a prefix before a text, or before the first document of an example."""
     if isinstance(example, str):
         return prefix + example
     return [prefix + text if place == 0 else text for place, text in enumerate(example)]
 
 
 def shares(lengths: Sequence[int], total: int) -> list[int]:
-    """What documents of these lengths keep of `total` tokens (Fabbri et al. 2019, section 6.3).
+    """Divide `total` tokens among documents of these lengths (Fabbri et al. 2019, section 6.3).
 
-    Each has an equal share; what short ones leave is dealt out to the others, and an uneven rest to the first of these.
+    Each gets an equal share. The others divide what short documents do not use; the first of them get the remainder.
     """
     kept, left = list(lengths), max(total, 0)
     ascending = sorted(range(len(lengths)), key=lengths.__getitem__)
     for place, index in enumerate(ascending):
         share, rest = divmod(left, len(lengths) - place)
         if lengths[index] > share:
-            # it and all longer ones are cut
+            # this document and all longer ones are truncated
             for number, cut in enumerate(sorted(ascending[place:])):
                 kept[cut] = min(lengths[cut], share + (number < rest))
             break
@@ -82,11 +82,11 @@ def join(
 ) -> JoinedRow:
     """One row of an example's documents: `before`, their tokens with separators between them, and `after`.
 
-    Where there are more documents than the row has room for, one token each, the last are left out.
+    If the row has no room for one token of each document, the last documents are omitted.
 
     Args:
-        documents: the tokens of each.
-        length: maximum number of ids of the row; None does not cut.
+        documents: the tokens of each document.
+        length: maximum number of ids of the row; None does not truncate.
         before, after: special ids of the row.
         separator: the id between documents.
     """
@@ -111,23 +111,23 @@ def join(
 
 
 def measured(document: str | list[str], tokens: int) -> dict[str, float]:
-    """What is compared of a document, or of several of one example, by name.
+    """Measures of a document, or of an example's documents, by name, to compare with training documents.
 
     Args:
-        tokens: their number, before any cut.
+        tokens: number of tokens before truncation.
     """
     characters = len(document) if isinstance(document, str) else sum(map(len, document))
     return {"tokens_per_character": tokens / max(characters, 1), "characters": characters}
 
 
 def checked_ranges(ranges: Any) -> Mapping[str, Any]:
-    """The `source_ranges` of a config: what is `measured` -> its least and greatest value in training, or no entry.
+    """The `source_ranges` of a config: name in `measured` -> its minimum and maximum in training; may be empty.
 
     Args:
-        ranges: what the config has; None is no entries.
+        ranges: the config's value; None means no entries.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: the value has another form.
     """
     entries = {} if ranges is None else ranges
     is_known = isinstance(entries, Mapping) and entries.keys() <= _SHOWN.keys()
@@ -137,11 +137,11 @@ def checked_ranges(ranges: Any) -> Mapping[str, Any]:
 
 
 def difference(document: str | list[str], tokens: int, ranges: Mapping[str, Any]) -> str | None:
-    """How a document differs from those of the training, or None if it does not.
+    """How a document differs from the training documents, or None if it does not.
 
     Args:
         tokens: as for `measured`.
-        ranges: as `checked_ranges` returns them.
+        ranges: from `checked_ranges`.
     """
     for name, value in measured(document, tokens).items():
         least, most = ranges.get(name, (value, value))

@@ -1,4 +1,4 @@
-"""Key phrases of texts: word bigrams and trigrams by tf-idf, and where phrases stand (Liu et al. 2021, section 4.1)."""
+"""Key phrases of texts: word bigrams and trigrams by tf-idf, and places of phrases (Liu et al. 2021, section 4.1)."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from typing import Any
 from .checks import check_texts
 from .text_scripts import MARKS
 
-# words and stop words are those of scikit-learn's TfidfVectorizer, but for marks, at which that cuts words
+# words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
 _WORD = re.compile(rf"\w[\w{MARKS}]+")
 STOP_WORDS = frozenset(
     """
@@ -35,9 +35,9 @@ STOP_WORDS = frozenset(
     """.split()
 )
 _SIZES = (2, 3)
-# what may stand between the words of a phrase
+# separators between the words of a phrase
 _GAP = re.compile(r"\s+|-")
-# edges of letters that are not ideographs, which have no spaces around them
+# characters inside words, except ideographs, which have no spaces around them
 _IN_WORD = re.compile(rf"[^\W\u2e80-\u9fff\uf900-\ufaff]|[{MARKS}]")
 _ENDS_WORD = re.compile(rf"[^\W_]|[{MARKS}]")
 
@@ -47,9 +47,9 @@ class Phrase:
     """A phrase of an example.
 
     Attributes:
-        text: its words in lower case, or as a user gave it.
+        text: its words in lower case, or the user's text.
         value: its importance.
-        spans: where it stands: number of the document, its first character there, and that after its last.
+        spans: its occurrences: index of the document, first character, and exclusive end.
     """
 
     text: str
@@ -58,9 +58,9 @@ class Phrase:
 
 
 def candidates(text: str) -> Iterator[tuple[str, int, int]]:
-    """The phrases of a text with their first character and that after their last, by first word, short ones first.
+    """The phrases of a text with their [start, end) characters, by first word, short ones first.
 
-    A phrase has two or three words with only space or a hyphen between them, none of which is a stop word.
+    A phrase has two or three words, none of them a stop word, separated by white space or a hyphen.
     """
     words = [(match.group().lower(), match.start(), match.end()) for match in _WORD.finditer(text)]
     for first, (_, start, end) in enumerate(words):
@@ -84,9 +84,9 @@ def key_phrases(
 
     Args:
         documents: the documents of one example.
-        frequencies: phrase -> the number of examples it was found in (df); one that is not listed counts as 1.
-        examples: the number of examples that these are from.
-        number: how many phrases to return at most.
+        frequencies: phrase -> the number of examples that contain it (df); unlisted phrases count as 1.
+        examples: the number of these examples.
+        number: maximum number of phrases to return.
     """
     spans: dict[str, list[tuple[int, int, int]]] = {}
     for place, text in enumerate(documents):
@@ -102,11 +102,11 @@ def key_phrases(
 
 
 def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
-    """Phrase -> the number of examples with it, where there are at least two, and the number of examples.
+    """Phrase -> the number of examples that contain it, if at least two; and the number of examples.
 
     Args:
-        examples: the documents of each.
-        largest: how many phrases to keep at most, the most frequent.
+        examples: the documents of each example.
+        largest: maximum number of phrases to keep, the most frequent ones.
     """
     return frequencies_from_two(
         ((phrase for text in documents for phrase, _, _ in candidates(text)) for documents in examples), largest
@@ -118,24 +118,24 @@ def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | Non
 
     Args:
         collection: the terms of each member.
-        largest: how many terms to keep at most, the most frequent.
+        largest: maximum number of terms to keep, the most frequent ones.
     """
     found: Counter[str] = Counter()
     number = 0
     for terms in collection:
         number += 1
-        # in their order, so that a cap keeps the same ones every time
+        # in their order, so a limit always keeps the same terms
         found.update(list(dict.fromkeys(terms)))
     kept = [entry for entry in found.most_common(largest) if entry[1] > 1]
     return dict(sorted(kept)), number
 
 
 def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequence[str]) -> list[Phrase]:
-    """A user's phrases in the documents, whatever their case, space and hyphens; those of value 0 are left out.
+    """A user's phrases in the documents, regardless of case, space and hyphens; phrases with value 0 are omitted.
 
     Args:
         documents: the documents of one example.
-        phrases: phrase -> value, or phrases of value 1.
+        phrases: phrase -> value, or phrases with value 1.
 
     Raises:
         TypeError: a phrase is not text, or a value not a number.
@@ -160,9 +160,9 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
 
 
 def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
-    """The [start, end) of a phrase in a text, which begin and end no word in its middle."""
+    """The [start, end) of a phrase in a text; occurrences that begin or end inside a word are skipped."""
     words = [re.escape(word) for word in re.split(r"[\s-]+", phrase) if word] or [re.escape(phrase.strip())]
-    # the class of all marks takes milliseconds to compile, so edges are not in a pattern of each phrase
+    # the class of all marks takes milliseconds to compile: check edges outside each phrase's pattern
     pattern = re.compile(r"(?:\s+|-)".join(words), re.IGNORECASE)
     begins_word, ends_word = phrase.strip()[0].isalnum(), _ENDS_WORD.match(phrase.strip()[-1])
     position = 0
@@ -177,11 +177,11 @@ def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:
 
 
 def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
-    """Phrases as a corpus has them: a mapping or a list, also as JSON text; None where there are none.
+    """Phrases of a corpus's row: a mapping or a list, also as JSON text, or None.
 
     Raises:
-        ValueError: text that is not JSON.
-        TypeError: something else.
+        ValueError: the text is not JSON.
+        TypeError: the value has another type.
     """
     if isinstance(value, str):
         try:
@@ -189,7 +189,7 @@ def read_phrases(value: Any) -> Mapping[str, float] | Sequence[str] | None:
         except json.JSONDecodeError as error:
             raise ValueError(f'`phrases` must be JSON such as {{"TEXT": VALUE}}, but is {value!r:.60}') from error
     if isinstance(value, Mapping):
-        # a column of mappings has a key for every phrase that any row has
+        # a column of mappings has the keys of all rows
         return {text: number for text, number in value.items() if number is not None}
     if value is not None and not isinstance(value, (list, tuple)):
         raise TypeError(f"`phrases` must be a mapping of texts to values or a list of texts, but is {value!r:.60}")

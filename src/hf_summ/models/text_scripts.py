@@ -1,4 +1,4 @@
-"""Marks that belong to letters, which `\\w` leaves out, as the inside of a regular expression's class."""
+"""Marks of letters, which `\\w` does not match, as ranges for a regular expression's character class."""
 
 import sys
 import unicodedata
@@ -6,7 +6,7 @@ import unicodedata
 
 def _mark_ranges() -> str:
     ranges: list[list[int]] = []
-    # no mark has a smaller code, and from 0x20000 on there are ideographs, then variation selectors
+    # no mark has a smaller code; from 0x20000 on there are ideographs, then variation selectors
     for code in (*range(0x300, 0x20000), *range(0xE0100, min(0xE01F0, sys.maxunicode))):
         if unicodedata.category(chr(code)).startswith("M"):
             if ranges and ranges[-1][1] == code - 1:
@@ -16,5 +16,5 @@ def _mark_ranges() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
 
 
-# vowel signs, accents and the like, each part of the letter before it; with the joiners of Persian and Indian scripts
+# vowel signs, accents and the like, which belong to the preceding letter, and the joiners of Persian and Indian scripts
 MARKS = f"{_mark_ranges()}\u200c\u200d"

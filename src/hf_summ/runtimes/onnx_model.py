@@ -164,7 +164,7 @@ class OnnxGeneration(PreTrainedModel):
 
     def _apply(self, fn, recurse=True):
         if (device := fn(torch.empty(0)).device).type != "cpu":
-            raise ValueError(f"ONNX graphs are for CPUs, but the model is to be on {device}: load it on the CPU")
+            raise ValueError(f"ONNX graphs are for CPUs, but the model's device is {device}: load it on the CPU")
         return super()._apply(fn, recurse)
 
     def _forward(self, **inputs) -> OnnxOutput:
