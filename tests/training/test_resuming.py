@@ -196,7 +196,7 @@ def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
     main([path])
     interrupt(out, 4)
     with pytest.raises(
-        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which goes on"
+        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which resumes"
     ):
         main([path, "--learning_rate", "1e30", "--accept_changes"])
     assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
@@ -307,7 +307,9 @@ def test_start_logs_what_will_be_done(settings, caplog):
         main([settings(train_tokens_per_batch=2000), *flags])
     assert re.search(r"model: [\d,]+ parameters", caplog.text)
     assert "train: 24 documents" in caplog.text
-    cut = re.search(r"train: (\d+) of 24 documents \(\d+%\) are cut to 20 tokens, which leaves (\d+)% of", caplog.text)
+    cut = re.search(
+        r"train: (\d+) of 24 documents \(\d+%\) are truncated to 20 tokens, which keeps (\d+)%", caplog.text
+    )
     assert cut is not None
     assert re.search(r"training: 12,000 updates in 12,000 epochs", caplog.text)
     assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text
@@ -317,4 +319,4 @@ def test_start_logs_what_will_be_done(settings, caplog):
 def test_a_warmup_longer_than_the_training_is_reported(settings, caplog, warmup, is_reported):
     with caplog.at_level(logging.WARNING):
         main([settings(max_steps=2), "--warmup_steps", warmup])
-    assert (f"warms up for {warmup} updates, but the training has 2: it never reaches" in caplog.text) == is_reported
+    assert (f"warms up for {warmup} updates, but the run has 2: it never reaches" in caplog.text) == is_reported
