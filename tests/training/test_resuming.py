@@ -66,10 +66,10 @@ def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings,
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
     with pytest.raises(
-        ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({difference})"
+        ValueError, match=rf"^--output_dir \S+: its run has other settings \(.*({difference})"
     ) as caught:
         main([path, *flags])
-    assert "--resume_from_checkpoint no; --accept_changes goes on from" in str(caught.value)
+    assert "--resume_from_checkpoint no; --accept_changes resumes from" in str(caught.value)
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
 
@@ -108,7 +108,7 @@ def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
     path = settings(**SAVING)
     main([path])
     interrupt(out, 4)
-    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has the parameters in other groups .* leave"):
+    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has other parameter groups .* keep"):
         main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
 
 
@@ -117,7 +117,7 @@ def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settin
     main([path])
     interrupt(out, 4)
     with pytest.raises(
-        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot take: leave"
+        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot load: keep"
     ):
         tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
@@ -152,7 +152,7 @@ def test_second_run_in_a_folder_waits_for_the_first(settings):
     path = settings()
 
     def start_second() -> None:
-        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
+        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run uses it: wait for its end, or"):
             tiny.check([path])
 
     run(parse_arguments([path]), [path], start_second)

@@ -61,7 +61,7 @@ def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
 
 
 def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> datasets.Dataset:
-    """The rows whose summary has the requested coverage: the share of its words in the document (Grusky et al. 2018)."""
+    """The rows with the requested coverage: the share of summary words in the document (Grusky et al. 2018)."""
     language = arguments.data.language
 
     def is_covered(document: str, summary: str) -> bool:
