@@ -57,8 +57,8 @@ def test_file_without_rows(load, tmp_path, name, content):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"document": "a", "summary": "b", "document": "c"}', "the key 'document' stands twice in one object"),
-        ('{"document": "a", "summary": "b", "more": {"x": 1, "x": 2}}', "the key 'x' stands twice in one object"),
+        ('{"document": "a", "summary": "b", "document": "c"}', "the key 'document' occurs twice in one object"),
+        ('{"document": "a", "summary": "b", "more": {"x": 1, "x": 2}}', "the key 'x' occurs twice in one object"),
         ('{"document": "a", "summary": "b", "more": ' + "[" * 10**5 + "]" * 10**5 + "}", "are nested too deeply"),
         ('{"document": "a", "summary": "b", "id": ' + "9" * 5000 + "}", "a number has more digits than can be read"),
     ],
