@@ -77,7 +77,7 @@ def test_json_that_python_would_take_in_silence_or_die_of(load, tmp_path, row, m
 def test_lines_that_end_with_carriage_returns_alone(load, tmp_path, name):
     write(tmp_path / "a.target", "one\ntwo\n")
     file = write(tmp_path / name, "one\rtwo\r")
-    with pytest.raises(ValueError, match=rf"{name}, line 1: its lines end with carriage returns alone: convert"):
+    with pytest.raises(ValueError, match=rf"{name}, line 1: its lines end with carriage returns only: convert"):
         load(train_file=file)
 
 
