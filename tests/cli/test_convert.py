@@ -138,7 +138,7 @@ class Evil:
     ("change", "message"),
     [
         (lambda weights: {"encoder.embed_tokens.weight": torch.zeros(3, 4)}, "is not a MASS: it lacks model.encoder"),
-        (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has embeddings of its own"),
+        (lambda weights: {**weights, "decoder.embed_out": torch.zeros(13, 12)}, "has separate embeddings"),
         (
             lambda weights: {**weights, "encoder.gate.weight": torch.zeros(2)},
             "is not a MASS: model.encoder.gate.weight",
@@ -147,8 +147,8 @@ class Evil:
             lambda weights: {name: value for name, value in weights.items() if "layers.1.fc2" not in name},
             "is not a MASS: it lacks model.encoder.layers.1.fc2",
         ),
-        (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must hold weights by name"),
-        (lambda weights: {**weights, "code": Evil()}, "damaged, or holds code, which is never run"),
+        (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
+        (lambda weights: {**weights, "code": Evil()}, "damaged, or contains code, which is never run"),
     ],
     ids=["of a BERT", "other output", "more", "less", "a list", "code"],
 )
@@ -166,9 +166,9 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, run):
     with pytest.raises(ValueError, match=message):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
     Path(checkpoint).write_bytes(Path(checkpoint).read_bytes()[:500])
-    with pytest.raises(ValueError, match="cannot be read as weights alone"):
+    with pytest.raises(ValueError, match="cannot be read as weights only"):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
-    for line, message in (("the", "line 2: must be a piece and its count"), ("[PAD] 3", "line 2: '.PAD.' stands")):
+    for line, message in (("the", "line 2: must be a piece and its count"), ("[PAD] 3", "line 2: '.PAD.' occurs")):
         Path(dictionary).write_text(f"[PAD] 3\n{line}\n", encoding="utf-8")
         with pytest.raises(ValueError, match=message):
             convert_mass(checkpoint, dictionary, tmp_path / "bart")

@@ -226,7 +226,7 @@ def test_full_disk(rows, refusal):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert re.fullmatch(
-        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): the same command goes on once it can",
+        r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): the same command resumes once it can",
         said,
     )
     assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "summaries.yaml"]
@@ -305,7 +305,7 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--num_processes", "0"], "--num_processes 0: must be at least 1"),
         (["--batch_size", "0"], "--batch_size 0: must be at least 1"),
         (["--text_column", "txet"], "--text_column txet: the columns are id, text; did you mean text"),
-        (["--text_column", "id"], "--text_column id: it must hold text, but holds int64: name another column"),
+        (["--text_column", "id"], "--text_column id: must contain text, but has int64: name another column"),
         (["--columns", "id", "summary"], "--columns summary: the columns are id, text"),
         (["--output_column", "error"], "--output_column error: source_tokens, cut_tokens, error are added too"),
         (["--text_column", "a\nb"], "--text_column a b: the columns are id, text"),

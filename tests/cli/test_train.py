@@ -62,8 +62,8 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     assert groups == [field.name for field in dataclasses.fields(RunArguments)]
     words = " ".join(text.split())
     assert "--val_max_target_length N The same for validation and test" in words
-    assert "--rouge_mode {rouge_score,rouge155} Whether ROUGE is that of Google's rouge-score" in words
-    assert "--noam_scale X Factor of the Noam schedule, which replaces learning_rate (default: 1.0)" in words
+    assert "--rouge_mode {rouge_score,rouge155} ROUGE as computed by Google's rouge-score" in words
+    assert "--noam_scale X Factor of the Noam schedule; learning_rate is ignored with it (default: 1.0)" in words
     ours, theirs = text.split("transformers' own:")
     explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
     named = set(re.split(r"[,:\s]+", theirs))

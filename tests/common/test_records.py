@@ -48,7 +48,7 @@ def test_ordinary_texts_are_read_as_ever():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' stands twice"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' occurs twice"),
         ('{"a": ' + "[" * 5000 + "]" * 5000 + "}", "values are nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "a number has more digits than can be read"),
     ],
@@ -68,7 +68,7 @@ def test_what_is_neither_is_said(parse, error):
 def test_aliases_of_aliases_are_refused():
     lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]" for before, name in pairwise("abcdefghi")]
-    with pytest.raises(yaml.YAMLError, match="aliases stand for too many values"):
+    with pytest.raises(yaml.YAMLError, match="aliases expand to too many values"):
         parse_yaml("\n".join(lines))
     assert len(parse_yaml("\n".join(lines[:3]))["c"]) == 10
 

@@ -70,7 +70,7 @@ def test_a_named_gigaword_pair(load, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\).* looks for the train split"),
+        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split of"),
         ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
         ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
         ("other.txt", r"other.txt: cannot tell where its headlines are: name an X.article.txt"),

@@ -121,7 +121,7 @@ def test_broken_parts(load, tmp_path, content, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"has no PART_III.txt and no DATA/PART_III.txt \(or .gz\), where `data_format` 'lcsts' looks for the"),
+        ("", r"has no PART_III.txt and no DATA/PART_III.txt \(or .gz\), the \w+ split of `data_format` 'lcsts'"),
         ("nowhere", r"nowhere does not exist: for `data_format` 'lcsts', name a folder or a PART_\*.txt"),
     ],
 )

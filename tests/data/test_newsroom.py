@@ -67,7 +67,7 @@ def test_no_row_in_the_bin(load, tmp_path):
 
 def test_folder_without_the_part(load, tmp_path):
     with pytest.raises(
-        ValueError, match=r"has no dev.jsonl \(or .gz\), where `data_format` 'newsroom' looks for the val"
+        ValueError, match=r"has no dev.jsonl \(or .gz\), the validation split of `data_format` 'newsroom': name"
     ):
         load(validation_file=tmp_path, data_format="newsroom")
 

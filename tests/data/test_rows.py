@@ -57,8 +57,8 @@ def test_file_without_rows(load, tmp_path, name, content):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"document": "a", "summary": "b", "document": "c"}', "the key 'document' stands twice in one object"),
-        ('{"document": "a", "summary": "b", "more": {"x": 1, "x": 2}}', "the key 'x' stands twice in one object"),
+        ('{"document": "a", "summary": "b", "document": "c"}', "the key 'document' occurs twice in one object"),
+        ('{"document": "a", "summary": "b", "more": {"x": 1, "x": 2}}', "the key 'x' occurs twice in one object"),
         ('{"document": "a", "summary": "b", "more": ' + "[" * 10**5 + "]" * 10**5 + "}", "are nested too deeply"),
         ('{"document": "a", "summary": "b", "id": ' + "9" * 5000 + "}", "a number has more digits than can be read"),
     ],
@@ -77,7 +77,7 @@ def test_json_that_python_would_take_in_silence_or_die_of(load, tmp_path, row, m
 def test_lines_that_end_with_carriage_returns_alone(load, tmp_path, name):
     write(tmp_path / "a.target", "one\ntwo\n")
     file = write(tmp_path / name, "one\rtwo\r")
-    with pytest.raises(ValueError, match=rf"{name}, line 1: its lines end with carriage returns alone: convert"):
+    with pytest.raises(ValueError, match=rf"{name}, line 1: its lines end with carriage returns only: convert"):
         load(train_file=file)
 
 

@@ -111,7 +111,7 @@ def test_patterns(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["no*.jsonl"], r"no\*.jsonl: no file fits this pattern"),
+        (["no*.jsonl"], r"no\*.jsonl: no file matches this pattern"),
         (["nowhere.jsonl"], "nowhere.jsonl does not exist"),
         (["a.jsonl", "*.jsonl"], "a.jsonl is named twice"),
         (["a.txt"], "a.txt: cannot tell from its name how to read rows: it must be one of .json, .jsonl, .csv, .parq"),
@@ -142,7 +142,7 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
         (["cut.jsonl.gz"], "cut.jsonl.gz: not a complete .gz file, as reading ends after line"),
         (["none.parquet"], r"none.parquet: not a complete Parquet file \(.*\): copy or write it again"),
         (["latin.jsonl"], "latin.jsonl, line 1: not UTF-8"),
-        (["numbers.parquet", "lists.parquet"], "numbers.parquet, lists.parquet: columns do not go together: .*id"),
+        (["numbers.parquet", "lists.parquet"], "numbers.parquet, lists.parquet: columns are incompatible: .*id"),
     ]:
         with pytest.raises(ValueError, match=message):
             FileRows(streamed_files(names)).schema  # noqa: B018 (looks through the files)

@@ -82,7 +82,7 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
     [
         (
             {"systems": ("GDLF.txt", "theirs.txt")},
-            "compares GDLF with theirs, but made_up GDLF with DC: give the files of predictions these names when",
+            "compares GDLF with theirs, but made_up GDLF with DC: name the files of predictions like these systems",
         ),
         # both are DC, in folders of their own
         ({"systems": ("GDLF", "a/DC", "b/DC")}, "compares GDLF with DC, GDLF with DC, but made_up GDLF with DC"),
@@ -90,7 +90,10 @@ def test_table_without_votes_says_what_it_needs(tmp_path):
             {"outcomes": {"relevance": [[1]], "clarity": [[1]]}},
             "has votes on relevance, clarity, but made_up on relevance, fluency: make the sheets with the paper's",
         ),
-        ({"pairs": [{"first": "GDLF", "second": "DC"}]}, "is not a report of votes: name a report that `hf-summ votes"),
+        (
+            {"pairs": [{"first": "GDLF", "second": "DC"}]},
+            "is not a report of votes: name a report written by `hf-summ votes",
+        ),
         ({"voters": "two"}, "is not a report of votes"),
         ({"pairs": 3}, "is not a report of votes"),
     ],
@@ -110,5 +113,5 @@ def test_file_that_is_no_report_is_told(tmp_path, content):
 
 
 def test_missing_report_is_told(tmp_path):
-    with pytest.raises(ValueError, match=r"nowhere\.json does not exist: name a report that `hf-summ votes collect"):
+    with pytest.raises(ValueError, match=r"nowhere\.json does not exist: name a report written by `hf-summ"):
         run_table(table_of_votes(tmp_path), "small", {"xsum": "nowhere.json"}, [], str(tmp_path))

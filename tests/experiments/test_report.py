@@ -30,7 +30,7 @@ Our figures can be compared with each other, but not with the published ones.
 | broken |            |                    – |                       – |            32 |                    – |
 | others |            |                    – |                       – |            33 |                    1 |
 
-Differences from DC, of one training each, with 95% intervals by paired bootstrap over test documents:
+Differences from DC, of one run each, with 95% intervals by paired bootstrap over test documents:
 
 | row    |                  R-1 | published |       |              perplexity | published |       |
 | ------ | -------------------: | --------: | ----: | ----------------------: | --------: | ----: |
@@ -167,8 +167,8 @@ def test_documents_that_were_shortened_are_told(tmp_path):
         for row, facts in zip(read.rows, ({}, {"extraction": "50% of the sentences, unchecked"}), strict=True)
     )
     text = markdown(make_report(read, "full", [block_of_scores(read, "xsum", "xsum", 9, [plain, shortened])]))
-    told = "Documents from which sentences were left out before the model read them, and what was kept:"
-    assert f"\n{told}\n\n- GDLF: 50% of the sentences, unchecked\n" in text
+    shown = "Documents were shortened before the model read them; what was kept:"
+    assert f"\n{shown}\n\n- GDLF: 50% of the sentences, unchecked\n" in text
 
 
 def test_values_are_shown_without_intervals_and_large_ones_without_decimals(tmp_path):

@@ -21,7 +21,7 @@ from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, writ
 from tests.training import tiny
 
 FLAGS = ["--max_steps=2", "--use_cpu", "--report_to", "none", "--disable_tqdm", "--max_predict_samples", "12"]
-# of one training, and two that differ in their decoding alone
+# two rows of one run that differ only in decoding
 GREEDY = {"row": "greedy", "config_overrides": TRANSFORMER, "decoding": {"num_beams": 1}}
 BEAMS = {"row": "beams", "config_overrides": TRANSFORMER, "decoding": {"num_beams": 2}}
 FAILING = {"config_overrides": TRANSFORMER, "flags": {"learning_rates": {"nowhere": 1.0}}}

@@ -76,7 +76,7 @@ def test_wordpieces_are_scored_sentence_by_sentence(tmp_path, corpus, prediction
     ]
     assert found == means(rouge155_scores(*cut, rouge_types=["rouge1", "rougeL"], sentences="lines"))
     assert found != values(score(table(tmp_path), "en", corpus, predictions, None, None))
-    with pytest.raises(ValueError, match="the table scores subwords, but this row has no model to define them"):
+    with pytest.raises(ValueError, match="the table scores subwords, but this row has no model that defines them"):
         score(read, "en", corpus, predictions, None, None)
 
 

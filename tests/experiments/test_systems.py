@@ -295,7 +295,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
     waiting.join(30)
     assert not waiting.is_alive()
     assert said[-2:] == [
-        "waiting for another process that is working on DC on xsum",
+        "waiting for another process that is running DC on xsum",
         f"[1/1] DC on xsum: {system.training.folder}",
     ]
     (outcome,) = outcomes

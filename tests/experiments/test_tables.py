@@ -78,7 +78,7 @@ def test_tables_of_the_package_are_found_by_name():
         (rows(extractive="lead", sentences="references"), 'sentences: give one number or "reference", or'),
         (rows(extractive="lead", sentences={"xsum": 1.5}), 'sentences: give one number or "reference", or'),
         (rows(gold=True, literature="Somebody"), "row 'DC': `gold` and `literature` exclude each other"),
-        (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs a training, but a row with `gold` has none"),
+        (rows(gold=True, decoding={"num_beams": 2}), "`decoding` needs training, but a row with `gold` has none"),
         (rows(extractive="first"), "`extractive` is 'first', but must be one of lead, tail, oracle"),
         (rows(language_model="gpt2", text="1"), "`language_model` needs `text` and `percentile`"),
         (rows(flags={"num_beam": 2}), r"row 'DC': flags: unknown key 'num_beam'; did you mean num_beams\?"),
@@ -90,7 +90,7 @@ def test_tables_of_the_package_are_found_by_name():
         (rows(above=["DCC"]), "row 'DC': above: 'DCC' is not another row; did you mean DC"),
         (rows(above=["DC"]), "row 'DC': above: 'DC' is not another row"),
         (rows(full={"max_step": 2}), r"row 'DC': full: unknown key 'max_step'; did you mean max_steps\?"),
-        (rows(gold=True, full={"max_steps": 2}), "`full` needs a training, but a row with `gold` has none"),
+        (rows(gold=True, full={"max_steps": 2}), "`full` needs training, but a row with `gold` has none"),
         (rows(decoding={"max_steps": 2}), "row 'DC': decoding: max_steps is not a decoding flag"),
     ],
 )

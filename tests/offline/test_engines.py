@@ -25,13 +25,11 @@ def test_processes_that_end(mortal, monkeypatch):
     said: list[str] = []
     told: list[int] = []
     engine = partial(in_processes, work(mortal, is_mortal=True), job, number=1, announce=said.append)
-    with pytest.raises(
-        ValueError, match="2 processes ended at rows 31 to 40, the last with status 9: if memory did not"
-    ):
+    with pytest.raises(ValueError, match="2 processes ended at rows 31 to 40, the last with status 9: if memory was"):
         summarize_rows(job, {}, lambda done, _: engine(done, told.append))
     assert said == [
-        "a process ended at rows 21 to 30, by SIGKILL: another one goes on",
-        "a process ended at rows 31 to 40, with status 9: another one goes on",
+        "a process ended at rows 21 to 30, by SIGKILL: another one continues",
+        "a process ended at rows 31 to 40, with status 9: another one continues",
     ]
     assert (sum(told), job.done()) == (30, {0, 1, 2})
     # this process goes on, and alone writes the same

@@ -36,6 +36,6 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
     told: list[int] = []
     outcome = summarize_rows(job, {}, lambda done, _: engine(done, told.append, number=1))
-    assert said == ["a process ended at rows 21 to 30: another one went on"]
+    assert said == ["a process ended at rows 21 to 30: another one continued"]
     assert (outcome.rows, told) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")

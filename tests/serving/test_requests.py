@@ -95,7 +95,7 @@ def test_bad_settings_are_named(parameters, message):
         (b"inputs=x", 400, "the body cannot be read: not JSON (Expecting value"),
         (b'{"inputs": "\xff"}', 400, "the body cannot be read: not UTF-8 (invalid start byte at byte 12)"),
         (b"[" * 100_000, 400, "the body cannot be read: values are nested too deeply"),
-        (b'{"inputs": "x", "inputs": "y"}', 400, "the body cannot be read: the key 'inputs' stands twice in one"),
+        (b'{"inputs": "x", "inputs": "y"}', 400, "the body cannot be read: the key 'inputs' occurs twice in one"),
         (b'{"inputs": ' + b"1" * 5000 + b"}", 400, "the body cannot be read: a number has more digits than can be"),
         (b"[1]", 422, "the body must be an object, but is list: [1]"),
         (b"{}", 422, "`inputs` must be a string, but is NoneType: None"),
@@ -112,7 +112,7 @@ def test_bad_bodies_are_refused(body, status, message):
 def test_many_keys_are_read_in_time():
     keys = ", ".join(f'"{number}": 0' for number in range(100_000))
     began = time.process_time()
-    assert "the key '7' stands twice" in refused(f'{{{keys}, "7": 1}}'.encode())[1]
+    assert "the key '7' occurs twice" in refused(f'{{{keys}, "7": 1}}'.encode())[1]
     assert time.process_time() - began < 5
 
 

@@ -137,7 +137,7 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
         (["--lora_r", "0"], "--lora_r 0: must be at least 1"),
         (["--lora_r", "2", "--lora_dropout", "1"], "--lora_dropout 1.0: must be at most"),
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "--lora_target_modules: .*nothing.* not found"),
-        (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: others cannot load an adapter of the folder"),
+        (["--lora_r", "2", "--push_to_hub"], "--push_to_hub: an adapter of the local folder"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(command, capsys, flags, message):
@@ -158,7 +158,7 @@ def test_a_tokenizer_with_more_tokens_is_refused(command, tmp_path, bases, tiny_
     content["added_tokens"].append({**content["added_tokens"][0], "id": len(tiny_tokenizer), "content": "<more>"})
     path.write_text(json.dumps(content))
     assert run_recipe(command(str(larger), "--lora_r", "2")) == 2
-    assert "an adapter has no place for new ones" in capsys.readouterr().err
+    assert "an adapter cannot contain new embeddings" in capsys.readouterr().err
 
 
 def test_adapters_that_cannot_be_used_are_refused(command, tmp_path, capsys, bases):

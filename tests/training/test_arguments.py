@@ -102,7 +102,7 @@ def test_json_file_and_flags_alone(tmp_path):
         ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
         ("config_overrides: {d_model: 2020-01-01}\n", "d_model: .* date is not JSON serializable: put it in quotes"),
         ("config_overrides: {tags: !!binary aGk=}\n", "tags: .* bytes is not JSON serializable: put it in quotes"),
-        ("config_overrides: {3: 4}\n", "the name 3 is not a text: put it in quotes"),
+        ("config_overrides: {3: 4}\n", "the name 3 is not a string: put it in quotes"),
         ("a: [1\n", "cannot be read as yaml.*line"),
         ("", "must contain `key: value` lines"),
         ("- 1\n", "must contain `key: value` lines"),

@@ -81,7 +81,7 @@ def test_source_prefix_goes_into_the_checkpoint(settings, tmp_path, tiny_tokeniz
     )
     with caplog.at_level("WARNING", logger="hf_summ"):
         model, *_ = build(parse_arguments([again]))
-    assert "--source_prefix: nothing was given, in place of 'summarize: ', which the checkpoint has" in caplog.text
+    assert "--source_prefix: not given, which removes 'summarize: ', the checkpoint's prefix" in caplog.text
     assert model.config.prefix == ""
     assert model.config.task_specific_params == {"summarization": {"prefix": ""}, "other": {}}
 

@@ -53,9 +53,9 @@ def test_newest_is_taken(run_folder):
         (lambda folder: flip(folder / "scheduler.pt"), "scheduler.pt is incomplete"),
         (
             lambda folder: (folder / "optimizer.pt").unlink(),
-            "has no optimizer, as with --save_only_model, so it is only",
+            "has no optimizer, as with --save_only_model, so it can only",
         ),
-        (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "is of step 7"),
+        (lambda folder: (folder / "trainer_state.json").write_text('{"global_step": 7}'), "belongs to step 7"),
         (lambda folder: (folder / "model.safetensors.index.json").write_text("{}"), "index.json cannot be read"),
         (shutil.rmtree, None),
     ],
@@ -104,9 +104,9 @@ def test_checkpoint_of_another_model(run_folder, tiny_tokenizer):
     [
         (
             {"encoder_layers": 2, "encoder_kernel_sizes": [3, 3]},
-            r"it has no model\.encoder\.layers\.1\.\S+; give the settings that it was trained with",
+            r"it has no model\.encoder\.layers\.1\.\S+; give the settings of its training",
         ),
-        ({"gating": "none"}, r"the one here has no model\.\S+; give the settings"),
+        ({"gating": "none"}, r"this one has no model\.\S+; give the settings"),
     ],
 )
 def test_checkpoint_of_a_model_with_other_weights(run_folder, tiny_tokenizer, changes, message):

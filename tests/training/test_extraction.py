@@ -123,7 +123,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
     ) in card
     # other frequencies are another training
     idf_file(tmp_path, SENTENCES * 2)
-    with pytest.raises(ValueError, match="its training has other settings"):
+    with pytest.raises(ValueError, match="its run has other settings"):
         main([path])
 
 

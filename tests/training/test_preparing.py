@@ -98,9 +98,8 @@ def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
     (line,) = describe_cuts(corpus, prepared, processor, (limit, 100), "")
     cut = [length for length in whole if length > limit]
     left = sum(limit / length for length in cut) / len(cut)
-    assert line == (
-        f"{len(cut)} of 5 documents ({len(cut) / 5:.0%}) are cut to {limit} tokens, which leaves {left:.0%} of them"
-    )
+    share = f"{len(cut)} of 5 documents ({len(cut) / 5:.0%})"
+    assert line == f"{share} are truncated to {limit} tokens, which keeps {left:.0%} of them"
 
 
 @pytest.mark.parametrize("has_processor", [True, False])

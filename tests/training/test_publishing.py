@@ -57,4 +57,4 @@ def test_hub_gets_the_model_without_a_pickle(settings, tmp_path):
 def test_hub_that_cannot_be_reached_ends_the_run_in_one_line(settings, capsys):
     assert main([settings(push_to_hub=True, hub_model_id="tester/bridges")]) == 1
     error = capsys.readouterr().err.splitlines()[-1]
-    assert error.startswith("error: --push_to_hub: the repository cannot be made: Cannot reach ")
+    assert error.startswith("error: --push_to_hub: the repository cannot be created: Cannot reach ")

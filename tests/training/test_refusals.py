@@ -44,7 +44,7 @@ def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
     monkeypatch.setattr("hf_summ.training.__main__._LEAST_ROOM", math.inf)
     assert run_recipe([settings(learning_rate=1e20)]) == 1
     *_, last = capsys.readouterr().err.splitlines()
-    assert re.match(r"error: \S+ is on a disk that is full: make room; stopped before the first checkpoint: the", last)
+    assert re.match(r"error: the disk of \S+ is full: free some space; stopped before the first checkpoint: the", last)
 
 
 def test_disk_without_room_for_a_checkpoint_is_reported_before_anything_starts(settings, processor_folder, tmp_path):

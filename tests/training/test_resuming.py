@@ -66,10 +66,10 @@ def test_other_settings_are_refused_with_what_differs_and_the_ways_out(settings,
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     flags = [str(tmp_path / "validation.jsonl") if flag == "VALIDATION" else flag for flag in flags]
     with pytest.raises(
-        ValueError, match=rf"^--output_dir \S+: its training has other settings \(.*({difference})"
+        ValueError, match=rf"^--output_dir \S+: its run has other settings \(.*({difference})"
     ) as caught:
         main([path, *flags])
-    assert "--resume_from_checkpoint no; --accept_changes goes on from" in str(caught.value)
+    assert "--resume_from_checkpoint no; --accept_changes resumes from" in str(caught.value)
     assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
 
 
@@ -108,7 +108,7 @@ def test_changes_that_group_the_parameters_otherwise_are_refused(settings, out):
     path = settings(**SAVING)
     main([path])
     interrupt(out, 4)
-    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has the parameters in other groups .* leave"):
+    with pytest.raises(ValueError, match=r"checkpoint-4: its optimizer has other parameter groups .* keep"):
         main([path, "--learning_rates", "shared=0.1", "--accept_changes"])
 
 
@@ -117,7 +117,7 @@ def test_optimizer_of_another_kind_is_refused_before_anything_is_prepared(settin
     main([path])
     interrupt(out, 4)
     with pytest.raises(
-        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot take: leave"
+        ValueError, match=r"checkpoint-4: its optimizer is adam, whose state adadelta cannot load: keep"
     ):
         tiny.check([path, "--optimizer", "adadelta", "--accept_changes"])
 
@@ -152,7 +152,7 @@ def test_second_run_in_a_folder_waits_for_the_first(settings):
     path = settings()
 
     def start_second() -> None:
-        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run is working there: wait for its end, or"):
+        with pytest.raises(ValueError, match=r"^--output_dir \S+: another run uses it: wait for its end, or"):
             tiny.check([path])
 
     run(parse_arguments([path]), [path], start_second)
@@ -196,7 +196,7 @@ def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
     main([path])
     interrupt(out, 4)
     with pytest.raises(
-        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which goes on"
+        FloatingPointError, match=r"try a lower --learning_rate, .*, with --accept_changes, which resumes"
     ):
         main([path, "--learning_rate", "1e30", "--accept_changes"])
     assert last_complete_checkpoint(out) == str(out / "checkpoint-4")
@@ -307,7 +307,9 @@ def test_start_logs_what_will_be_done(settings, caplog):
         main([settings(train_tokens_per_batch=2000), *flags])
     assert re.search(r"model: [\d,]+ parameters", caplog.text)
     assert "train: 24 documents" in caplog.text
-    cut = re.search(r"train: (\d+) of 24 documents \(\d+%\) are cut to 20 tokens, which leaves (\d+)% of", caplog.text)
+    cut = re.search(
+        r"train: (\d+) of 24 documents \(\d+%\) are truncated to 20 tokens, which keeps (\d+)%", caplog.text
+    )
     assert cut is not None
     assert re.search(r"training: 12,000 updates in 12,000 epochs", caplog.text)
     assert "12,000 epochs: each document is seen 12,000 times; if that is too often, lower --max_steps" in caplog.text
@@ -317,4 +319,4 @@ def test_start_logs_what_will_be_done(settings, caplog):
 def test_a_warmup_longer_than_the_training_is_reported(settings, caplog, warmup, is_reported):
     with caplog.at_level(logging.WARNING):
         main([settings(max_steps=2), "--warmup_steps", warmup])
-    assert (f"warms up for {warmup} updates, but the training has 2: it never reaches" in caplog.text) == is_reported
+    assert (f"warms up for {warmup} updates, but the run has 2: it never reaches" in caplog.text) == is_reported

@@ -272,7 +272,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
     output, errors = process.communicate()
     assert process.returncode == 0, errors
     assert sorted(re.findall(r"process \d of \d", output)) == ["process 0 of 2", "process 1 of 2"]
-    assert errors.count("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model") == 1
+    assert errors.count("FSDP is off, as accelerate shards over GPUs only: each process has the whole model") == 1
     keys = ("loss", "nll", "grad_norm", "learning_rate")
     for kind in kinds:
         alone, shared = (tiny.history(tmp_path / name, *keys) for name in (kind, f"{kind}2"))
@@ -311,7 +311,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),
         (
             {"config_overrides": tiny.MODEL | {"ffn_dim": 10**12}},
-            "no gdlf of these sizes can be made .*memory.*: correct",
+            "no gdlf of these sizes can be created .*memory.*: correct",
         ),
         ({"license": "apache2"}, "--license apache2: not a license identifier of the Hub; did you mean apache-2.0?"),
     ],
@@ -413,7 +413,7 @@ OTHER_SHAPE = r"model\.\S+ has shape \[32\] in its weights, but \[64\] in its co
                 flag,
                 lambda folder: change(folder / "config.json", encoder_layers=2),
                 [],
-                "its config.json is refused: `encoder_ke",
+                "its config.json is invalid: `encoder_ke",
             )
             for flag in ("model_name_or_path", "config_name")
         ),

@@ -1,1 +1,1 @@
-"""Helpers for every package but `models`; they import nothing else of hf_summ."""
+"""Helpers for all packages except `models`; they import nothing else of hf_summ."""

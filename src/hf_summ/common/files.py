@@ -12,20 +12,20 @@ from pathlib import Path
 
 
 def shipped_folder(name: str) -> Path:
-    """A folder that comes with the package: beside its code if installed, at the root of the repository otherwise."""
+    """A folder shipped with the package: beside its code if installed, otherwise at the root of the repository."""
     package = Path(__file__).parents[1]
     installed = package / name
     return installed if installed.is_dir() else package.parents[1] / name
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
-    """Write a file in UTF-8 so that, whatever happens, it has either its old or its new content.
+    """Write a file in UTF-8; even after a failure it has either its old or its new content.
 
-    What is no regular file, such as a terminal or a named pipe, is written to as it is.
+    Anything but a regular file, such as a terminal or a named pipe, is written to directly.
     """
     content = text.encode("utf-8")
     if _is_stream(path):
-        # /dev/stdout may lead to a file in which something stands
+        # append, as /dev/stdout may be a file with content
         with open(path, "ab") as stream:
             stream.write(content)
         return
@@ -37,14 +37,14 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
 def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     """A hidden path beside `path`, unique to this writer, at which to create a file or a folder.
 
-    On leaving the context, it replaces `path`, or what `path` links to, in a single step, with the permissions that
-    were there; after an error it is removed, and `path` is left as it was.
+    On leaving the context, it replaces `path`, or its link target, in a single step and with the old permissions; after
+    an error it is removed, and `path` is unchanged.
 
     Raises:
         OSError: `path` is a folder that is not empty.
     """
     path = Path(os.path.realpath(path))
-    # two that write the same file must not move each other's half-written part; a name may be as long as names can be
+    # writers of the same file must not move each other's partial files; the original name may have the maximum length
     part = path.with_name(f".{path.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield part
@@ -71,7 +71,7 @@ def share(file: Path) -> None:
 
 
 def _is_stream(path: str | os.PathLike) -> bool:
-    """Whether there is something at the path that is neither a file nor a folder, or that is already open."""
+    """Whether the path is neither a regular file nor a folder, or is already open."""
     if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/")):
         return True
     with suppress(OSError):
@@ -83,14 +83,14 @@ def _is_stream(path: str | os.PathLike) -> bool:
 def _take_permissions(part: Path, path: Path) -> None:
     before = path.stat()
     part.chmod(stat.S_IMODE(before.st_mode))
-    # only root may give files away
+    # only root may change a file's owner
     with suppress(OSError, AttributeError):
         os.chown(part, before.st_uid, before.st_gid)
 
 
 def _flush_to_disk(path: Path) -> None:
-    """After a power failure, a name must not lead to content that was never written."""
-    # not every file system can, and Windows opens no folders
+    """Flush content to the disk, as after a power failure a name must not lead to content that was never written."""
+    # some file systems cannot flush, and Windows cannot open folders
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -100,7 +100,7 @@ def _flush_to_disk(path: Path) -> None:
 
 
 def content_hash(path: str | os.PathLike) -> str:
-    """A name for a file's content: 16 hexadecimal digits of its SHA-256. An unchanged file is read only once."""
+    """A hash of a file's content: 16 hexadecimal digits of its SHA-256. An unchanged file is read only once."""
     state = os.stat(path)
     return _hash_of_file(os.fspath(path), state.st_size, state.st_mtime_ns)
 

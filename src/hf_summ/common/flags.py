@@ -1,4 +1,4 @@
-"""Command line flags declared once, as fields of dataclasses with their help and what they affect."""
+"""Command line flags declared once, as dataclass fields with their help and what they affect."""
 
 import argparse
 import copy
@@ -12,25 +12,25 @@ from typing import Any
 KINDS: Mapping[str, str] = {
     "data": "which texts are read, and how",
     "model": "how the model is built",
-    "training": "which weights training gives",
+    "training": "the weights that training yields",
     "updates": "the updates of a training run: an interrupted run resumes only with the same value",
-    "decoding": "which summaries a trained model gives",
+    "decoding": "the summaries that a trained model generates",
     "reporting": "where a run writes, what it reports and how fast it is: neither weights nor summaries",
-    "single": "something specific to a single run, which others cannot share",
-    "secret": "the user's identity, which must not be written down",
+    "single": "something specific to a single run, which other runs cannot share",
+    "secret": "the user's identity, which must not be stored",
 }
 
 
 def flag(kinds: str, help: str, default: Any = None, unset: str | None = None, **settings: Any) -> Any:
     """A dataclass field that is a command line flag.
 
-    Its metadata are `kinds`, `help` (which ends with the default) and `settings`.
+    Its metadata are `kinds`, `help` (ending with the default) and `settings`.
 
     Args:
         kinds: one or more of `KINDS`, separated by spaces.
-        help: what the flag is, without its default.
+        help: the flag's help, without its default.
         default: the default value; a list or a mapping is copied for each object.
-        unset: the default in words, if the value is None or does not explain itself.
+        unset: the default in words, if the value is None or not self-explanatory.
         settings: other settings for `ArgumentParser.add_argument`.
 
     Raises:

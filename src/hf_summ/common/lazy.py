@@ -1,4 +1,4 @@
-"""Names that are imported when they are first used (PEP 562), and functions that run once a module is imported."""
+"""Names that are imported on first use (PEP 562), and functions that run after the import of a module."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -28,15 +28,15 @@ def lazily(package: str, places: Mapping[str, str]) -> tuple[Callable, Callable]
 
 
 def after_import(callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
-    """Call each module's function with the module: at once if it is imported already, otherwise right after it is."""
+    """Call each module's function with the module: at once if it is already imported, otherwise after its import."""
     sys.meta_path.insert(0, _Finder(callbacks))
     for name in callbacks.keys() & sys.modules.keys():
-        # waits for another thread that is importing it
+        # waits if another thread is importing it
         callbacks[name](import_module(name))
 
 
 class _Finder:
-    """Finds the modules as Python does, and has their loaders call the functions."""
+    """Finds modules as Python does, and wraps their loaders to call the functions."""
 
     def __init__(self, callbacks: Mapping[str, Callable[[ModuleType], None]]):
         self._callbacks = callbacks
@@ -48,7 +48,7 @@ class _Finder:
         loader, run = spec.loader, spec.loader.exec_module
 
         def run_and_call(module: ModuleType) -> None:
-            # the loader belongs to this module, and others may look at it later
+            # unwrap the module's loader, as other code may inspect it later
             del loader.exec_module
             run(module)
             self._callbacks[name](module)

@@ -17,10 +17,10 @@ def one_line(message: object) -> str:
 
 
 def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
-    """The message for a value that is not among the known ones, with those and a suggestion.
+    """The message for a value that is not a known choice, with the choices and a suggestion.
 
     Args:
-        what: the setting as messages write it, such as "`splitter`" in backticks or `--metrics`.
+        what: the setting in the form of messages, such as "`splitter`" in backticks or `--metrics`.
     """
     names = list(map(str, known))
     value = f"{one_line(value):.80}"
@@ -38,10 +38,10 @@ def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
 
 
 def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:
-    """`; did you mean X?`, or an empty string if no known name is similar, ignoring case.
+    """`; did you mean X?`, or an empty string if no known name is similar; case is ignored.
 
     Args:
-        prefix: put before the name, such as `--` before a flag.
+        prefix: text before the name, such as `--` before a flag.
         cutoff: how similar a name must be, from 0 to 1; see `difflib.get_close_matches`.
     """
     names = {other.lower(): other for other in map(str, known)}
@@ -50,7 +50,7 @@ def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float 
 
 
 def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> "tqdm":
-    """A bar over `steps`, or one to update by hand, that appears after three seconds and disappears at the end.
+    """A bar over `steps`, or one to update manually, that appears after three seconds and disappears at the end.
 
     `huggingface_hub.utils.disable_progress_bars` disables it along with those of the libraries.
 
@@ -58,7 +58,7 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
         total: number of steps, if `steps` has no length.
         settings: settings of tqdm, such as `unit` and `disable`.
     """
-    # messages are needed where a command starts, and bars are not
+    # imported here: commands need messages when they start, but not bars
     from huggingface_hub.utils import tqdm
 
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)

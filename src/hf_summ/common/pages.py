@@ -1,4 +1,4 @@
-"""Tables in Markdown and LaTeX; pages of HTML that need neither network nor library: one file with style and script."""
+"""Tables in Markdown and LaTeX, and HTML pages in a single file with style and script, without network or libraries."""
 
 import base64
 import hashlib
@@ -15,13 +15,12 @@ _LATEX = {ord(character): rf"\{character}" for character in "&%$#_{}"} | {
 
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """A table with aligned columns, which is readable in a terminal too.
+    """A table with aligned columns, which is also readable in a terminal.
 
     Args:
         columns: titles, at least one.
-        rows: one cell per column each; `|` is escaped.
-        left: number of leading columns that are aligned left, as suits words; the others are aligned right, as suits
-            figures.
+        rows: one cell per column in each; `|` is escaped.
+        left: number of leading columns that are aligned left, for words; the others are aligned right, for figures.
     """
     lines = [[cell.replace("|", r"\|") for cell in line] for line in (columns, *rows)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
@@ -62,14 +61,14 @@ def latex_text(text: str) -> str:
 def render_page(package: str, **values: Any) -> str:
     """The page of a package's `page.html`, a Jinja template in which all texts are escaped.
 
-    It can also use `style`, which is this package's `pages.css` and the other's `page.css`, `script`, which is
-    `page.js`, and their hashes `style_hash` and `script_hash`, by which a browser recognizes them as the page's own.
+    The template can also use `style` (`pages.css` of this package and `page.css` of the other), `script` (`page.js`),
+    and their hashes `style_hash` and `script_hash`, by which a browser recognizes them.
 
     Args:
         package: name such as `hf_summ.inspection`, whose folder has the three files.
-        values: what the template can use besides.
+        values: further variables of the template.
     """
-    # tables do without it
+    # imported here, as tables do not need it
     from jinja2 import Environment
 
     assets = files(package)

@@ -1,4 +1,4 @@
-"""A pool of processes, each with a connection to this one, which ends them and which they do not outlive."""
+"""A pool of processes, each with a connection to this one; they end no later than this process."""
 
 import multiprocessing
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 from hf_summ.common.messages import one_line
 
-# seconds that a process gets to end by itself
+# seconds to wait until a process ends
 _PATIENCE = 5.0
 # of a container, in cgroup v2: the microseconds of all its processors in a period, and the period
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -25,22 +25,22 @@ class Worker:
 
     Attributes:
         process: the process.
-        connection: this end of its connection.
-        arguments: what its target was called with.
+        connection: this process's end of the connection.
+        arguments: the arguments of its target.
     """
 
     def __init__(self, process: BaseProcess, connection: Connection, arguments: tuple):
         self.process, self.connection, self.arguments = process, connection, arguments
 
     def send(self, message: Any) -> None:
-        """Send a message; if the process has ended, the next `recv` returns that."""
+        """Send a message; if the process has ended, the next `recv` reports it."""
         with suppress(OSError):
             self.connection.send(message)
 
     def recv(self) -> tuple[str, Any]:
-        """The process's next message, which is a kind and a value.
+        """The process's next message: a kind and a value.
 
-        Two kinds are the pool's: `failed`, with the message of the error that the target raised, and `ended`, with how
+        The pool adds two kinds: `failed`, with the message of the target's error, and `ended`, with the manner in which
         the process ended.
         """
         try:
@@ -52,21 +52,21 @@ class Worker:
 
 
 class Pool:
-    """Processes that run `target(connection, *arguments)`; leaving its context stops those that are left.
+    """Processes that run `target(connection, *arguments)`; leaving its context stops the remaining ones.
 
-    They ignore Ctrl-C, and get SIGTERM when this process stops them or has ended itself. Unless the target handles
-    SIGTERM, it is a SystemExit.
+    They ignore Ctrl-C, and receive SIGTERM when this process stops them or ends. Unless the target handles SIGTERM, it
+    raises SystemExit.
 
     Args:
-        target: a function of a module, which sends messages of a kind and a value.
-        patience: seconds that processes get to end after SIGTERM.
+        target: a function at the top level of a module, which sends messages: a kind and a value.
+        patience: seconds to wait after SIGTERM until processes end.
 
     Attributes:
         workers: the processes that were added and not removed.
     """
 
     def __init__(self, target: Callable[..., object], patience: float = _PATIENCE):
-        # a forked copy of torch's threads would not run
+        # torch's threads do not run in a forked process
         self._context = multiprocessing.get_context("spawn")
         self._target, self._patience = target, patience
         self.workers: list[Worker] = []
@@ -89,12 +89,12 @@ class Pool:
         process = self._context.Process(target=_run, args=(theirs, self._target, arguments), daemon=True)
         with _ignore_sigint():
             process.start()
-        # so that the connection ends with the process
+        # with only one open copy of this end, the connection closes when the process ends
         theirs.close()
         self.workers.append(Worker(process, ours, arguments))
 
     def remove(self, worker: Worker) -> None:
-        """Leave a process that ends or has ended."""
+        """Remove a process that is ending or has ended."""
         self.workers.remove(worker)
         worker.connection.close()
         worker.process.join(_PATIENCE)
@@ -105,13 +105,13 @@ class Pool:
         self.add(*worker.arguments)
 
     def wait_ready(self, seconds: float | None = None) -> list[Worker]:
-        """The processes that have a message, as soon as there is one; none after so many seconds."""
+        """The processes with a message, as soon as there is one; an empty list after this number of seconds."""
         ready = wait([worker.connection for worker in self.workers], seconds)
         return [worker for worker in self.workers if worker.connection in ready]
 
 
 def threads_for(processes: int) -> int | None:
-    """Each process's share of the processors that a container may use; None if OMP_NUM_THREADS sets the threads."""
+    """Number of threads for each process, its share of the container's processors; None if OMP_NUM_THREADS sets it."""
     if "OMP_NUM_THREADS" in os.environ:
         return None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -123,13 +123,13 @@ def threads_for(processes: int) -> int | None:
 
 
 def _run(connection: Connection, target: Callable[..., object], arguments: tuple) -> None:
-    # an end in order, which gives semaphores back
+    # exit regularly, which releases semaphores
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         target(connection, *arguments)
     except Exception as error:
-        # the pool may have ended
+        # the pool may have closed the connection
         with suppress(OSError):
             connection.send(("failed", one_line(error) or type(error).__name__))
 
@@ -143,7 +143,7 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _ignore_sigint() -> Generator[None]:
-    """Processes that are started within ignore Ctrl-C."""
+    """Processes started in this context ignore Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

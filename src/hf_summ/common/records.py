@@ -1,7 +1,7 @@
-"""JSON and YAML as users write them, and records: YAML files that say what the results in a folder are of.
+"""JSON and YAML as written by users, and records: YAML files that describe the results in a folder.
 
-What Python's readers would accept in silence, or fail on without a clear message, is an error here. A record prevents
-that other settings continue a folder's results.
+Content that Python's readers accept silently, or reject without a clear message, is an error here. A record prevents
+a run with other settings from continuing a folder's results.
 """
 
 import json
@@ -18,9 +18,9 @@ from yaml.constructor import ConstructorError
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
-# values that a file's aliases may stand for
+# the number of values to which a file's aliases may expand
 _MOST_VALUES = 10**6
-# differences that a message names; the record has all settings
+# the number of differences that a message names; the record has all settings
 _NAMED = 4
 
 
@@ -43,7 +43,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         repeated = next(name for name, _ in pairs if counts[name] > 1)
-        raise ValueError(f"the key '{repeated}' stands twice in one object")
+        raise ValueError(f"the key '{repeated}' occurs twice in one object")
     return found
 
 
@@ -51,7 +51,7 @@ def parse_yaml(text: str) -> Any:
     """The value of a YAML text.
 
     Raises:
-        YAMLError: it is not YAML, a mapping has a key twice, or its aliases stand for more than a million values.
+        YAMLError: it is not YAML, a mapping has a key twice, or its aliases expand to more than a million values.
         ValueError: values are nested too deeply, or a number has too many digits.
     """
     with _limits_as_errors():
@@ -60,7 +60,7 @@ def parse_yaml(text: str) -> Any:
 
 @contextmanager
 def _limits_as_errors() -> Generator[None]:
-    """Within, what exceeds Python's limits is an error with a clear message."""
+    """In this context, exceeding Python's limits raises an error with a clear message."""
     try:
         yield
     except RecursionError:
@@ -72,11 +72,11 @@ def _limits_as_errors() -> Generator[None]:
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's loader of plain values, but an error for equal keys, and for aliases that would fill the memory."""
+    """PyYAML's loader of plain values, with errors for equal keys and for aliases that would fill the memory."""
 
     def __init__(self, text):
         super().__init__(text)
-        # of each node, how many values it stands for
+        # node -> the number of values to which it expands
         self.sizes = {}
 
     def compose_node(self, parent, index):
@@ -85,7 +85,7 @@ class _Loader(yaml.SafeLoader):
             parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
             self.sizes[node] = sum(self.sizes.get(part, 1) for part in parts)
             if self.sizes[node] > _MOST_VALUES:
-                raise ConstructorError(None, None, "aliases stand for too many values", node.start_mark)
+                raise ConstructorError(None, None, "aliases expand to too many values", node.start_mark)
         return node
 
     def construct_mapping(self, node, deep=False):
@@ -95,9 +95,9 @@ class _Loader(yaml.SafeLoader):
             if key_node.tag == "tag:yaml.org,2002:merge":
                 continue
             key = self.construct_object(key_node, deep=True)
-            # others, such as lists, are refused below
+            # unhashable keys, such as lists, are rejected below
             if isinstance(key, Hashable) and key in seen:
-                raise ConstructorError(None, None, f"the key '{key}' stands twice", key_node.start_mark)
+                raise ConstructorError(None, None, f"the key '{key}' occurs twice", key_node.start_mark)
             seen.update([key] if isinstance(key, Hashable) else [])
         return super().construct_mapping(node, deep)
 
@@ -106,10 +106,10 @@ def read_record(path: Path, problem_of: Callable[[Any], str | None]) -> Any:
     """The content of a record, or None if there is none.
 
     Args:
-        problem_of: what is wrong with the content, or None; it may raise what content of another form makes it raise.
+        problem_of: returns the problem with the content, or None; its errors on malformed content count as problems.
 
     Raises:
-        ValueError: the record cannot be read, or something is wrong with it.
+        ValueError: the record cannot be read, or its content has a problem.
     """
     try:
         content = parse_yaml(path.read_text(encoding="utf-8"))
@@ -130,14 +130,14 @@ def write_record(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The settings of `now` that were others before, as `name BEFORE, now NOW`."""
+    """The settings of `now` that differ from `before`, as `name BEFORE, now NOW`."""
     return [
         f"{name} {_short(before.get(name))}, now {_short(now[name])}" for name in now if before.get(name) != now[name]
     ]
 
 
 def shown(found: Sequence[str]) -> str:
-    """Differences as a message names them: the first ones, and how many more there are."""
+    """Differences in the form of messages: the first ones, and the number of others."""
     more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     return "; ".join(found[:_NAMED]) + more
 

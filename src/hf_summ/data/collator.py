@@ -12,15 +12,15 @@ from hf_summ.models.losses import IGNORED_LABEL
 
 
 class SummarizationCollator:
-    """Collates processed rows into tensors padded on the right: labels with -100, other fields as the processor does.
+    """Collates processed rows into tensors padded on the right: labels with -100, other fields by the processor.
 
     Args:
-        processor: a processor of this package, whose `pad` does the work, or a bare tokenizer.
-        model: a model whose `prepare_decoder_input_ids_from_labels`, if it has one, makes `decoder_input_ids`.
+        processor: a processor of this package, whose `pad` is called, or a bare tokenizer.
+        model: a model whose `prepare_decoder_input_ids_from_labels`, if it has one, computes `decoder_input_ids`.
         pad_to_multiple_of: lengths are rounded up to a multiple of this number.
-        pad_to_max_length: whether to pad to the full lengths below instead of the batch's longest row, so that all
-            shapes are equal.
-        max_source_length, max_target_length: the full lengths; by default the processor's.
+        pad_to_max_length: whether to pad to the maximum lengths below instead of the batch's longest row, which makes
+            all shapes equal.
+        max_source_length, max_target_length: the maximum lengths; by default the processor's.
 
     Raises:
         ValueError: `pad_to_max_length` without lengths to pad to.
@@ -48,10 +48,10 @@ class SummarizationCollator:
             )
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Collate rows; decoder inputs are added if the rows have labels and the model can make them.
+        """Collate rows; decoder inputs are added if the rows have labels and the model can compute them.
 
         Raises:
-            ValueError: with `pad_to_max_length`, a row is longer than the full length.
+            ValueError: with `pad_to_max_length`, a row is longer than the maximum length.
         """
         if isinstance(self.processor, PreTrainedTokenizerBase):
             batch = self._pad_with_tokenizer(self.processor, features)

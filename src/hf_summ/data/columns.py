@@ -1,4 +1,4 @@
-"""Columns of documents and summaries: how they are chosen, and what they may contain."""
+"""Columns of documents and summaries: how they are chosen, and the values that they may contain."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,17 +10,17 @@ from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, readable
 if TYPE_CHECKING:
     import datasets
 
-# the first of these that a corpus has is used if no column is named
+# if no column is named, the first of these that a corpus has is used
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
 SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
-# the columns to which lists in a chosen column go
+# chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
 
 
 def choose_columns(
     present: Sequence[str], text_column: str | None, summary_column: str | None, where: str
 ) -> tuple[str, str]:
-    """The columns of documents and summaries: those named, otherwise the first known names that are present.
+    """The columns of documents and summaries: the named ones, otherwise the first known names that are present.
 
     Raises:
         ValueError: there is no such column; the message lists those present and suggests the most similar.
@@ -37,7 +37,7 @@ def choose_columns(
             hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
             missing = f"no column '{named:.80}'" if named else f"no {known[0]} column"
             listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
-            # names of columns may have line ends
+            # names of columns may contain line ends
             raise ValueError(f"{where}: {one_line(listed)}: name one with `{flag}`{hint}")
         chosen.append(name)
     if chosen[0] == chosen[1]:
@@ -48,21 +48,21 @@ def choose_columns(
 
 
 def source_column(columns: Collection[str]) -> str:
-    """The column of a loaded corpus that a processor reads: `documents`, where a row has several, or `document`."""
+    """The column of a loaded corpus that a processor reads: `documents`, if rows have several, or `document`."""
     several = LIST_COLUMNS["document"]
     return several if several in columns else "document"
 
 
 def has_references(columns: "datasets.Features") -> bool:
-    """Whether the rows of a loaded corpus have a column of lists of references."""
+    """Whether a loaded corpus has a column with lists of references."""
     feature = columns.get(LIST_COLUMNS["summary"])
     return getattr(getattr(feature, "feature", None), "dtype", None) in ("string", "large_string")
 
 
 def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
-    """What the summaries of a loaded corpus are scored against: lists of several references, or the summaries.
+    """The references of a loaded corpus for scoring: lists of several references, or the summaries.
 
-    In a row without references, its summary is the only one.
+    In a row without references, the summary is the only one.
     """
     summaries = list(rows["summary"])
     if not has_references(rows.features):
@@ -95,18 +95,18 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
 
 
 def has_text(value: str | Iterable[str | None] | None) -> bool:
-    """Whether a text or a list of texts has a visible character, which is not space, control or zero-width."""
+    """Whether a text or a list of texts has a visible character: not space, control or zero-width."""
     if isinstance(value, str):
-        # for nearly every text the first character decides
+        # in most texts, the first character is visible
         return value[:1].isalnum() or any(character.isprintable() and character != " " for character in value)
     return any(map(has_text, value or ()))
 
 
 def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable | None = None) -> dict[str, Any]:
-    """For a row with lists, `document` from `documents`, `summary` from `references`, both without blank members.
+    """For a row with lists: `document` from `documents`, and `summary` from `references`, without blank members.
 
     Args:
-        columns: `document`, `summary` or both, for which the row has lists.
+        columns: those of `document` and `summary` for which the row has lists.
         separate: function that splits the text in `documents` into a list.
     """
     texts: dict[str, Any] = {}
@@ -121,7 +121,7 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
 
 
 def kind_of_value(value: Any) -> str:
-    """How a value is stored: as null, bool, int64, float64, string, strings (a list of these) or json (the rest)."""
+    """How a value is stored: as null, bool, int64, float64, string, strings (a list of strings) or json (the rest)."""
     match value:
         case None:
             return "null"
@@ -149,7 +149,7 @@ def kind_of_column(kinds: set[str]) -> str:
 
 
 def storable(value: Any, as_json: bool) -> Any:
-    """The value as its column stores it: strings without lone surrogates, values without their own kind as JSON."""
+    """The value in the form of its column: strings without lone surrogates and, with `as_json`, others as JSON."""
     if as_json and value is not None and not isinstance(value, str):
         value = json.dumps(value, ensure_ascii=False)
     if isinstance(value, str):
@@ -161,7 +161,7 @@ def storable(value: Any, as_json: bool) -> Any:
 
 def feature_of(kind: str) -> Any:
     """The feature of a column of this kind."""
-    # the names and kinds of columns are needed without it
+    # imported here, as the names and kinds of columns do not need it
     import datasets
 
     if kind == "strings":

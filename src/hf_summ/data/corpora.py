@@ -1,4 +1,4 @@
-"""The description of a corpus of documents and summaries: on the Hub or in files, and how its rows are read."""
+"""The description of a corpus of documents and summaries, on the Hub or in files, and of how to read its rows."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -11,25 +11,25 @@ from hf_summ.common.messages import unknown_choice
 from hf_summ.data.raw_formats import DENSITY_BINS, DataFormat, format_of
 
 SPLITS = ("train", "validation", "test")
-# of LCSTS; and the lowest that is used, as for the published test set (Hu et al. 2015)
+# LCSTS's range of scores, and the lowest score to use, as in the published test set (Hu et al. 2015)
 _SCORES, _MIN_SCORE = (1, 5), 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How the rows of a corpus are read: from which columns, in which format, and which of them are used.
+    """How to read a corpus: its columns, its format, and the rows to use.
 
     Args:
         text_column, summary_column: columns of documents and summaries; guessed if not given (document/summary,
             article/highlights, text/summary, source/target, ...).
-        data_format: how the data set is distributed; its files may then be given as folders, from which the split's
-            part is taken. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
+        data_format: the format in which the data set is distributed; a folder with the splits may then be given instead
+            of files. `gigaword`: line-aligned articles and titles. `lcsts`: PART_I.txt to PART_III.txt.
             `multi_news`: X.src and X.tgt, or rows, with documents separated by `|||||` or
             `story_separator_special_tag`; also on the Hub. `duc`: input.txt, task1_ref0.txt and so on. `newsroom`: rows
             with `density_bin`; also on the Hub. `cnn_dm`: folders of .story files (`cnn/stories,dailymail/stories`), a
             list of such files, or the folder of these folders and of the lists of addresses. `xsum`: the folder of
-            bbc-summary-data and of the list of splits. If not given, the file's extension decides how it is read.
-        min_score: for `lcsts`, pairs with a lower score (1 to 5) are left out; 3 if not given.
+            bbc-summary-data and of the list of splits. If not given, the file's extension determines the format.
+        min_score: for `lcsts`, pairs with a lower score (1 to 5) are skipped; 3 if not given.
         density_bin: for `newsroom`, only `abstractive`, `mixed` or `extractive` rows; all if not given.
     """
 
@@ -38,17 +38,15 @@ class Reading:
     data_format: str | None = flag(
         "data",
         "Format in which the data set is distributed: gigaword, lcsts, multi_news, duc, newsroom, cnn_dm or xsum; a "
-        "folder may then stand for its files",
+        "folder may then be given instead of files",
         unset="by file extension",
     )
-    min_score: int | None = flag("data", "For lcsts, the lowest score of a pair to use, 1 to 5", unset="3")
-    density_bin: str | None = flag(
-        "data", "For newsroom, which rows to use: abstractive, mixed or extractive", unset="all"
-    )
+    min_score: int | None = flag("data", "Lowest score of the pairs to use, 1 to 5, for lcsts", unset="3")
+    density_bin: str | None = flag("data", "Rows to use, for newsroom: abstractive, mixed or extractive", unset="all")
 
     @property
     def format(self) -> DataFormat:
-        """How the format's rows are found and read.
+        """The format, which finds and reads rows.
 
         Raises:
             ValueError: an unknown format.
@@ -84,7 +82,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus(Reading):
-    """A corpus on the Hub (`dataset_name`) or in files: for each split one file, or a line-aligned pair.
+    """A corpus on the Hub (`dataset_name`) or in files: one file or a line-aligned pair for each split.
 
     A file is .json (a list of rows, or one row per line), .jsonl or .csv, each also as .gz; a pair is `X.source` beside
     `X.target`, or `documents.txt,summaries.txt`. Equal corpora are read in the same way.
@@ -100,7 +98,7 @@ class Corpus(Reading):
 
     @classmethod
     def among(cls, settings: Mapping[str, Any]) -> "Corpus":
-        """The corpus described by settings, which may have other entries."""
+        """The corpus that settings describe; their other entries are ignored."""
         return cls(**{name: settings[name] for name in names(cls) if name in settings})
 
     @property
@@ -114,7 +112,7 @@ class Corpus(Reading):
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
     def only(self, splits: Iterable[str]) -> "Corpus":
-        """The corpus without the files of other splits."""
+        """The corpus with the files of these splits only."""
         others = [split for split in SPLITS if split not in set(splits)]
         return dataclasses.replace(self, **{file_flag(split): None for split in others})
 
@@ -127,7 +125,7 @@ class Corpus(Reading):
         return self.format.locate(self.files[split], split) if split in self.files else ()
 
     def check(self) -> None:
-        """Check everything that can be checked before a row is read.
+        """Check everything that can be checked without reading rows.
 
         Raises:
             ValueError: no data, or both a data set and files; an unknown format, or an option of another one; a file

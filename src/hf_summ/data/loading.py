@@ -1,4 +1,4 @@
-"""Loading the rows of a corpus: how they are checked first, and how they become a data set."""
+"""Loading a corpus: all rows are checked first, and then converted to a data set."""
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -32,23 +32,23 @@ _LINES_NAMED = 5
 def load(
     corpus: Corpus, cache_dir: str | None = None, token: str | bool | None = None, trust_remote_code: bool = False
 ) -> datasets.DatasetDict:
-    """Load a corpus, with the columns `document` and `summary`, in the splits train, validation and test.
+    """Load a corpus with the columns `document` and `summary`, and the splits train, validation and test.
 
     Files are checked on every call, and converted only if they have changed.
 
-    Other columns are kept, except those called `document`, `documents` or `summary` that are not the chosen ones. CSV
-    fields stay strings; values of different types within a column become strings of JSON. Lone surrogates, which no
-    tokenizer can read, become U+FFFD. Rows with a blank document or summary are left out, with one warning per split.
+    Other columns are kept, except columns called `document`, `documents` or `summary` that are not the chosen ones. CSV
+    fields stay strings; values of different types within a column become JSON strings. Lone surrogates, which no
+    tokenizer can read, become U+FFFD. Rows with a blank document or summary are skipped, with one warning per split.
 
-    A column of documents that are lists of texts is kept as `documents`, and `document` joins these by blank lines. A
-    column of summaries that are lists is kept as `references`, and `summary` is the first: models are trained and
-    scored on `summary`; `references` is for scoring with several. Blank members of both lists are left out.
+    If documents are lists of texts, the lists are kept as `documents`, and `document` joins their members by blank
+    lines. If summaries are lists, the lists are kept as `references`, and `summary` is the first member. Models are
+    trained and scored on `summary`; `references` serves scoring with several. Blank members of lists are skipped.
 
     Args:
-        corpus: where the rows are, and how they are read.
-        cache_dir: where `datasets` keeps downloads and converted files.
+        corpus: the corpus, and how to read it.
+        cache_dir: folder in which `datasets` stores downloads and converted files.
         token: token for private data sets on the Hub.
-        trust_remote_code: passed to `datasets`, whose versions from 4 on no longer run the code of data sets.
+        trust_remote_code: passed to `datasets`, which no longer runs code of data sets from version 4 on.
 
     Raises:
         ValueError: as `Corpus.check`; a line that is not a row (truncated JSON, wrong number of CSV fields, not UTF-8);
@@ -59,7 +59,7 @@ def load(
     corpus.check()
     if corpus.dataset_name is not None:
         return _load_from_hub(corpus, cache_dir, token, trust_remote_code)
-    # all are checked before the first is converted
+    # check all splits before the first is converted
     surveys = {split: Survey(corpus, split) for split in corpus.files}
     return datasets.DatasetDict({split: survey.convert(cache_dir) for split, survey in surveys.items()})
 
@@ -72,7 +72,7 @@ def _load_from_hub(
     try:
         loaded = datasets.load_dataset(name, corpus.dataset_config_name, cache_dir=cache_dir, token=token, **trust)
     except Exception as error:
-        # of broken files, the libraries that read them raise errors of any type, among them bare OSErrors
+        # for broken files, libraries raise errors of any type, including bare OSErrors
         if isinstance(error, OSError) and type(error) is not OSError:
             raise
         if "scripts" in str(error):
@@ -94,7 +94,7 @@ def _load_from_hub(
 
 
 class Survey:
-    """All rows of a split's files, checked, so that a problem is reported with its line before any work starts.
+    """The checked rows of a split's files; a problem is reported with its line before any work starts.
 
     Raises:
         ValueError: as `load`.
@@ -102,17 +102,17 @@ class Survey:
 
     def __init__(self, corpus: Corpus, split: str):
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
-        # what the file calls `document` and `summary`, and of these names, whether their columns have lists of texts
+        # `document` and `summary` -> their columns in the file, and column -> whether its values are lists of texts
         self._chosen: dict[str, str] = {}
         self._lists: dict[str, bool] = {}
-        # the kinds of value in every column
+        # column -> the kinds of its values
         self._kinds: dict[str, set[str]] = {}
-        # rows without a document or summary, the places of the first of them, and those with NUL characters
+        # number of rows without document or summary, the places of the first ones, and of rows with NUL characters
         self._blank = 0
         self._blank_places: list[str] = []
         self._nul_places: list[str] = []
         how, option = corpus.format, corpus.option()
-        # other kinds of file have no column names of their own to choose from
+        # other kinds of file have no column names
         has_names = len(self._paths) == 1 and kind_of_file(self._paths[0]) in ROW_FILES
         columns = (corpus.text_column, corpus.summary_column) if has_names else (None, None)
         rows = left_out = 0
@@ -134,15 +134,15 @@ class Survey:
         _report_blank(self._name, self._blank, rows, self._blank_places)
         if self._nul_places:
             logger.warning(
-                f"{self._name}: NUL characters in {_named(self._nul_places, len(self._nul_places))}, which are no "
+                f"{self._name}: NUL characters in {_named(self._nul_places, len(self._nul_places))}, which are not "
                 "text: was the file written completely?"
             )
 
     def _look_at(self, place: str, row: dict[str, Any], how: DataFormat) -> None:
-        """Check a row, and note what it has.
+        """Check a row, and record its kinds of values.
 
         Raises:
-            ValueError: its document or summary is not text, or is a list unlike those before it or the reverse.
+            ValueError: its document or summary is not text, or is a list unlike in earlier rows, or the reverse.
         """
         is_whole, has_nul = True, False
         where = f"{self._name}, {place}"
@@ -170,7 +170,7 @@ class Survey:
         lists = tuple(column for column, name in self._chosen.items() if self._lists[name])
         columns = _renamed(self._kinds, self._chosen, lists)
         kinds = {columns[name]: kind_of_column(kinds) for name, kinds in self._kinds.items() if name in columns}
-        # a split in which all values of such a column are null has no kind of its own
+        # without this, a column with only null values would have no kind
         kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(self._chosen, "string")
         order = [*self._chosen, *(name for name in kinds if name not in self._chosen)]
         return datasets.Dataset.from_generator(
@@ -179,7 +179,7 @@ class Survey:
             cache_dir=cache_dir,
             split=datasets.NamedSplit(self._split),
             gen_kwargs={
-                # size and time are part of the cache's key, so that a changed file is converted again
+                # size and time are in the cache's key, so a changed file is converted again
                 "files": tuple(
                     (str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in self._paths
                 ),
@@ -193,7 +193,7 @@ class Survey:
 
 
 def columns_of(corpus: Corpus, split: str) -> tuple[str, str] | None:
-    """The columns of documents and summaries in a split's file, or None if its kind has no names of columns.
+    """The columns of documents and summaries in a split's file, or None if its kind has no column names.
 
     Raises:
         ValueError: as `load`.
@@ -217,7 +217,7 @@ def _none_passes(rows: int, reading: Reading) -> str:
 
 
 def _report_blank(where: str, blank: int, rows: int, places: Sequence[str] = ()) -> None:
-    """Warn of blank rows, and of the places of the first if they are known; raise a ValueError if all are blank."""
+    """Warn of blank rows, with the places of the first ones if known; raise a ValueError if all rows are blank."""
     if blank == rows:
         raise ValueError(f"{where}: all {rows} rows have a blank document or summary")
     if blank:
@@ -226,22 +226,22 @@ def _report_blank(where: str, blank: int, rows: int, places: Sequence[str] = ())
 
 
 def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
-    """The columns that are kept, each with its name in the data set; `chosen` are those of document and summary."""
+    """Kept column -> its name in the data set; `chosen` has the columns of document and summary."""
     renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
-    # a column of that name that is not the chosen one would be read in its place
+    # other columns of these names would be read instead of the chosen ones
     taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
     return {name: name for name in present if name not in taken} | renamed
 
 
 def _named(places: Sequence[str], number: int) -> str:
-    """The first of a number of places."""
+    """The first places, in words."""
     return ", ".join(places[:_LINES_NAMED]) + (", ..." if number > _LINES_NAMED else "")
 
 
 def _rows(
     files: tuple, columns: tuple, lists: tuple, json_columns: tuple, data_format: str | None, option: Any
 ) -> Iterator[dict[str, Any]]:
-    """The rows of a surveyed file with renamed columns, without blank rows and those that do not pass the option."""
+    """The rows of a surveyed file with renamed columns, without blank rows and rows excluded by the option."""
     how = format_of(data_format)
     for place, row in how.read(tuple(Path(path) for path, _, _ in files), False):
         if not how.keeps(row, option, place):
@@ -276,7 +276,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
     lists = []
     for column, name in chosen.items():
         feature = dataset.features[name]
-        # the feature of a list of texts contains that of a text
+        # the feature of a list of texts contains the feature of a text
         is_text, is_list = _is_text(feature), _is_text(getattr(feature, "feature", None))
         if not is_text and not is_list:
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")

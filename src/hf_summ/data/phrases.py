@@ -1,4 +1,4 @@
-"""Key phrases fitted to the user's own corpus."""
+"""Key phrases fitted to the user's corpus."""
 
 from collections.abc import Iterable
 
@@ -20,7 +20,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
         check_within_reach(name)
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
-        # of broken files, transformers and tokenizers raise errors of any type
+        # for broken files, transformers and tokenizers raise errors of any type
         raise ValueError(f"{name}: cannot be read; make one with `hf-summ vocabulary`: {one_line(error)}") from error
 
 
@@ -30,13 +30,13 @@ def fit_phrases(
     max_frequencies: int | None = 200_000,
     **settings: int | None,
 ) -> HighlightTransformerProcessor:
-    """A Highlight-Transformer's processor with the vocabulary and lengths of another, and phrases of the examples.
+    """A Highlight-Transformer's processor with another processor's vocabulary and lengths, and the examples' phrases.
 
     Args:
         examples: texts, or lists of the documents of an example.
         vocabulary: a processor of this package, or a tokenizer.
-        max_frequencies: how many phrases to keep at most, the most frequent.
-        settings: of the new processor, in place of the other's where they are not None.
+        max_frequencies: maximum number of phrases to keep, the most frequent ones.
+        settings: settings of the new processor; those that are not None replace the other's.
 
     Raises:
         ValueError: there is no example, or as `HighlightTransformerProcessor`.

@@ -1,4 +1,4 @@
-"""Data sets as their authors distribute them: where the files are, how they are read, and which rows are used."""
+"""Data sets in their authors' formats: finding the files, reading them, and selecting rows."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ _LCSTS_FIELD = re.compile(r"<(human_label|summary|short_text)\s*>(.*?)</\1\s*>",
 _LINE_END = re.compile(r"NEWLINE_CHAR\b")
 _SEPARATOR, _OLDER_SEPARATOR = "|||||", "story_separator_special_tag"
 DENSITY_BINS = ("abstractive", "mixed", "extractive")
-# possible names of each split's file in the folder of a distribution; the first that exists is used
+# possible names of each split's file in a distributed folder; the first that exists is used
 _GIGAWORD = {
     "train": ("train.article.txt", "train/train.article.txt"),
     "validation": (
@@ -56,13 +56,13 @@ _XSUM_BUTTONS = {
 
 
 def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of `document`, `summary`, `id` and, in the parts that have it, `human_label` (Hu et al. 2015).
+    """Rows of `document`, `summary`, `id` and, in parts with scores, `human_label` (Hu et al. 2015).
 
-    White space around tags and texts is ignored; a text of several lines keeps them. `&`, `<` and apparent entities are
+    White space around tags and texts is ignored; line ends within a text are kept. `&`, `<` and apparent entities are
     text, as the files escape nothing.
 
     Raises:
-        ValueError: text outside `<doc id=N>`, a document without its end tag, without exactly one `<summary>` and one
+        ValueError: text outside `<doc id=N>`; a document without its end tag, without exactly one `<summary>` and one
             `<short_text>`, or with a label that is not a whole number; or labels for only some documents of a file.
     """
     path = paths[0]
@@ -125,9 +125,9 @@ def read_duc(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[t
 
 
 def read_multi_news(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows from `read_rows` with line ends in place of `NEWLINE_CHAR` (Fabbri et al. 2019).
+    """Rows from `read_rows` with line ends instead of `NEWLINE_CHAR` (Fabbri et al. 2019).
 
-    The dash that begins each summary belongs to the corpus and is kept.
+    The dash at the beginning of each summary is part of the corpus and is kept.
     """
     for place, row in read_rows(paths, show_progress):
         texts = {name: value for name, value in row.items() if isinstance(value, str)}
@@ -139,16 +139,16 @@ def _with_line_ends(text: str) -> str:
 
 
 def separate_documents(text: str) -> list[str]:
-    """The documents between Multi-News's separators, `|||||` or `story_separator_special_tag`, including blank ones."""
+    """The documents between the separators of Multi-News, `|||||` or `story_separator_special_tag`, with blank ones."""
     return [part.strip() for part in text.replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)]
 
 
 def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of `document`, `summary` and `id` (the file's name) from `.story` files (Hermann et al. 2015).
 
-    The lines before the first `@highlight` are the document, those after it the summary, one highlight per line; blank
-    lines are skipped. A story without highlights, an empty one and a hidden file (such as macOS leaves beside a story)
-    give a blank row.
+    The lines before the first `@highlight` are the document; the following ones are the summary, a highlight per line.
+    Blank lines are skipped. A story without highlights, an empty one and a hidden file (as macOS creates beside a
+    story) yield a blank row.
     """
     for path in progress_bar(paths, "reading stories", unit="story", disable=not show_progress):
         document: list[str] = []
@@ -185,7 +185,7 @@ def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
 
 
 def format_of(data_format: str | None) -> "DataFormat":
-    """The format of this name; without a name, that of files whose extension decides how they are read.
+    """The format of this name; without a name, the format in which a file's extension determines how it is read.
 
     Raises:
         ValueError: an unknown format; the message suggests the most similar.
@@ -206,7 +206,7 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
         return articles, _first_beside(articles, [stem.replace("article", "title")], "headlines")
     if stem == "input.txt":
         if any(articles.parent.glob("task1_ref1.txt*")):
-            # DUC-2004 comes with Gigaword, as a test set with several references
+            # Gigaword's distribution contains DUC-2004, a test set with several references
             return _locate_duc(str(articles), split)
         return articles, _first_beside(articles, ["task1_ref0.txt"], "headlines")
     raise ValueError(
@@ -228,7 +228,7 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
             f"{path}: cannot tell where its summaries are: name an X.src beside its X.tgt, their folder, "
             f"'documents,summaries', or one file of {', '.join(ROW_FILES)}"
         )
-    # corrected documents (X.src.cleaned) are beside summaries that needed no correction (X.tgt)
+    # corrected documents (X.src.cleaned) belong to uncorrected summaries (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
 
 
@@ -285,7 +285,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
 
 
 def _first_file(paths: Sequence[Path], names: Path, number: int) -> Path:
-    # a line may be too long for a name, and then Path's own method fails
+    # os.path, as Path.is_file fails if the line is too long for a name
     found = next(filter(os.path.isfile, paths), None)
     if found is None:
         raise ValueError(
@@ -318,8 +318,8 @@ def _file_of(name: str, split: str, names: Mapping[str, Sequence[str]], data_for
             if file.exists():
                 return existing(file)
     raise ValueError(
-        f"{path} has no {' and no '.join(names[split])} (or .gz), where `data_format` '{data_format}' looks for the "
-        f"{split} split: name the file itself"
+        f"{path} has no {' and no '.join(names[split])} (or .gz), the {split} split of `data_format` '{data_format}': "
+        "name the file itself"
     )
 
 
@@ -346,7 +346,7 @@ def _without_gz(path: Path) -> str:
 
 
 def _has_score(row: dict[str, Any], min_score: int, where: str) -> bool:
-    # PART_I is not scored
+    # PART_I has no scores
     return "human_label" not in row or row["human_label"] >= min_score
 
 
@@ -358,26 +358,26 @@ def _is_in_bin(row: dict[str, Any], density_bin: str | None, where: str) -> bool
         found = f"'density_bin' is {value!r:.60}" if "density_bin" in row else "no column 'density_bin'"
         raise ValueError(
             f"{where}: {found}, but `density_bin` '{density_bin}' needs one of {', '.join(DENSITY_BINS)} there, as in "
-            "the files of the release"
+            "the published files"
         )
     return value == density_bin
 
 
 def _read_gigaword(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows of articles with their headline, or of texts with several references."""
+    """Rows of articles and headlines, or of texts with several references."""
     return (read_rows if len(paths) == 2 else read_duc)(paths, show_progress)
 
 
 @dataclass(frozen=True)
 class DataFormat:
-    """How to read a distribution.
+    """How to read a format.
 
     Args:
-        locate: finds the files of a split from a name, which may be a folder's.
+        locate: finds the files of a split by a file's or a folder's name.
         read: reads their rows with places, like `read_rows`; the second argument shows a progress bar.
         keeps: whether a row passes the format's option.
         separate: splits a document's text into a list of documents.
-        is_on_hub: whether data sets on the Hub have this format too.
+        is_on_hub: whether data sets on the Hub may have this format.
     """
 
     locate: Callable[[str, str], tuple[Path, ...]]

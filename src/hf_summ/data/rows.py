@@ -1,4 +1,4 @@
-"""Rows of corpus files, read one at a time, each with its place in the file."""
+"""Rows of corpus files, read one at a time, with their places in the file."""
 
 import csv
 import gzip
@@ -15,7 +15,7 @@ from hf_summ.common.messages import progress_bar
 from hf_summ.common.records import parse_json
 from hf_summ.models.text_documents import readable
 
-# bytes; whole corpora are written as a list in one line, and take several times their size when they are read
+# in bytes; a whole corpus may be a list in a single line, which needs several times its size in memory
 _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv")
 KNOWN_FILES = (
@@ -28,7 +28,7 @@ def locate(name: str) -> tuple[Path, ...]:
     """The corpus file `name`, or the two files of a line-aligned pair.
 
     Raises:
-        ValueError: a file does not exist, is empty, or is of an unknown kind.
+        ValueError: a file does not exist, is empty or is of an unknown kind.
     """
     parts = name.split(",")
     if len(parts) == 2 and not os.path.exists(name):
@@ -48,12 +48,12 @@ def locate(name: str) -> tuple[Path, ...]:
 
 
 def existing(path: Path) -> Path:
-    """`path` itself, if it is a file that is not empty.
+    """`path`, if it is a file that is not empty.
 
     Raises:
         ValueError: it does not exist, is a folder, or is empty.
     """
-    # Path's own methods fail on names that are too long
+    # os.path, as Path's methods fail on names that are too long
     if os.path.isdir(path):
         raise ValueError(
             f"{path} is a folder: name the file in it, which must be {KNOWN_FILES}; or set `data_format`, if the data "
@@ -67,15 +67,15 @@ def existing(path: Path) -> Path:
 
 
 def kind_of_file(path: Path) -> str:
-    """The extension that decides how to read the file, ignoring .gz."""
+    """The extension that determines how to read the file; .gz is ignored."""
     return Path(path.stem if path.suffix == ".gz" else path.name).suffix.lower()
 
 
 def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of the files that `locate` found, and its place: `line 7`, or `row 7` in a .json list.
+    """Each row of the files found by `locate`, and its place: `line 7`, or `row 7` in a .json list.
 
-    Line-aligned pairs give rows of `document` and `summary`. A byte-order mark and both kinds of line end are accepted;
-    blank lines are skipped, except in pairs, where every line counts.
+    Line-aligned pairs yield rows of `document` and `summary`. Byte-order marks and both kinds of line end are accepted.
+    Blank lines are skipped, except in pairs, where every line counts.
 
     Raises:
         ValueError: text that is not UTF-8, broken compression, a line that is not a row, or a pair whose files differ
@@ -89,11 +89,11 @@ def read_rows(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
 def unread_rows(path: Path, show_progress: bool = False) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
     """The place of each row of a .json, .jsonl or .csv file as in `read_rows`, and a function that reads the row.
 
-    So rows can be skipped without the time of reading them, and one that cannot be read is no end to the others: its
-    function raises the ValueError with which `read_rows` would end.
+    Rows can thus be skipped without parsing them, and an unreadable row does not end the iteration: its function raises
+    the ValueError that `read_rows` would raise.
 
     Raises:
-        ValueError: what concerns the file: not UTF-8, broken compression, an unclosed quotation mark.
+        ValueError: the file is unreadable: not UTF-8, broken compression, an unclosed quotation mark.
     """
     return (_csv_rows if kind_of_file(path) == ".csv" else _json_rows)(path, show_progress)
 
@@ -102,17 +102,17 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
     """Number and text of each line, including its end; only line feeds end a line.
 
     Raises:
-        ValueError: the text is not UTF-8, has lines that are endless or end with carriage returns alone, or the
+        ValueError: the text is not UTF-8, has an endless line or lines that end with carriage returns only, or the
             compression is broken.
     """
     number = 0
     size, shown = path.stat().st_size, {"unit": "B", "unit_scale": True, "disable": not show_progress}
     with open(path, "rb") as raw, progress_bar(None, f"checking {path.name}", size, **shown) as bar:
         try:
-            # decompressed in pieces, as a small file may hold a line that fills the memory
+            # decompressed in pieces, as a small file may contain a line that fills the memory
             source = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             for number, line in enumerate(iter(partial(source.readline, _LONGEST_LINE + 1), b""), 1):
-                # files that were joined have a byte-order mark at each seam
+                # concatenated files have byte-order marks in the middle
                 text = line.decode("utf-8").lstrip("\ufeff")
                 _check_line(line, number, f"{path}, line {number}")
                 yield number, text
@@ -132,16 +132,16 @@ def read_lines(path: Path, show_progress: bool = False) -> Iterator[tuple[int, s
 def _check_line(line: bytes, number: int, where: str) -> None:
     if len(line) > _LONGEST_LINE:
         raise ValueError(
-            f"{where}: longer than {_LONGEST_LINE >> 20} MiB, which is no document: write one row per line"
+            f"{where}: longer than {_LONGEST_LINE >> 20} MiB, too long for a document: write one row per line"
         )
-    # single ones are strange characters, see `Survey`
+    # a few NUL characters are only reported, see `Survey`
     if b"\0" in line and line.count(0) * 4 > len(line):
         raise ValueError(
             f"{where}: mostly NUL, so the file is not UTF-8 but perhaps UTF-16, or was not written completely: convert "
             "it, or write it again"
         )
     if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
-        raise ValueError(f"{where}: its lines end with carriage returns alone: convert them to line feeds")
+        raise ValueError(f"{where}: its lines end with carriage returns only: convert them to line feeds")
 
 
 def read_aligned(paths: Sequence[Path], show_progress: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -178,7 +178,7 @@ def _json_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, Callable[
 
 def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        # control characters inside strings are not strict JSON, but unambiguous
+        # control characters inside strings violate strict JSON, but are unambiguous
         row = parse_json(line, strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(
@@ -214,14 +214,14 @@ def _object(path: Path, place: str, row: Any) -> dict[str, Any]:
             f"{type(row).__name__}: {row!r:.80}"
         )
     for name in row:
-        # of which no table and no file can have a column
+        # neither tables nor files can have a column of that name
         if name != readable(name):
             raise ValueError(f"{path}, {place}: the column {name!r:.80} has a lone surrogate in its name: rename it")
     return row
 
 
 def _csv_rows(path: Path, show_progress: bool) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
-    # the module's default limit of 131,072 characters per field is below the length of a long document
+    # long documents exceed the module's default limit of 131,072 characters per field
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader((line for _, line in read_lines(path, show_progress)), strict=True)
     names: list[str] | None = None

@@ -13,12 +13,12 @@ from hf_summ.common.messages import one_line, unknown_choice
 from hf_summ.models.checks import check_integer, check_text
 
 SPLITTERS = ("sentencex", "spacy")
-# opening quotation marks and brackets at the end of a piece, with space before them and none after
+# opening quotation marks and brackets at the end of a piece, preceded by space
 _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
-# neither splitter accepts lone surrogates, and sentencex fails at a wide space between a capital and a full stop
+# neither splitter accepts lone surrogates, and sentencex fails on a wide space between a capital and a full stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
-# in tokenized text a stop stands by itself, unlike that of an abbreviation, and marks that close follow it
+# in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
 _LONE_STOP = re.compile(
     r"""(?<=[ ])(?P<stops>[.!?](?!\S)(?:\s+[.!?](?!\S))*+)"""
     r"""(?P<closing>(?:\s+(?:''|["'”’»)\]])(?!\S))*+)(?:\s+(?P<next>\S)|\s*$)"""
@@ -32,7 +32,7 @@ def language_code(language: str) -> str:
     """The language of an ISO 639 code in lower case, without its region: en for EN, en-GB and en_US.
 
     Raises:
-        ValueError: it is not such a code, but for example a name such as "English".
+        ValueError: it is not such a code, but for example a name like "English".
     """
     check_text("language", language)
     match = _LANGUAGE.fullmatch(language.lower())
@@ -44,18 +44,18 @@ def language_code(language: str) -> str:
 
 
 def split_sentences(text: str, language: str = "en", splitter: str = "sentencex") -> list[str]:
-    """The sentences of `text` without the space around them; a line end ends a sentence too.
+    """The sentences of `text` without surrounding space; a line end also ends a sentence.
 
-    They are parts of `text`, in its order, and together contain all of it but space. Of tokenized text, a stop by
-    itself ends a sentence.
+    They are substrings of `text`, in its order, and together contain everything except space. In tokenized text, a stop
+    that is a separate token ends a sentence.
 
     Args:
-        language: ISO 639 code; languages that `sentencex` does not know are split by general rules.
+        language: ISO 639 code; languages that `sentencex` does not support are split by general rules.
         splitter: "sentencex", which keeps a quotation in one sentence, or "spacy", spaCy's sentencizer, which also ends
             sentences inside quotations, works only for English and is 50 times slower.
 
     Raises:
-        TypeError: `text` is no string.
+        TypeError: `text` is not a string.
         ValueError: an unknown `splitter`, or "spacy" for another language; or as `language_code`.
         ImportError: `splitter` is "spacy", which is not installed.
     """
@@ -73,7 +73,7 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
 
 
 def lead(document: str, sentences: int, language: str = "en", splitter: str = "sentencex") -> str:
-    """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, on one line.
+    """The LEAD-n baseline: the first `sentences` sentences of `document`, or all if it has fewer, in one line.
 
     Args:
         language, splitter: as for `split_sentences`.
@@ -86,7 +86,7 @@ def lead(document: str, sentences: int, language: str = "en", splitter: str = "s
 
 
 def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[int]) -> str:
-    """The document's sentences with these indices, in its order and on one line.
+    """The document's sentences with these indices, in its order and in one line.
 
     Args:
         sentences: the document's sentences, from `split_sentences`.
@@ -95,7 +95,7 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
     pieces: list[str] = []
     wanted = set(indices)
     for index, (start, end) in enumerate(sentence_places(document, sentences)):
-        # space only where the document has it, as not every script has spaces between sentences
+        # space only where the document has it, as some scripts have no spaces between sentences
         if index in wanted:
             pieces.append(" " * (start > before) + document[start:end])
         before = end
@@ -118,7 +118,7 @@ def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, 
 
 
 def _split_tokenized(line: str) -> list[str]:
-    """The line cut where tokenized text ends a sentence; neither splitter does that within its quotation marks."""
+    """The line split where tokenized text ends a sentence; neither splitter does so inside its quotation marks."""
     if not any(stop in line for stop in _LONE_STOPS):
         return [line]
     starts = [0]
@@ -126,7 +126,7 @@ def _split_tokenized(line: str) -> list[str]:
     counted = quotes = 0
     for match in _LONE_STOP.finditer(line):
         following = match["next"] or ""
-        # an ellipsis, or a question or a quotation that the sentence goes on after
+        # an ellipsis, a question or a quotation after which the sentence continues
         if has_case and following.islower() and (match["stops"] != "." or match["closing"]):
             continue
         quotes += len(_LONE_QUOTE.findall(line, counted, match.start()))
@@ -137,28 +137,28 @@ def _split_tokenized(line: str) -> list[str]:
 
 
 def _segment_english(line: str) -> list[str]:
-    """The sentences of one line according to spaCy's sentencizer, with the space around them."""
+    """The sentences of one line according to spaCy's sentencizer, with surrounding space."""
     starts = [sentence.start_char for sentence in _sentencizer()(line).sents]
     for place, start in enumerate(starts[1:], 1):
-        # the sentencizer adds all marks that follow a full stop to its sentence
+        # the sentencizer appends all marks after a full stop to the preceding sentence
         found = _OPENING.search(line, starts[place - 1], start)
         starts[place] = found.start() if found else start
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
 
 
 def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
-    """The parts of `text` at the positions of these sentences in its twin of the same length."""
+    """The substrings of `text` at the positions of these sentences in a twin of the same length."""
     return [text[start:end] for start, end in sentence_places(twin, sentences)]
 
 
 @cache
 def _sentencizer() -> Any:
-    """spaCy's English tokenizer and sentencizer, which are rules and need no model."""
+    """spaCy's English tokenizer and sentencizer, which are rule-based and need no model."""
     try:
         import spacy
     except ImportError as error:
         raise ImportError(
-            "`splitter` 'spacy' needs spaCy: pip install spacy; 'sentencex' comes with hf-summ"
+            "`splitter` 'spacy' needs spaCy: pip install spacy; 'sentencex' is installed with hf-summ"
         ) from error
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")

@@ -1,4 +1,4 @@
-"""Made-up news of two events an example, of which the key phrase says which one the summary is about.
+"""Made-up news with two events per example; the key phrase determines which event the summary reports.
 
 `python -m hf_summ.data.steered_news --output FOLDER [--seed N --train N --validation N --test N]`
 """
@@ -25,9 +25,9 @@ def make_corpus(
 ) -> None:
     """Write train.jsonl, validation.jsonl and test.jsonl with `documents`, `summary`, `phrases`, `other` and `id`.
 
-    An example has two documents of two sentences, of two persons who did something. Its only phrase, of value 1, is the
-    name of the one that the summary is about; `other` has the phrase and the summary of the other event. Without the
-    phrase nothing distinguishes them. As in the toy news, the people of validation and test are unseen.
+    An example has two documents of two sentences; each reports what a person did. Its only phrase, with value 1, is the
+    name of the person in the summary; `other` has the phrase and the summary of the other event. Only the phrase
+    distinguishes the events. As in the toy news, the people of validation and test are unseen in training.
 
     Raises:
         ValueError: a split of less than one example.
@@ -36,7 +36,7 @@ def make_corpus(
 
 
 def examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
-    """`size` rows for one split; the same for the same seed."""
+    """`size` rows for one split, determined by the seed."""
     generator = random.Random(f"{seed} {split} steered")
     people = names(split)
     for number in range(size):
@@ -47,7 +47,7 @@ def examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
             fact = {"name": persons[place], "place": places[place], "number": figures[place]}
             news, summary = generator.choice(event)
             other = {"name": persons[2 + place], "place": places[2 + place], "number": figures[2 + place]}
-            # of one person, place and number at most
+            # a distractor with at most one person, place and number
             aside = generator.choice([kind[0] for kind in DISTRACTORS if "{other" not in kind[0]])
             day = generator.choice(DAYS)
             documents.append(f"{news.format(**fact, day=day)} {aside.format(**other, day=day)}")
@@ -65,7 +65,7 @@ def examples(split: str, size: int, seed: int) -> Iterator[dict[str, Any]]:
 def main(argv: list[str] | None = None) -> None:
     """Write the corpus described by the command line."""
     sizes = {"train": 20000, "validation": 200, "test": 200}
-    run_command("steered_news", "Write news whose key phrases say which one is wanted.", make_corpus, sizes, argv)
+    run_command("steered_news", "Write news whose key phrases select the event to summarize.", make_corpus, sizes, argv)
 
 
 if __name__ == "__main__":

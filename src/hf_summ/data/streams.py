@@ -1,4 +1,4 @@
-"""Rows of files and of Hub data sets of any size, read lazily from any row on, with the types of their columns."""
+"""Rows of files and Hub data sets of any size, read lazily from any row on, with the types of their columns."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -21,23 +21,23 @@ STREAMED_FILES = (*ROW_FILES, ".parquet")
 # rows of a Parquet file that are decoded at a time
 _DECODED = 256
 
-# where a row is, and a function that reads it, which raises a ValueError for one that cannot be read
+# a row's place, and a function that reads it, which raises a ValueError if the row is unreadable
 Unread = tuple[str, Callable[[], dict[str, Any]]]
 
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
-    """The files of these names, each of which may be a pattern such as `news/*.jsonl.gz`, whose files are sorted.
+    """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted.
 
     Raises:
-        ValueError: a file does not exist, is a folder, empty or of an unknown kind, is named twice, or no file fits a
-            pattern.
+        ValueError: a file does not exist, is a folder, empty or of an unknown kind, or is named twice; or no file
+            matches a pattern.
     """
     paths: list[Path] = []
     for name in names:
         if has_magic(name) and not Path(name).exists():
             found = sorted(file for file in map(Path, glob(name, recursive=True)) if file.is_file())
             if not found:
-                raise ValueError(f"{name}: no file fits this pattern")
+                raise ValueError(f"{name}: no file matches this pattern")
         else:
             found = [Path(name)]
         paths += found
@@ -52,7 +52,7 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
 
 
 def _check_exists(path: Path) -> None:
-    # Path's own methods fail on names that are too long
+    # os.path, as Path's methods fail on names that are too long
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder: name the files in it, such as '{path}/*.jsonl'")
     if not os.path.isfile(path):
@@ -64,30 +64,30 @@ def _check_exists(path: Path) -> None:
 class FileRows:
     """Rows of .json, .jsonl, .csv and .parquet files, one file after the other.
 
-    What has no types of its own is read once before any other step, with a progress bar, as only that gives the
-    number of rows and the types of columns. So all that is wrong with a whole file is found then: text that is not
-    UTF-8, broken compression, a Parquet file that is none. A single row that cannot be read is no such error.
+    Files without types are first read once, with a progress bar, which yields the number of rows and the types of
+    columns. This finds errors of whole files: text that is not UTF-8, broken compression, an invalid Parquet file. A
+    single unreadable row is not an error of its file.
 
-    Values are as the file has them; a column whose values have different types is one of strings in the schema, see
-    `stored`. A file is read a row at a time, but a .json file that is one list as a whole.
+    Values are as in the file; a column with values of different types is a column of strings in the schema, see
+    `stored`. A file is read row by row, but a .json file with one list as a whole.
 
     Args:
         paths: the files, see `streamed_files`.
 
     Raises:
-        ValueError: a file cannot be read, or a column has types that do not go together.
+        ValueError: a file cannot be read, or a column has incompatible types.
     """
 
     def __init__(self, paths: Sequence[Path]):
         self._paths = {str(path): path for path in paths}
 
     def __getstate__(self) -> dict[str, Any]:
-        # in another process a relative name may mean another file
+        # in another process, a relative name may refer to another file
         return {**vars(self), "_paths": {name: path.resolve() for name, path in self._paths.items()}}
 
     @cached_property
     def _survey(self) -> tuple[dict[str, int], dict[str, set[str]], list[pa.Schema]]:
-        """Each file's number of rows, the kinds of value in columns without types, and the schemas of others."""
+        """Each file's number of rows, the kinds of values in columns without types, and the schemas of typed files."""
         numbers: dict[str, int] = {}
         kinds: dict[str, set[str]] = {}
         schemas = []
@@ -102,7 +102,7 @@ class FileRows:
 
     @property
     def number(self) -> int:
-        """Number of rows, with those that cannot be read."""
+        """Number of rows, including unreadable ones."""
         return sum(self._survey[0].values())
 
     @property
@@ -114,15 +114,15 @@ class FileRows:
         try:
             return pa.unify_schemas(every, promote_options="permissive")
         except pa.ArrowException as error:
-            raise ValueError(f"{', '.join(self._paths)}: columns do not go together: {one_line(error)}") from error
+            raise ValueError(f"{', '.join(self._paths)}: columns are incompatible: {one_line(error)}") from error
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the rows are: the hash of each file's content, as a file may be moved."""
+        """What identifies the rows: the hash of each file's content, as a file may be moved."""
         return {"files": [content_hash(path) for path in self._paths.values()]}
 
     def read(self, start: int = 0) -> Iterator[Unread]:
-        """The rows from number `start` on, of which those before it are not parsed."""
+        """The rows from number `start` on; earlier rows are not parsed."""
         numbers = self._survey[0]
         for name, path in self._paths.items():
             passed = min(start, numbers[name])
@@ -152,7 +152,7 @@ class HubRows:
         self._name, self._config_name, self._split = name, config_name, split
 
     def __reduce__(self):
-        # a builder is not for other processes
+        # a builder cannot be sent to other processes
         return HubRows, (self._name, self._config_name, self._split)
 
     @cached_property
@@ -183,7 +183,7 @@ class HubRows:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the rows are: the data set's names, and the hash that `datasets` gives to its content."""
+        """What identifies the rows: the data set's names, and its content's hash by `datasets`."""
         names = {"dataset_name": self._name, "dataset_config_name": self._builder.config.name, "split": self._split}
         return {**names, "content": self._builder.hash}
 
@@ -194,7 +194,7 @@ class HubRows:
 
 
 def stored(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
-    """A row as its columns store it: in those of strings, JSON of what is no string; U+FFFD for lone surrogates."""
+    """A row in the form of its columns: other values in string columns become JSON, lone surrogates U+FFFD."""
     return {
         field.name: storable(
             row.get(field.name), pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
@@ -208,7 +208,7 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
-    """Number of rows; adds the kinds of their values."""
+    """Count the rows, and add the kinds of their values to `kinds`."""
     number = 0
     for _, read in unread_rows(path, show_progress=True):
         number += 1
@@ -224,7 +224,7 @@ def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
 def _parquet(path: Path, name: str) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path)
-    # the last of names that are no text
+    # UnicodeDecodeError: column names that are not UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: not a complete Parquet file ({one_line(error)}): copy or write it again") from error
 
@@ -232,7 +232,7 @@ def _parquet(path: Path, name: str) -> pq.ParquetFile:
 def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
     with _parquet(path, name) as file:
         first, group = 0, 0
-        # whole groups before the first row are not read
+        # skip whole groups before the first row
         while first + (rows := file.metadata.row_group(group).num_rows) <= start:
             first, group = first + rows, group + 1
         groups = range(group, file.metadata.num_row_groups)
@@ -247,11 +247,11 @@ def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
 
 
 def _batch_rows(batch: pa.RecordBatch, name: str, first: int) -> Iterator[Unread]:
-    """Rows of a Parquet file that were decoded together."""
+    """The rows of a decoded batch of a Parquet file."""
     try:
         rows = batch.to_pylist()
     except UnicodeDecodeError:
-        # one of them, to be found when it is read
+        # one row is not UTF-8: decode them one by one, when they are read
         for offset in range(len(batch)):
             where = f"{name}, row {first + offset}"
             yield where, partial(_row_alone, batch, offset, where)

@@ -1,4 +1,4 @@
-"""A small made-up news corpus that shows within minutes whether a model learns to summarize.
+"""A small made-up news corpus, on which a model shows within minutes whether it learns to summarize.
 
 `python -m hf_summ.data.toy_news --output FOLDER [--seed N --train N --validation N --test N]`
 """
@@ -31,7 +31,7 @@ PLACES = (
 NUMBERS = (12, 14, 15, 18, 20, 24, 25, 28, 30, 35, 36, 40, 45, 48, 50, 55, 60, 65, 70, 75, 80, 90, 120, 150)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-# two wordings per event, each with the article's sentence and a summary in other words and another order
+# two wordings per event, each with the article's sentence and a summary with other words and word order
 EVENTS = (
     (
         (
@@ -120,7 +120,7 @@ EVENTS = (
     ),
 )
 
-# the article's other sentences, about other people, numbers, places and days: several wordings of each kind
+# the article's other sentences, about other people, numbers, places and days, in several wordings
 DISTRACTORS = (
     (
         "{name}, who lives in {place}, said that nobody had expected it.",
@@ -160,8 +160,8 @@ def make_corpus(
 
     An article has six or seven sentences. One of them, never among the first three, is the news: who did what, where,
     and how many. It is recognizable by its wording; the others mention other people, places and numbers. The summary
-    says it in other words, which its wording determines. No first name occurs with the same surname in two splits, so
-    the people of validation and test, and what they do where, are unseen.
+    paraphrases it, and the wording of the news determines the paraphrase. Full names occur in one split only, so the
+    people of validation and test, and their news, are unseen in training.
 
     Raises:
         ValueError: a split of less than one article.
@@ -195,7 +195,7 @@ def write_splits(
 
 
 def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
-    """`size` rows of `document`, `summary` and `id` for one split; the same for the same seed."""
+    """`size` rows of `document`, `summary` and `id` for one split, determined by the seed."""
     generator = random.Random(f"{seed} {split}")
     people = names(split)
     for number in range(size):
@@ -204,7 +204,7 @@ def articles(split: str, size: int, seed: int) -> Iterator[dict[str, str]]:
 
 
 def names(split: str) -> list[str]:
-    """The people of a split: of ten diagonals of first names by surnames, eight for training and one for each other."""
+    """The people of a split: of ten diagonals of first names by surnames, eight for training, one for each other."""
     diagonals = {"train": range(8), "validation": (8,), "test": (9,)}[split]
     return [
         f"{first} {surname}"

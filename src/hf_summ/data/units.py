@@ -1,13 +1,13 @@
-"""Units of a vocabulary, such as subwords and characters: how texts are split into them, and put together again."""
+"""Units of a vocabulary, such as subwords and characters: splitting texts into them, and joining them again."""
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from hf_summ.models.text_documents import IDEOGRAPHS
 
 UNITS = ("subwords", "words", "ideographs", "characters")
-# stands for a space, at the beginning of the unit after it
+# marks a space, at the beginning of the following unit
 _SPACE = "▁"
-# part of a word; # is a digit of Gigaword
+# part of a word; # is a digit in Gigaword
 _INNER = r"[\p{L}\p{M}\p{N}#]"
 _INNER_NOT_IDEOGRAPHS = rf"[\p{{L}}\p{{M}}\p{{N}}#&&[^{IDEOGRAPHS}]]"
 _BESIDE_IDEOGRAPHS = f"(?<=[{IDEOGRAPHS}]) | (?=[{IDEOGRAPHS}])"
@@ -24,20 +24,20 @@ def subword_tokenizer() -> Tokenizer:
 
 
 def word_tokenizer(unknown: str) -> Tokenizer:
-    """A tokenizer without words yet, in which a space is a mark on the word after it.
+    """An untrained tokenizer of words, in which a space is a mark on the following word.
 
-    A word is a run of letters and digits with what joins them inside (`4,000.5`, `mid-term`, `won't`), an abbreviation
-    with its last period (`u.s.`), or a run of one other character; also, as the Penn Treebank and so Gigaword have
-    them, `'s` and the like, and a bracket such as `-lrb-`.
+    A word is a run of letters and digits, including joining characters inside (`4,000.5`, `mid-term`, `won't`), an
+    abbreviation with its last period (`u.s.`), or a run of one other character. As in the Penn Treebank and Gigaword,
+    `'s` and similar clitics, and brackets such as `-lrb-`, are also words.
     """
     words = rf"{_word(_INNER)}|{_SPACE}?([^\p{{L}}\p{{M}}\p{{N}}#{_SPACE}])\1*"
     return _unit_tokenizer(unknown, words, normalizers.Strip(), "always")
 
 
 def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
-    """A tokenizer without characters yet; with `whole_words`, words of other scripts than Chinese and numbers are one.
+    """An untrained tokenizer of characters; with `whole_words`, numbers and words of non-Chinese scripts are one unit.
 
-    Space beside an ideograph is left out, in what is read and in what is written.
+    Space beside an ideograph is removed, both in encoding and in decoding.
     """
     characters = rf"{_SPACE}?[^{_SPACE}]"
     if whole_words:
@@ -47,7 +47,7 @@ def character_tokenizer(unknown: str, whole_words: bool) -> Tokenizer:
 
 
 def unit_trainer(tokenizer: Tokenizer, **settings) -> trainers.Trainer:
-    """What fits the tokenizer: merges of frequent pairs, or the most frequent words or characters."""
+    """The tokenizer's trainer: of merges of frequent pairs, or of the most frequent words or characters."""
     if isinstance(tokenizer.model, models.BPE):
         return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **settings)
     return trainers.WordLevelTrainer(**settings)
@@ -65,9 +65,9 @@ def _unit_tokenizer(unknown: str, units: str, spacing: normalizers.Normalizer, f
     """A tokenizer of units that the pattern matches.
 
     Args:
-        unknown: the token of units that are not in the vocabulary; in a text, it stands for itself.
-        spacing: what becomes of single spaces.
-        first: whether the first unit of a text is marked as if a space were before it: `always` or `never`.
+        unknown: the token of units that are not in the vocabulary; in a text, it is encoded as itself.
+        spacing: the normalizer of single spaces.
+        first: whether the first unit of a text is marked as if a space preceded it: `always` or `never`.
     """
     tokenizer = Tokenizer(models.WordLevel(unk_token=unknown))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Replace(Regex(rf"[\s{_SPACE}]+"), " "), spacing])

@@ -1,4 +1,4 @@
-"""Vocabularies fitted to the user's own corpus."""
+"""Vocabularies fitted to the user's corpus."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
@@ -22,9 +22,9 @@ SPECIAL_TOKENS = {
     "unk_token": "<unk>",
     "sep_token": "<sep>",
 }
-# for more tokens, `tokenizers` allocates more memory than there is
+# for larger vocabularies, `tokenizers` exhausts the memory
 _LARGEST = 10**7
-# the number of first texts by which the tagger's script is checked
+# the number of texts with which the tagger's script is compared
 _TEXTS_CHECKED = 200
 
 
@@ -39,30 +39,30 @@ def fit_vocabulary(
 ) -> PreTrainedTokenizerFast:
     """A vocabulary of the texts, with `<pad>` `<s>` `</s>` `<unk>` `<sep>` as ids 0 to 4.
 
-    - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), in which nothing is unknown.
+    - `subwords`: a byte-level BPE (Sennrich et al. 2016; Radford et al. 2019), without unknown units.
     - `words`: the most frequent words and punctuation marks; others are `<unk>`.
-    - `ideographs`, for Chinese: likewise of single ideographs and punctuation marks, and of whole words of other
-      scripts and whole numbers.
-    - `characters`: likewise of single characters of any script, so `iphone` is six of them.
+    - `ideographs`, for Chinese: the most frequent single ideographs, punctuation marks, whole words of other scripts
+      and whole numbers.
+    - `characters`: the most frequent single characters of any script; `iphone` is six of them.
 
-    `<sep>` stands between the documents of an example. Texts are normalized to NFC, stripped and, with `lowercase`,
-    lowercased; in subwords and words, the first word is encoded like any other. Every text ends in `</s>`; special
-    tokens such as `</s>` that occur in a text are read as plain characters, but `<unk>` as what it is, unless units are
+    `<sep>` separates the documents of an example. Texts are normalized to NFC, stripped and, with `lowercase`,
+    lowercased; in subwords and words, the first word is encoded like any other. Every text ends with `</s>`. Special
+    tokens in a text, such as `</s>`, are read as plain characters; only `<unk>` is read as itself, unless units are
     subwords. Offsets refer to the original text, and those of subwords exclude the space before a word. Decoding
-    restores the spaces, except for runs of them and, with ideographs and characters, those beside ideographs. The same
-    texts always give the same vocabulary.
+    restores spaces, except runs of them and, with ideographs and characters, spaces beside ideographs. Equal texts
+    always yield the same vocabulary.
 
     Args:
         documents_and_summaries: texts of both kinds, in any order; they are read once.
-        vocab_size: maximum number of tokens, including special ones; a small corpus gives fewer.
-        min_frequency: how often a pair must occur to be merged, or a word or character to be known.
+        vocab_size: maximum number of tokens, including special ones; a small corpus yields fewer.
+        min_frequency: minimum number of occurrences of a merged pair, or of a known word or character.
         show_progress: whether to show the progress bars of `tokenizers`.
         units: `subwords`, `words`, `ideographs` or `characters`.
-        digits_as_hash: whether each digit is read as `#`, as Gigaword is distributed.
+        digits_as_hash: whether each digit is read as `#`, as in Gigaword's distribution.
 
     Raises:
-        ValueError: unknown units, the corpus has no text, or `vocab_size` has no room for the special tokens and what
-            every vocabulary of these units has: 256 bytes, or one word or character.
+        ValueError: unknown units, a corpus without text, or a `vocab_size` that is too small for the special tokens and
+            the minimum of these units: 256 bytes, or one word or character.
     """
     if units not in UNITS:
         raise ValueError(unknown_choice("`units`", units, UNITS))
@@ -88,7 +88,7 @@ def fit_vocabulary(
     )
     texts = _texts(documents_and_summaries)
     if units != "subwords":
-        # otherwise the mark of a space before it would make a word of it
+        # otherwise the mark of the preceding space would make it a word
         texts = (text.replace(unknown, " ") for text in texts)
     tokenizer.train_from_iterator(texts, trainer)
     tokenizer.post_processor = _ending(tokenizer, units)
@@ -112,7 +112,7 @@ def fit_processor(
     washing: str | None = None,
     **lengths: int,
 ) -> GdlfProcessor | DrgdProcessor:
-    """A processor with a vocabulary fitted to the texts, and the tagger's tags; with `washing`, DRGD's processor.
+    """A processor with a vocabulary fitted to the texts and the tagger's tags; with `washing`, DRGD's processor.
 
     Args:
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
@@ -120,7 +120,7 @@ def fit_processor(
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
 
     Raises:
-        ValueError: an unknown `washing`, a tagger for another script than that of the first texts, or as
+        ValueError: an unknown `washing`, a tagger whose script differs from that of the first texts, or as
             `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
@@ -128,7 +128,7 @@ def fit_processor(
         raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
     tag_vocabulary = None
     if washing is None and tags != "none":
-        # first, to find out that the tagger is not installed before the long part
+        # checked first: a missing tagger is reported before the long part
         texts = iter(documents_and_summaries)
         first = list(islice(texts, _TEXTS_CHECKED))
         check_script(first, tagger, tags)
@@ -159,7 +159,7 @@ def _check_size(vocab_size: int, units: str) -> None:
 
 
 def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
-    """Adds the end token; a byte-level tokenizer's space before a word is not part of its offsets."""
+    """Adds the end token; in a byte-level tokenizer, it also excludes the space before a word from the offsets."""
     end = SPECIAL_TOKENS["eos_token"]
     template = processors.TemplateProcessing(
         single=f"$A {end}", pair=f"$A {end} $B {end}", special_tokens=[(end, tokenizer.token_to_id(end))]

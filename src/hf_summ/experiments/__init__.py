@@ -1,1 +1,1 @@
-"""The papers' tables: their rows, how these are trained and scored, and a comparison with the published figures."""
+"""The papers' tables: their rows, training and scoring of these, and a comparison with the published figures."""

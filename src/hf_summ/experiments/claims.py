@@ -1,4 +1,4 @@
-"""Claims of the papers that a table tests without their figures: that one row is above another."""
+"""Claims of the papers that a table tests without published figures: one row scores above another."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from hf_summ.experiments.scoring import Outcome, Scored, compare, verdict
 from hf_summ.experiments.tables import ROUGE_MEASURES
 
 _HEAD = (
-    "What the papers claim, as differences in ROUGE with 95% intervals by paired bootstrap over test documents. "
-    "A claim holds or fails where the interval excludes zero and the ranges over seeds are apart. Elsewhere it is "
-    "undecided: so many documents in all would decide it four times out of five if this is the true difference, or "
-    "else more seeds."
+    "The papers' claims, as differences in ROUGE with 95% intervals by paired bootstrap over test documents. "
+    "A claim holds or fails if the interval excludes zero and the ranges over seeds do not overlap. Otherwise it is "
+    "undecided: if the difference is the true one, the given total number of documents would decide it with a "
+    "probability of 80%, or more seeds are needed."
 )
 
 
 def claims(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """For each `row` and one that it is to be `above`, the `measures` of ROUGE that both have.
+    """The claims: for each `row` and a row that it should be `above`, the `measures` of ROUGE that both have.
 
     Each measure has its `difference` with `low` and `high`, a `verdict` as `hf_summ.experiments.scoring.verdict`, and
-    the number of `documents` that would decide, None if none would.
+    the number of `documents` that would decide the claim, or None if no number would.
     """
     measures = {outcome.row.row: outcome.measures for outcome in outcomes}
     found = []
@@ -38,7 +38,7 @@ def _claim(ours: Scored, theirs: Scored) -> dict[str, Any]:
     difference = compare(ours, theirs)
     assert difference is not None, "ROUGE has a value for every document"
     judged = verdict(1.0, difference)
-    # another seed might turn what these documents say of these trainings
+    # if the ranges over seeds overlap, another seed might reverse the verdict
     if ours.seeds and theirs.seeds and not _are_apart(ours.seeds, theirs.seeds):
         judged = "undecided"
     (a, count), (b, other_count) = ours.statistics.T, theirs.statistics.T
@@ -55,12 +55,12 @@ def _are_apart(values: Sequence[float], others: Sequence[float]) -> bool:
 
 
 def markdown_of_claims(found: Sequence[Mapping[str, Any]], titles: Mapping[str, str], documents: int) -> list[str]:
-    """The claims as lines of Markdown, without verdicts where there are none.
+    """The claims as lines of Markdown, with their verdicts where they have one.
 
     Args:
         found: from `claims`.
         titles: measure -> its title.
-        documents: number of documents that were summarized.
+        documents: number of summarized documents.
     """
     kept = [name for name in titles if name in ROUGE_MEASURES]
     rows = [

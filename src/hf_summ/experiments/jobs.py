@@ -1,7 +1,7 @@
-"""Runs that are done only once, each in a folder named by a hash of its settings, and in a process of its own.
+"""Runs that are made once, each in a separate process and in a folder named by a hash of its settings.
 
-The process, `python -m hf_summ.experiments.jobs FOLDER`, runs FOLDER/settings.yaml. It holds the lock, so that a run
-whose starter was killed is not started a second time in parallel.
+The process, `python -m hf_summ.experiments.jobs FOLDER`, runs FOLDER/settings.yaml. It holds the lock, so a run whose
+parent process was killed is not started a second time in parallel.
 """
 
 import codecs
@@ -22,7 +22,7 @@ from hf_summ.training.__main__ import main as run_recipe
 _SETTINGS, _RECORD, _LOCK = "settings.yaml", "record.json", "lock"
 # the exit status if another process is working on the run (sysexits: EX_TEMPFAIL)
 _BUSY = 75
-# number of bytes at the end of a failed run's log in which its reason is looked for
+# number of bytes at the end of a failed run's log that are searched for the error
 _TAIL = 20_000
 # seconds between reads of a run's log
 _INTERVAL = 0.2
@@ -30,7 +30,7 @@ _INTERVAL = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A training or a decoding: its settings and its folder."""
+    """A training or decoding run: its settings and its folder."""
 
     folder: Path
     settings: dict[str, Any]
@@ -47,7 +47,7 @@ class Job:
 
 
 class JobFailed(Exception):
-    """The run in `folder` ended with an error; the message is the run's."""
+    """The run in `folder` ended with an error, whose message this is."""
 
     def __init__(self, message: str, folder: Path):
         super().__init__(message)
@@ -55,7 +55,7 @@ class JobFailed(Exception):
 
 
 class JobBusy(Exception):
-    """Another process is working on the job and holds `lock` meanwhile."""
+    """Another process is running the job and holds `lock`."""
 
     def __init__(self, lock: Path):
         super().__init__(f"another process holds {lock}")
@@ -70,16 +70,16 @@ def perform(job: Job) -> None:
 
     Raises:
         JobFailed: the run could not start or complete.
-        JobBusy: another process is working on it.
+        JobBusy: another process is running it.
     """
     if job.is_done:
         return
     job.folder.mkdir(parents=True, exist_ok=True)
     settings = job.settings | {"output_dir": str(job.output)}
     try:
-        # never during a run, and never by two processes at once
+        # the settings are not written during a run, nor by two processes at once
         with FileLock(job.folder / _LOCK, timeout=0):
-            # converts paths and the like to strings
+            # converts paths and similar values to strings
             plain = json.loads(json.dumps(settings, default=str))
             write_atomically(job.folder / _SETTINGS, yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     except Timeout:
@@ -87,7 +87,7 @@ def perform(job: Job) -> None:
     log = job.folder / "log.txt"
     with open(log, "ab") as written:
         start = written.tell()
-        # straight into the file, as a run outlives the process that started it
+        # directly into the file, as the run may outlive this process
         process = subprocess.Popen(
             [sys.executable, "-m", "hf_summ.experiments.jobs", str(job.folder)],
             stdin=subprocess.DEVNULL,
@@ -97,7 +97,7 @@ def perform(job: Job) -> None:
     try:
         output = _follow(process, log, start)
     except BaseException:
-        # a run outlives a command that was killed, but not one that is stopped
+        # a run survives if this process is killed, but is stopped if it is interrupted
         process.terminate()
         process.wait()
         raise
@@ -108,9 +108,9 @@ def perform(job: Job) -> None:
 
 
 def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
-    """Show what is written to the log from byte `start` on until the process ends, and return the last part of it."""
+    """Print the log from byte `start` on until the process ends, and return its last part."""
     tail = b""
-    # a piece may end within a character
+    # a chunk may end within a character
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with open(log, "rb") as file:
         file.seek(start)
@@ -125,7 +125,7 @@ def _follow(process: subprocess.Popen, log: Path, start: int) -> str:
 
 
 def _reason(output: str, status: int) -> str:
-    """The error with which a failed run ended, in one line."""
+    """The error of a failed run, in one line."""
     lines = [line.strip() for line in output.replace("\r", "\n").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     if errors:
@@ -134,7 +134,7 @@ def _reason(output: str, status: int) -> str:
 
 
 def main(folder: Path) -> int:
-    """Run the recipe and return its exit status: 0 if already done, `_BUSY` if another process is working on it."""
+    """Run the recipe and return its exit status: 0 if already done, `_BUSY` if another process is running it."""
     try:
         with FileLock(folder / _LOCK, timeout=0):
             if (folder / _RECORD).exists():

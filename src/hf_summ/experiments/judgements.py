@@ -15,10 +15,10 @@ from hf_summ.models.checks import check_integer
 
 
 def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any]:
-    """Run the rows of a table of language models, each of which judges a text at a percentile.
+    """The block of a table of language models; in each row, a model judges a text at a percentile.
 
     Args:
-        folder: folder with the texts as `<text>.txt`, named by the rows' `text`; the last of them has random words.
+        folder: folder with the texts as `<text>.txt`, for each `text` of the rows; the last one has random words.
 
     Raises:
         ValueError: the folder or a text in it cannot be read, or is not UTF-8.
@@ -35,13 +35,13 @@ def judge_texts(table: Table, dataset: str, folder: str | None) -> dict[str, Any
 
 
 def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
-    """The rows of a table of people's votes, each of which is what they were asked about.
+    """The block of a table of people's votes; each row is an aspect about which they were asked.
 
     Args:
-        file: report that `hf-summ votes collect --json` wrote, of files of predictions that are named as the systems.
+        file: report of `hf-summ votes collect --json`, whose files of predictions have the systems' names.
 
     Raises:
-        ValueError: the file is no such report, or of other systems or questions.
+        ValueError: the file is no such report, or has other systems or aspects.
     """
     if file is None:
         return _without_data(table, dataset, f"no votes: give --data {dataset}=REPORT.json of `hf-summ votes collect`")
@@ -51,8 +51,8 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
     if len(found) != 1:
         compared = one_line(", ".join(" with ".join(systems) for systems, _ in pairs))
         raise ValueError(
-            f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: give the files of "
-            "predictions these names when you make the sheets"
+            f"{file} compares {compared}, but {table.name} {' with '.join(table.systems)}: name the files of "
+            "predictions like these systems when you make the sheets"
         )
     ((first, _), aspects) = found[0]
     if not aspects.keys() >= set(rows):
@@ -66,8 +66,8 @@ def count_votes(table: Table, dataset: str, file: str | None) -> dict[str, Any]:
 
 
 def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[str], dict[str, Any]]]]:
-    """The documents and voters of a report, and each pair's systems and, for each aspect, wins, losses, ties and κ."""
-    hint = "name a report that `hf-summ votes collect --json` wrote"
+    """The numbers of documents and voters, and each pair's systems with the wins, losses, ties and κ by aspect."""
+    hint = "name a report written by `hf-summ votes collect --json`"
     if not Path(file).is_file():
         raise ValueError(f"{file} does not exist: {hint}")
     try:
@@ -77,7 +77,7 @@ def _read_votes(file: str, unit: str) -> tuple[dict[str, int], list[tuple[list[s
             check_integer(name, number, 1)
         pairs = []
         for pair in report["pairs"]:
-            # files, for example in a folder and packed
+            # paths, with folders and extensions such as .jsonl.gz
             systems = [Path(pair[place]).name.split(".")[0] for place in ("first", "second")]
             aspects = pair["aspects"].items()
             pairs.append((systems, {aspect: _shares(found, counts["voters"], unit) for aspect, found in aspects}))
@@ -101,7 +101,7 @@ def _without_data(table: Table, dataset: str, needed: str) -> dict[str, Any]:
 
 
 def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outcome]:
-    """The outcomes of the rows of one language model, by their names."""
+    """Row name -> outcome, for the rows of one language model."""
     *written, random = texts
     percentiles = list(dict.fromkeys(row.percentile for row in rows))
     try:
@@ -110,7 +110,7 @@ def _judge(name: str, rows: list[Row], texts: dict[str, str]) -> dict[str, Outco
         )
     except (ValueError, OSError) as error:
         return {row.row: Outcome(row, one_line(error)) for row in rows}
-    # the row of random words is the last of each percentile
+    # the row of random words is the last one of each percentile
     found = {(line["percentile"], line["text"]): line for line in compared["models"][0]["rows"]}
     outcomes = {}
     for row in rows:

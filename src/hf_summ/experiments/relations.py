@@ -1,4 +1,4 @@
-"""How a value of each summary goes with its scores: Xu et al. 2020, Figure 2."""
+"""The correlation of a value of each summary with its scores: Xu et al. 2020, Figure 2."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,20 +8,20 @@ import numpy as np
 from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.significance import bootstrap_interval_of_sums
 
-# spans with about as many documents each, so that each mean is about as certain
+# spans with about equal numbers of documents, so that their means have similar errors
 _SPANS = 8
 
 
 def relation(values: np.ndarray, scores: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The points, Spearman's rank correlation of each score with the value, and mean scores of spans of the value.
+    """The points, Spearman's rank correlation of each score with the value, and mean scores by spans of the value.
 
     Args:
         values: (N,).
         scores: measure -> (N,).
 
     Returns:
-        `points`, (value, scores…) of each document; `correlations`, measure -> `value`, `low` and `high` by bootstrap
-        over documents with their ranks as they are, or None where all are alike; `spans`, each from `low` to `high`
+        `points`: (value, scores…) of each document; `correlations`: measure -> `value`, `low` and `high`, by bootstrap
+        over documents with fixed ranks, or None if all values or scores are equal; `spans`: each from `low` to `high`,
         with its number of `documents` and mean `scores`.
     """
     order = np.argsort(values, kind="stable")
@@ -40,7 +40,7 @@ def relation(values: np.ndarray, scores: Mapping[str, np.ndarray]) -> dict[str, 
 
 
 def rank_correlation(one: np.ndarray, other: np.ndarray) -> dict[str, float] | None:
-    """Spearman's ρ with its 95% bootstrap interval; None if it has no value."""
+    """Spearman's ρ with its 95% bootstrap interval; None if it is undefined."""
     if min(len(np.unique(one)), len(np.unique(other))) < 2:
         return None
     x, y = (_ranks(values) / len(values) - 0.5 for values in (one, other))
@@ -81,7 +81,7 @@ def _shown(correlation: Mapping[str, float] | None) -> str:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1, of equal values their mean."""
+    """Ranks from 1; equal values have their mean rank."""
     _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 

@@ -1,4 +1,4 @@
-"""The report of a table: our figures beside the published ones, as data, as Markdown and as plots."""
+"""The report of a table: our figures beside the published ones, as data, Markdown and plots."""
 
 import math
 import textwrap
@@ -21,12 +21,12 @@ _TITLES = {
     "bleu": "BLEU",
 }
 _OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
-# of the font of 8 points in which a figure says what it is of
+# for the 8-point font of a figure's caption
 _CHARACTERS_PER_INCH = 16
 
 
 def title_of(measure: str) -> str:
-    """The name of a measure at the head of a column."""
+    """A measure's name as a column title."""
     return _TITLES.get(measure, measure.replace("_", " "))
 
 
@@ -50,7 +50,7 @@ def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> d
         "against": table.against,
         "notes": list(table.notes),
         "hf_summ": __version__,
-        # scores after seconds of training say nothing about a paper's
+        # after seconds of training, scores allow no comparison with a paper's
         "datasets": [_without_verdicts(block) for block in blocks] if scale == "tiny" else list(blocks),
     }
 
@@ -70,8 +70,8 @@ def block_of_scores(
     """The rows on one data set, with measures that are `Scored`.
 
     Args:
-        data: what was read in place of the data set, or its name.
-        documents: number of documents that were summarized; None if the data cannot be read.
+        data: the data read instead of the data set, or the data set's name.
+        documents: number of summarized documents; None if the data cannot be read.
     """
     published = {outcome.row.row: _published(table, outcome.row, dataset) for outcome in outcomes}
     measures = {outcome.row.row: outcome.measures for outcome in outcomes}
@@ -135,11 +135,11 @@ def markdown(report: dict[str, Any]) -> str:
         lines += [_scores(report, block), *markdown_of_trainings(block["rows"])]
         shortened = [f"- {row['row']}: {row['extraction']}" for row in block["rows"] if "extraction" in row]
         if shortened:
-            lines += ["", "Documents from which sentences were left out before the model read them, and what was kept:"]
+            lines += ["", "Documents were shortened before the model read them; what was kept:"]
             lines += ["", *shortened]
         if report["baseline"] is not None:
-            # one training per row says nothing about what another seed would change
-            trained = "of one training each, " if any("updates" in row for row in block["rows"]) else ""
+            # a single run per row does not show the variation over seeds
+            trained = "of one run each, " if any("updates" in row for row in block["rows"]) else ""
             of = "means over seeds, " if seeded else trained
             intervals = "with 95% intervals by paired bootstrap over test documents"
             lines += ["", f"Differences from {report['baseline']}, {of}{intervals}:", ""]
@@ -172,7 +172,7 @@ def _settings_line(report: dict[str, Any]) -> str:
 
 
 def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
-    """What our figures on a data set are of, and whether they may stand beside the published ones."""
+    """The data of our figures on a data set, and whether the published figures are comparable."""
     trained = [row for row in block["rows"] if "updates" in row]
     seeds = sorted({seed for row in trained for seed in row.get("seeds", [row["seed"]])})
     updates = sorted({row["updates"] for row in trained})
@@ -182,7 +182,7 @@ def data_line(report: dict[str, Any], block: dict[str, Any]) -> str:
     if "voters" in block:
         parts.append(f"{block['voters']} voters")
     if trained:
-        # of many numbers each is shown in its row
+        # different numbers are shown in the rows
         parts += [f"updates {updates[0]}"] if len(updates) == 1 else []
         parts.append(f"seed {', '.join(map(str, seeds))}")
     line = ", ".join(parts) + "."
@@ -255,9 +255,9 @@ def number(value: float | None, sign: str = "") -> str:
 
 
 def write_plot(report: dict[str, Any], path: Path) -> None:
-    """Write a PNG with a panel for each data set and measure; without a baseline, it shows the scores themselves.
+    """Write a PNG with a panel for each data set and measure, of differences from the baseline or, without one, scores.
 
-    Beside it, `<stem>_curves.png` shows the losses of trainings.
+    Beside it, `<stem>_curves.png` shows the training losses.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -306,14 +306,14 @@ def _drawn(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path: Path, canvas: type) -> None:
-    """Write the figure, with what it is of above its panels."""
+    """Write the figure, with captions above its panels."""
     captions = [
         f"{report['paper']}: {report['title']} (scale {report['scale']})",
         *(data_line(report, b) for b in blocks),
     ]
     width = int(figure.get_figwidth() * _CHARACTERS_PER_INCH)
     lines = [part for line in captions for part in textwrap.wrap(line, width)]
-    # a PNG has room for all of it, a panel's title has not
+    # the figure has room for long captions, unlike a panel's title
     figure.set_figheight(figure.get_figheight() + 0.17 * len(lines))
     figure.suptitle("\n".join(lines), fontsize=8)
     canvas(figure)
@@ -322,7 +322,7 @@ def _save(figure, report: dict[str, Any], blocks: Sequence[dict[str, Any]], path
 
 
 def _relations(report: dict[str, Any], blocks: Sequence[dict[str, Any]], figure_class):
-    """For each system and measure, a point a summary, and below it the mean of each span of the value."""
+    """For each system and measure, a panel with a point per summary, and below it one with the means of the spans."""
     measures = report["measures"]
     systems = [(f"{row}, {_data_names(block)}", found) for block in blocks for row, found in block["relations"].items()]
     figure = figure_class(figsize=(3.2 * len(measures), 4.4 * len(systems)), layout="constrained")
@@ -357,7 +357,7 @@ def _draw(panel, baseline: str | None, rows: list[dict[str, Any]], measure: str)
         else:
             ours, published = cell.get("difference"), cell.get("published_difference")
         if ours is not None:
-            # equal scores may differ from their mean by a rounding error, which must not give a negative length
+            # rounding errors in the mean of equal scores must not give a negative length
             reach = [[max(ours["value"] - ours["low"], 0)], [max(ours["high"] - ours["value"], 0)]]
             panel.errorbar(
                 ours["value"], height, xerr=reach, fmt="o", ms=4, capsize=2, color=_OURS, label="ours, 95% interval"

@@ -1,4 +1,4 @@
-"""The trained rows of the papers' tables, as configs/README.md shows them between its markers.
+"""The trained rows of the papers' tables, as shown between the markers of configs/README.md.
 
 `python -m hf_summ.experiments.rows` regenerates them from configs/tables.
 """
@@ -18,12 +18,12 @@ from hf_summ.training.overrides import apply_overrides, override_item
 from hf_summ.training.parsing import read_settings
 
 _MARKED = re.compile(r"(<!-- rows of (\w+): .*? -->\n).*?(<!-- end of rows -->)", re.DOTALL)
-# values that come with the processor: the Stanford tagger's 45 tags with four subword positions each
+# values that the processor determines: the Stanford tagger's 45 tags with four subword positions each
 _WITH_PROCESSOR = {"gdlf": {"tag_vocab_size": 180}}
 
 
 def fill(text: str) -> str:
-    """A document with the rows between each pair of markers regenerated.
+    """The document with the rows between each pair of markers regenerated.
 
     The markers are `<!-- rows of PREFIX: ... -->` and `<!-- end of rows -->`, with the prefix of the tables' names.
     """
@@ -33,8 +33,8 @@ def fill(text: str) -> str:
 def rows_of(prefix: str) -> str:
     """The trained rows of all tables whose names start with the prefix, in Markdown.
 
-    Each row has the settings it is run with, the published figures if all tables have one data set and the same
-    measures, and the model's number of parameters if the paper gives any.
+    Each row has its settings, the published figures if all tables have one data set and the same measures, and the
+    model's number of parameters if the paper gives any.
     """
     tables = [load_table(name) for name in sorted(table_names(), key=_order) if name.split("_")[0] == prefix]
     rows = [(table, row) for table in tables for row in table.rows if table.kind == "scores" and _is_there(table, row)]
@@ -82,8 +82,8 @@ def model_config(config: str, row: Row) -> PreTrainedConfig:
 
 
 def millions(config: PreTrainedConfig) -> float:
-    """The number of parameters of a configuration's model, in millions, counting shared ones once."""
-    # nothing is allocated on this device
+    """The number of parameters of a configuration's model, in millions; shared ones are counted once."""
+    # this device allocates no memory
     with torch.device("meta"):
         return AutoModelForSeq2SeqLM.from_config(config).num_parameters() / 1e6
 
@@ -95,18 +95,18 @@ def main() -> None:
 
 
 def _is_there(table: Table, row: Row) -> bool:
-    """Whether a row is trained, with architectures that exist."""
+    """Whether a row is trained, and its architectures exist."""
     return row.is_trained and all(Path(config).parts[0] in CONFIG_MAPPING for config in _configs(table, row))
 
 
 def _configs(table: Table, row: Row) -> list[str]:
-    """The files of a row, one for each of its data sets."""
+    """The files of a row, for each of its data sets."""
     configs = [table.config_of(row, name) for name in table.datasets if not row.published or name in row.published]
     return [config for config in dict.fromkeys(configs) if config is not None]
 
 
 def _names(configs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Files without their extension, and without their folder if all are in the same one."""
+    """Files without their extension, and without their folder if it is the same for all."""
     is_one = len({Path(config).parent for several in configs for config in several}) == 1
     return [
         [Path(config).stem if is_one else config.removesuffix(".yaml") for config in several] for several in configs
@@ -118,7 +118,7 @@ def _quoted(items: Sequence[str]) -> str:
 
 
 def _order(name: str) -> list[tuple[bool, int, str]]:
-    """A key that sorts numbers by value and before words."""
+    """A sort key that orders numbers by value, and before words."""
     return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in name.split("_")]
 
 

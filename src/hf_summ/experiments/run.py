@@ -1,4 +1,4 @@
-"""Running a table of a paper, from its file to its report."""
+"""Runs of a paper's table, from its file to its report."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ from hf_summ.experiments.systems import (
 )
 from hf_summ.experiments.tables import Row, Table, check_scale, load_table
 
-# kinds of tables that read no corpora, and what makes their blocks
+# kinds of tables that read no corpora -> the function that computes their blocks
 _JUDGED = {"language_models": judge_texts, "votes": count_votes}
 
 
@@ -51,24 +51,24 @@ def run_table(
     output_dir: str,
     announce: Callable[[str], None] = print_note,
 ) -> dict[str, Any]:
-    """Train and score the rows of a table that are not done, and write `<table>_<scale>.json`, `.md` and plots `.png`.
+    """Train and score a table's unfinished rows, and write `<table>_<scale>.json`, `.md` and plots `.png`.
 
-    Several processes may work on tables in one folder at the same time: each takes runs that no other is working on.
+    Several processes may run tables in one folder at the same time: each takes runs that no other process is running.
 
     Args:
         name: a table of `table_names()`, or a .yaml file.
         scale: "tiny", "small" or "full".
         data: data set -> folder that replaces it; if given, only these data sets are run. For tables of language
             models, a folder of texts, `1.txt`, `2.txt`, …; for tables of votes, a report of `hf-summ votes collect`.
-        flags: flags of the training recipe for every training.
-        output_dir: folder for reports, and for runs with their vocabularies, which other tables share.
+        flags: flags of the training recipe for every training run.
+        output_dir: folder for reports, and for runs and vocabularies, which other tables share.
 
     Returns:
         The report, with a `problem` for each row that was not run or did not complete.
 
     Raises:
-        ValueError: an unknown table, scale, data set or flag, a folder without the files of its splits, or votes that
-            are not the table's.
+        ValueError: an unknown table, scale, data set or flag, a folder without the files of its splits, or votes of
+            another table.
     """
     table = load_table(name)
     check_scale(scale)
@@ -86,14 +86,14 @@ def run_table(
     if table.kind == "statistics":
         return _written(workplace, [_statistics(workplace, dataset) for dataset in datasets])
     report = {}
-    # after each row, so that what is known can be read while others are trained
+    # the report is written after each row, and can be read while others are trained
     for blocks in _scores(workplace, datasets):
         report = _written(workplace, blocks)
     return report
 
 
 def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write all files, under a lock, as commands that share the work may get here at the same time."""
+    """Write all files, under a lock, as other commands may write the same report."""
     report = make_report(workplace.table, workplace.scale, blocks)
     folder, stem = workplace.folder, f"{report['table']}_{report['scale']}"
     with FileLock(folder / f".{stem}.lock"):
@@ -107,7 +107,7 @@ def _written(workplace: Workplace, blocks: list[dict[str, Any]]) -> dict[str, An
 
 
 def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
-    """The data sets to run: those with data given, otherwise all; at the scale tiny, made-up news replace the first."""
+    """The data sets to run: those given, otherwise all; at the scale tiny only the first, replaced by made-up news."""
     for dataset in data:
         if dataset not in table.datasets:
             hint = nearest(dataset, table.datasets)
@@ -119,14 +119,14 @@ def _datasets(table: Table, scale: str, data: Mapping[str, str]) -> list[str]:
 
 
 def _rows(table: Table, dataset: str) -> list[Row]:
-    """The rows of a data set: those with published figures for it, or with none at all."""
+    """The rows of a data set: those with published figures for it, or without any figures."""
     return [row for row in table.rows if not row.published or dataset in row.published]
 
 
 def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
-    """The blocks of all data sets, again after each row that was trained."""
+    """The blocks of all data sets, yielded again after each trained row."""
     plans = [plan(workplace, _rows(workplace.table, dataset), dataset) for dataset in datasets]
-    # of each data set and place in its plan, the outcome with its scores
+    # (data set, place in its plan) -> the scored outcome
     known: dict[tuple[str, int], Outcome] = {}
     for outcomes in run_all(workplace, [system for planned in plans for system in planned.systems]):
         rest = iter(outcomes)
@@ -141,14 +141,14 @@ def _scores(workplace: Workplace, datasets: Sequence[str]) -> Iterator[list[dict
 
 
 def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tuple[dict[str, Any], list[Outcome]]:
-    """The rows of one data set, and their outcomes, scored."""
+    """The block of one data set, and its scored outcomes."""
     table, dataset, documents = workplace.table, planned.dataset, None
     pairs = list(zip(planned.systems, outcomes, strict=True))
     if any(outcome.problem is None for outcome in outcomes):
         try:
             if planned.unreachable is not None:
                 raise OSError(planned.unreachable)
-            # a trained system's settings are known to work, and those of one to come may
+            # a trained system's settings are known to work; those of a waiting one may not
             trainings = [
                 system.training
                 for problem in (None, WAITING)
@@ -180,7 +180,7 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tupl
 
 
 def _scored(workplace: Workplace, system: System, outcome: Outcome, corpus: Dataset) -> Outcome:
-    """The outcome with its measures, or with the reason why it has none."""
+    """The outcome with its measures, or with the problem."""
     if outcome.problem is not None or outcome.measures:
         return outcome
     table = workplace.table

@@ -1,4 +1,4 @@
-"""The outcomes of a table's rows, their measures, and whether the differences agree with the published ones."""
+"""The outcomes of a table's rows, their measures, and verdicts on the published differences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_su
 from hf_summ.evaluation.support import support_scores
 from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Row, Table
 
-# what a report says of a row that is still to come
+# the problem of a row that is not trained yet
 WAITING = "not run yet"
 # text -> its subwords, for scores that count subwords
 Pieces = Callable[[str], list[str]]
@@ -27,13 +27,13 @@ class Outcome:
     """The outcome of a row on a data set.
 
     Args:
-        problem: why it has no measures: it is not run or, if `failed`, did not complete.
+        problem: why it has no measures: it was not run or, if `failed`, did not complete.
         predictions: one summary per test document; None for rows that are not trained.
         losses: (N, 2), negative log-likelihood and number of tokens of each reference; None for rows that are not
             trained.
-        values: name -> (N,), what the recipe wrote beside each summary.
-        facts: facts about the trained model: its run, parameters, updates, epochs, seed, documents summarized a second,
-            `curve`, (update, nll) at each log entry, and the tokens and seconds of its training where they are known.
+        values: name -> (N,), which the recipe wrote for each summary.
+        facts: facts about the trained model: its run, parameters, updates, epochs, seed, documents summarized per
+            second, `curve`, (update, nll) of each log entry, and the tokens and seconds of training if known.
         measures: measures by name: `Scored` for systems, numbers in tables that do not compare systems.
     """
 
@@ -48,7 +48,7 @@ class Outcome:
 
 
 def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """One outcome of each row, over those of its seeds that have measures; if a seed failed, the row has failed."""
+    """One outcome for each row, over its seeds with measures; if a seed failed, the row has failed."""
     rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.row.row, []).append(outcome)
@@ -65,19 +65,19 @@ def _over_seeds(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _averaged(seeds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The facts of several seeds' trainings: of the first, but with the means of what the runs recorded."""
+    """The facts of several seeds' runs: those of the first, with the means of recorded quantities."""
     recorded = ("tokens", "seconds", "documents_per_second")
     means = {
         name: float(np.mean([one[name] for one in seeds])) for name in recorded if all(name in one for one in seeds)
     }
-    # a training that stopped early has fewer entries
+    # a run that stopped early has fewer entries
     points = zip(*(one.get("curve", ()) for one in seeds), strict=False)
     curve = [np.mean(point, axis=0).tolist() for point in points]
     return {**seeds[0], **means, "curve": curve, "seeds": [one["seed"] for one in seeds]}
 
 
 def why_not_run(row: Row) -> str | None:
-    """What a table says of a row that is not run, or None for other rows."""
+    """Why a row is not run, or None for other rows."""
     return row.unavailable if row.literature is None else f"literature: {row.literature}"
 
 
@@ -85,8 +85,8 @@ def why_not_run(row: Row) -> str | None:
 class Scored:
     """A system's measure: a row of statistics for each test document, and the measure of their sums.
 
-    See `hf_summ.evaluation.significance` for measures of sums. With several `seeds`, which are the values of each, the
-    statistics are the sums over them.
+    See `hf_summ.evaluation.significance` for measures of sums. `seeds` has the value of each seed; with several seeds,
+    the statistics are sums over them.
     """
 
     statistics: np.ndarray
@@ -94,15 +94,15 @@ class Scored:
     seeds: tuple[float, ...] = ()
 
     def value(self) -> float | None:
-        """The corpus's value, or None if it has none."""
+        """The corpus's value, or None if it is undefined."""
         with np.errstate(all="ignore"):
             value = float(self.measure(self.statistics.sum(0)))
         return value if np.isfinite(value) else None
 
     def interval(self) -> dict[str, Any]:
-        """The corpus's `value` with the ends of its interval over documents, `low` and `high`, and those of `seeds`.
+        """The corpus's `value`, the bounds of its interval over documents, `low` and `high`, and the values of `seeds`.
 
-        There is no interval if resamples have no value, as with n-grams of very short summaries.
+        There is no interval if the value is undefined in resamples, as with n-grams of very short summaries.
         """
         seeds = {"seeds": list(self.seeds)} if self.seeds else {}
         try:
@@ -120,12 +120,12 @@ def score(
     losses: np.ndarray | None,
     pieces: Pieces | None,
 ) -> dict[str, Scored]:
-    """The table's measures of one system; perplexity only if there are losses.
+    """The table's measures of one system; perplexity only if losses are given.
 
     Args:
         corpus: the test documents with their summaries, and `references` if they have several.
         losses: (N, 2), negative log-likelihood and number of tokens of each reference.
-        pieces: splits texts into subwords, for tables whose unit is subwords.
+        pieces: splits texts into subwords, for tables that count subwords.
 
     Raises:
         ValueError: different numbers of predictions and documents, or texts that cannot be scored.
@@ -150,7 +150,7 @@ def score(
 
 
 def compare(ours: Scored, baseline: Scored) -> Comparison | None:
-    """A system's measure minus the baseline's, on the same resamples; None if one of these has no value."""
+    """A system's measure minus the baseline's, on the same resamples; None if it is undefined in one of them."""
     try:
         return paired_bootstrap_of_sums(ours.statistics, baseline.statistics, ours.measure)
     except ValueError:
@@ -161,8 +161,8 @@ def verdict(published: float | None, ours: Comparison | None) -> str | None:
     """Whether the direction of a published difference from the baseline holds here.
 
     "holds" and "fails" mean that our interval excludes zero, on the published side or on the other; "undecided" means
-    that it does not. None if no difference was published, or it was zero, or nothing was run. Whether more or less of a
-    measure is better does not matter, only whether both differences have the same sign.
+    that it does not. None if no difference was published, or it was zero, or nothing was run. Only the signs of the
+    differences count, not whether higher or lower is better.
     """
     if not published or ours is None:
         return None
@@ -182,7 +182,7 @@ def _rouge(
     options: dict[str, Any] = {name: value for name, value in table.rouge.items() if name != "score"}
     if table.unit == "wordpieces":
         if pieces is None:
-            raise ValueError("the table scores subwords, but this row has no model to define them")
+            raise ValueError("the table scores subwords, but this row has no model that defines them")
         predictions = [_in_pieces(text, language, pieces) for text in predictions]
         references = [
             [_in_pieces(text, language, pieces) for text in ([row] if isinstance(row, str) else row)]
@@ -202,12 +202,12 @@ def _pooled(scored: Sequence[Scored]) -> Scored:
 
 
 def _in_pieces(text: str, language: str, pieces: Pieces) -> str:
-    """Subwords separated by spaces, one sentence per line, as subwords hide where sentences end."""
+    """Subwords separated by spaces, one sentence per line, as subwords hide sentence boundaries."""
     return "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
 
 
 def _mean_of(values: np.ndarray) -> Scored:
-    """The mean over the documents that have a value."""
+    """The mean over the documents for which the value is defined."""
     given = ~np.isnan(values)
     return Scored(np.stack([np.where(given, values, 0.0), given], axis=1), _mean)
 

@@ -1,4 +1,4 @@
-"""The settings of a row's training and decoding, and hashes that identify equal ones."""
+"""The settings of a row's training and decoding, and hashes that identify them."""
 
 import hashlib
 import json
@@ -30,7 +30,7 @@ def base_settings(
 ) -> tuple[dict[str, Any], Scale]:
     """The flags of a row's training without data and vocabulary: the paper's, then the scale's, the row's, the user's.
 
-    A row of another `model_type` than its file's has the scale of its own, but the vocabulary of its data set.
+    A row whose `model_type` differs from its file's uses that architecture's scale, but its data set's vocabulary.
 
     Raises:
         ValueError: the architecture or its configuration does not exist, or has no such scale.
@@ -42,21 +42,21 @@ def base_settings(
     if architecture not in CONFIG_MAPPING:
         raise ValueError(f"the architecture {architecture} does not exist yet")
     paper = read_settings(str(configs_folder() / config))
-    # a baseline of another architecture has the sizes of the rows that it is compared with
+    # a baseline of another architecture uses the scale of the rows with which it is compared
     scale = load_scale(Path(table.datasets[dataset] or config).parts[0], scale_name)
     if "model_type" in row.flags:
         paper["config_overrides"] = {}
         scale = replace(load_scale(architecture, scale_name), vocabulary=scale.vocabulary)
     of_full = row.full if scale_name == "full" else {}
     base = merged({"seed": 42}, paper, scale.settings)
-    # a scale is for all schedules and optimizers
+    # a scale has settings for all schedules and optimizers; those without effect are dropped
     base = {name: value for name, value in base.items() if name not in without_effect(base)}
     settings = merged(base, of_full, row.settings, extra)
     return {name: value for name, value in settings.items() if value is not None}, scale
 
 
 def with_data(settings: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with other data than the configuration's, without what it says about reading its own.
+    """The settings with other data than the configuration's, and without its settings for reading data.
 
     Args:
         data: files, columns and other fields of a `Corpus`.
@@ -68,7 +68,7 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
     """Find `train_file`, `validation_file` and `test_file` in a folder by their names.
 
     Args:
-        data_format: a format of `Corpus`, which finds its splits in the folder itself.
+        data_format: a format of `Corpus`, which finds its splits in the folder.
 
     Raises:
         ValueError: the folder does not exist, or a split is missing or occurs twice.
@@ -91,7 +91,7 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
             raise ValueError(
                 f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
             )
-        # not resolved, as a link's own name has the extension
+        # links are not resolved, as the extension is in the link's name
         files[file_flag(split)] = str(found[0].absolute())
     return files
 
@@ -100,8 +100,8 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
     """Settings of the training recipe for every row, from the command line.
 
     Raises:
-        ValueError: as `parse_flags`, document frequencies that cannot be read, or a flag that is for a single run, or
-            one that must not be written down.
+        ValueError: as `parse_flags`; or unreadable document frequencies, a flag for single runs, or a flag whose value
+            must not be stored.
     """
     settings = parse_flags(tokens)
     if "extract_idf" in settings:
@@ -111,19 +111,17 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--extract_idf {error}") from error
     for name in settings:
         if name in flags_of("single"):
-            raise ValueError(
-                f"--{name}: cannot be shared by the rows of a table, whose runs are separate; leave it out"
-            )
+            raise ValueError(f"--{name}: cannot be shared by the rows of a table, whose runs are separate; omit it")
         if name in flags_of("secret"):
             raise ValueError(f"--{name}: would be written to the settings of each run; set HF_TOKEN instead")
     return settings
 
 
 def resolved_config(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All values of the model's configuration except those that come with the vocabulary.
+    """All values of the model's configuration except those that the vocabulary determines.
 
     Raises:
-        ValueError: the configuration refuses a value.
+        ValueError: the configuration rejects a value.
     """
     config = AutoConfig.for_model(settings["model_type"])
     resolved = apply_overrides(config, settings["config_overrides"]).to_dict()
@@ -145,17 +143,17 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
 
 
 def fingerprint(*parts: Any) -> str:
-    """A name for equal parts: 16 hexadecimal digits."""
+    """A hash of the parts: 16 hexadecimal digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def training_fingerprint(settings: Mapping[str, Any]) -> str:
-    """A hash that is equal for equal trainings: the model's values, given or default, flags, data and vocabulary.
+    """A hash of a training run: the model's values, given or default, flags, data and vocabulary.
 
-    A checkpoint from which a training starts, or a pre-trained part, is identified by its name.
+    An initial checkpoint or a pre-trained part is identified by its name.
 
     Raises:
-        ValueError: a file does not exist, or the configuration refuses a value.
+        ValueError: a file does not exist, or the configuration rejects a value.
     """
     # these two are represented by the values of the configuration and the contents of the processor
     counted = flags_of("model", "training") - flags_of("reporting") - {"config_overrides", "tokenizer_name"}
@@ -165,7 +163,7 @@ def training_fingerprint(settings: Mapping[str, Any]) -> str:
 
 
 def extracts(settings: Mapping[str, Any]) -> bool:
-    """Whether flags set the consistent extractive stage before the model."""
+    """Whether the settings include the consistent extractive stage."""
     return any(settings.get(name) is not None for name in ("extract_share", "extract_tokens"))
 
 
@@ -175,7 +173,7 @@ def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path, **own:
     Args:
         settings: those of its training.
         model: the folder of the trained model.
-        own: flags that its training does not have, beside the row's.
+        own: flags of its decoding only, besides the row's.
     """
     return {
         **{name: value for name, value in settings.items() if name in flags_of("decoding")},
@@ -189,13 +187,13 @@ def decoding_settings(settings: Mapping[str, Any], row: Row, model: Path, **own:
 
 
 def decoding_fingerprint(settings: Mapping[str, Any]) -> str:
-    """A hash that is equal for equal decodings of a model."""
+    """A hash of a decoding run of a model."""
     counted = flags_of("decoding") - flags_of("reporting") | {"config_overrides"}
     return fingerprint(_flags(settings, counted), data_fingerprint(settings, ("test",)))
 
 
 def _flags(settings: Mapping[str, Any], counted: Collection[str]) -> dict[str, Any]:
-    """The settings that count, with the content of a file in place of its name."""
+    """The counted settings, with a file's content instead of its name."""
     flags = {name: value for name, value in settings.items() if name in counted}
     frequencies = flags.get("extract_idf")
     return flags if frequencies is None else {**flags, "extract_idf": content_hash(frequencies)}
@@ -205,7 +203,7 @@ def name_of_processor(settings: Mapping[str, Any]) -> str:
     """What identifies the processor that settings name: a hash of its files, or its name on the Hub."""
     name = str(settings.get("tokenizer_name"))
     folder = Path(name)
-    # the folder of a fitted processor is named by its fingerprint
+    # the name of a fitted processor's folder is its fingerprint
     if re.fullmatch("[0-9a-f]{16}", folder.name):
         return folder.name
     if not folder.is_dir():

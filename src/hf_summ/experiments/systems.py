@@ -1,4 +1,4 @@
-"""The systems of a table's rows: how they are trained, and the summaries that they give."""
+"""The systems of a table's rows: their training and their summaries."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
 from hf_summ.training.arguments import OF_EXTRACTION
 
-# what a scale says of the vocabulary to fit
+# a scale's settings of the vocabulary to fit
 _FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
 _TRAINING = {"do_train": True, "do_eval": False, "do_predict": False, "show_summaries": 0}
 
@@ -50,8 +50,8 @@ class System:
 
     Args:
         training: the job that trains it; None for rows that are not trained.
-        decoding: flags of its decoding that its training does not have.
-        problem: why it is not run, if it is not.
+        decoding: flags of its decoding only.
+        problem: why it is not run, or None if it is.
     """
 
     row: Row
@@ -71,7 +71,7 @@ class Plan:
     """The systems of a data set's rows.
 
     Args:
-        unreachable: the error if the data set could not be reached, so that it is not requested again.
+        unreachable: the error if the data set could not be reached; it is not requested again.
     """
 
     dataset: str
@@ -81,14 +81,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Workplace:
-    """What all systems of a table share.
+    """Settings that all systems of a table share.
 
     Args:
-        folder: folder for runs, vocabularies and made-up data; tables that share it share their trainings.
+        folder: folder for runs, vocabularies and made-up data; tables with the same folder share training runs.
         data: data set -> files of its splits, for data sets that the user replaces.
-        extra: flags of the recipe for every training.
+        extra: flags of the recipe for every training run.
         announce: function that reports progress.
-        folders: data set -> folder of those files as the user named it.
+        folders: data set -> folder of those files, as given by the user.
     """
 
     table: Table
@@ -100,7 +100,7 @@ class Workplace:
     folders: Mapping[str, str] = field(default_factory=dict)
 
     def data_name(self, dataset: str) -> str:
-        """The name of the data read for a data set, for a report."""
+        """The report's name for the data that are read for a data set."""
         if dataset in self.folders:
             return self.folders[dataset]
         corpus = Corpus.among(self.extra)
@@ -111,11 +111,11 @@ class Workplace:
 
 
 def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
-    """The systems of rows with the jobs that train them, one for each of the table's seeds; fits their vocabularies."""
+    """The systems of rows with their training jobs, one for each of the table's seeds; fits their vocabularies."""
     systems, unreachable = [], None
     seeds = () if "seed" in workplace.extra else workplace.table.seeds
     first, *others = [{"seed": seed} for seed in seeds] or [{}]
-    # all rows with the first seed before any with the next, so that a report soon has them all
+    # all rows with the first seed come first, so that a report has every row soon
     runs = [(row, first) for row in rows] + [(row, seed) for seed in others for row in rows if row.is_trained]
     for row in (replace(row, flags={**row.flags, **seed}) for row, seed in runs):
         training, decoding, problem = None, {}, why_not_run(row)
@@ -133,11 +133,11 @@ def plan(workplace: Workplace, rows: Sequence[Row], dataset: str) -> Plan:
 
 
 def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Outcome]]:
-    """Train and decode, each run only once; runs of other processes are awaited at the end.
+    """Train and decode, each run once; waits at the end for runs of other processes.
 
     Yields:
-        The outcome of each system, in their order: first without any run, and then after each. Those of systems that
-        are not trained are still empty.
+        The outcomes of all systems in order: first before any run, then after each. Outcomes of systems without
+        training stay empty.
     """
     outcomes = {
         place: Outcome(system.row, system.problem or (None if system.training is None else WAITING))
@@ -161,13 +161,13 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
             except JobFailed as error:
                 failures[error.folder] = one_line(error)
                 outcomes[place] = Outcome(system.row, one_line(error), failed=True)
-            # a training that failed for one row fails for all that share it
+            # rows that share a failed training run fail together
             if training.folder in failures:
                 outcomes[place] = Outcome(system.row, failures[training.folder], failed=True)
             yield list(outcomes.values())
         if len(busy) == len(waiting):
             names = ", ".join(systems[place].name for place, _ in busy)
-            workplace.announce(f"waiting for another process that is working on {names}")
+            workplace.announce(f"waiting for another process that is running {names}")
             with FileLock(lock):
                 pass
         waiting = busy
@@ -192,7 +192,7 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
 
 
 def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict[str, Any]:
-    """What a report says about a trained model."""
+    """The facts about a trained model for a report."""
     state = json.loads((training.output / "trainer_state.json").read_text(encoding="utf-8"))
     parameters = 0
     for file in training.output.glob("*.safetensors"):
@@ -215,14 +215,14 @@ def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict
 
 
 def _tokens(training: Job, epochs: float) -> int | None:
-    """About how many source and target tokens a model was trained on, by the first pairs; None if they are unknown."""
-    # the process that starts runs does without them
+    """The approximate number of source and target training tokens, estimated from the first pairs; None if unknown."""
+    # imported here, as the process that starts runs does not need them
     from hf_summ.training.preparing import MEASURED, encode
     from hf_summ.training.resuming import RunRecord
 
     settings, record = training.settings, RunRecord(training.output).of("train")
     assert record is not None, training.output
-    # these documents were shortened before
+    # the documents were shortened before encoding, so their lengths are unknown
     if extracts(settings):
         return None
     try:
@@ -236,7 +236,7 @@ def _tokens(training: Job, epochs: float) -> int | None:
 
 
 def _seconds(workplace: Workplace, row: Row, state: Mapping[str, Any]) -> float | None:
-    """The seconds of a training that it noted, see `RunProgress`, or those that its table gives each."""
+    """The seconds of training that the run recorded, see `RunProgress`, or its share of the table's `train_seconds`."""
     noted = state["stateful_callbacks"]["RunProgress"]["attributes"].get("seconds")
     if noted or workplace.scale != "full" or workplace.table.train_seconds is None:
         return noted
@@ -244,7 +244,7 @@ def _seconds(workplace: Workplace, row: Row, state: Mapping[str, Any]) -> float 
 
 
 def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What a report says about the documents that a model summarized, if they were shortened."""
+    """How the documents were shortened, for a report; empty if they were not."""
     if not extracts(settings):
         return {}
     share = settings.get("extract_share")
@@ -255,7 +255,7 @@ def _extraction(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def summaries_without_training(table: Table, system: System, corpus: datasets.Dataset) -> list[str]:
-    """The references, or an extractive row's sentences of the documents.
+    """The references, or the sentences that an extractive row selects from the documents.
 
     Raises:
         ValueError, ImportError: as `extract`.
@@ -270,7 +270,7 @@ def summaries_without_training(table: Table, system: System, corpus: datasets.Da
 
 
 def rows_to_summarize(settings: Mapping[str, Any]) -> datasets.Dataset:
-    """The documents that a decoding with these settings summarizes, with their summaries."""
+    """The documents that are decoded with these settings, with their summaries."""
     return read_corpus(settings, ("test",), settings.get("max_predict_samples"))["test"]
 
 
@@ -288,7 +288,7 @@ def read_corpus(
     try:
         loaded = load(corpus, *access)
     except (RuntimeError, datasets.exceptions.DatasetsError) as error:
-        # for example a data set that is a script
+        # for example, the data set is a script
         raise ValueError(f"{corpus.dataset_name or 'the corpus'} cannot be read: {error}") from error
     missing = [split for split in splits if split not in loaded]
     if missing:
@@ -307,7 +307,7 @@ def dataset_settings(workplace: Workplace, dataset: str) -> dict[str, Any]:
 
 
 def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], scale: Scale) -> dict[str, Any]:
-    """The settings with the data that are actually read: the user's, made-up ones, or the configuration's."""
+    """The settings with the data to read: the user's, made-up data, or the configuration's."""
     given = Corpus.among(workplace.extra)
     if dataset in workplace.data:
         return with_data(settings, {**given.given(), **workplace.data[dataset]})
@@ -325,7 +325,7 @@ def settle_data(workplace: Workplace, dataset: str, settings: dict[str, Any], sc
 
 
 def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, Any]]:
-    """The job that trains a row, and the flags that only its decoding has."""
+    """The job that trains a row, and the flags of its decoding only."""
     settings, scale = base_settings(workplace.table, row, dataset, workplace.scale, workplace.extra)
     settings = settle_data(workplace, dataset, settings, scale)
     settings["language"] = settings.get("language", workplace.table.language_of(dataset))
@@ -337,7 +337,7 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, 
         settings["tokenizer_name"] = str(_vocabulary(workplace, settings, fitted, config.get("tags", "none")))
     if settings["model_type"] == HighlightTransformerConfig.model_type and settings.get("tokenizer_name"):
         settings["tokenizer_name"] = _with_phrases(workplace, settings)
-    # flags of the extractive stage, which the user may give for all rows, where there is one
+    # the user may give flags of the extractive stage for all rows; they apply to rows that have the stage
     of_stage = {name: settings.pop(name) for name in OF_EXTRACTION if name in settings}
     if extracts(settings) or extracts(row.decoding):
         of_stage.setdefault("extract_idf", str(_frequencies(workplace, settings)))
@@ -348,7 +348,7 @@ def _jobs(workplace: Workplace, row: Row, dataset: str) -> tuple[Job, dict[str, 
 
 
 def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str, Any], tags: str) -> Path:
-    """The processor folder with a vocabulary fitted to the training documents, created if it does not exist."""
+    """The processor folder with a vocabulary fitted to the training documents; created if it does not exist."""
     data = data_fingerprint(settings, ("train",))
     folder = workplace.folder / "processors" / fingerprint(data, fitted, tags)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -366,7 +366,7 @@ def _vocabulary(workplace: Workplace, settings: dict[str, Any], fitted: dict[str
 
 
 def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
-    """The settings' processor if it has key phrases, or a folder with it and those of the training documents."""
+    """The settings' processor if it can find key phrases, or its copy with frequencies of the training documents."""
     name = str(settings["tokenizer_name"])
     processor = load_tokenizer(name)
     if getattr(processor, "document_frequencies", None) is not None:
@@ -377,7 +377,7 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
-            workplace.announce(f"fitting key phrases to the training documents, cut to {length} tokens")
+            workplace.announce(f"fitting key phrases to the training documents, truncated to {length} tokens")
             rows = read_corpus(settings, ("train",))["train"]
             examples = rows[source_column(rows.column_names)]
             with moved_into_place(folder) as part:
@@ -386,7 +386,7 @@ def _with_phrases(workplace: Workplace, settings: dict[str, Any]) -> str:
 
 
 def _frequencies(workplace: Workplace, settings: dict[str, Any]) -> Path:
-    """The file with the document frequencies of the training documents, created if it does not exist."""
+    """The file with the training documents' document frequencies; created if it does not exist."""
     language = settings["language"]
     name = fingerprint(data_fingerprint(settings, ("train",)), language)
     file = workplace.folder / "frequencies" / f"{name}.json"

@@ -1,4 +1,4 @@
-"""The content of a paper's table: its rows, how each is run, the published figures, and the scales of a run."""
+"""The content of a paper's table: its rows with their settings and published figures, and the scales of a run."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.common.records import parse_yaml
 from hf_summ.extractive.extraction import METHODS
 
-# measures of a row; the names of novelty's and the others' are those of `hf_summ.evaluation`
+# measures of a row, named as in `hf_summ.evaluation`
 ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
 NOVELTY_MEASURES = ("novel1", "novel2", "novel3", "novel4")
 MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "support", "bleu", "perplexity")
-# measures of a corpus: the sizes of its splits, and `corpus_statistics` of all of them
+# measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits
 STATISTICS = (
     "train_pairs",
     "validation_pairs",
@@ -41,7 +41,7 @@ _UNITS_OF_VOTES = ("documents", "percent")
 SUMMARY_VALUES = ("divergence",)
 _ROUGE_OPTIONS = ("score", "byte_limit", "word_limit")
 _ROUGE_SCORES = ("fmeasure", "precision", "recall")
-# fields of rows that are not trained systems: a row has at most one of them
+# fields of rows that are not trained; a row has at most one of them
 _UNTRAINED = ("extractive", "gold", "literature", "language_model", "unavailable")
 SCALES = ("tiny", "small", "full")
 
@@ -54,19 +54,19 @@ class Row:
         row: its name in the paper.
         config: file under `configs/` for its training; by default its data set's.
         config_overrides, flags: settings of its training in addition to that file; with another `model_type`, the
-            file's `config_overrides` are left out.
-        full: such settings of the scale full alone, `config_overrides` among them: sizes, rate and number of updates.
-        decoding, decoding_overrides: generation flags and config values only of its decoding, so that rows that differ
-            only in these share one training.
-        extractive: a method of `hf_summ.extractive` instead of a training, with its number of `sentences`, for all data
+            file's `config_overrides` are dropped.
+        full: further settings for the scale full only, including `config_overrides`: sizes, rate and number of updates.
+        decoding, decoding_overrides: generation flags and config values of its decoding only; rows that differ only in
+            these share one training run.
+        extractive: a method of `hf_summ.extractive` instead of training, with its number of `sentences`, for all data
             sets or for each; "reference" takes as many as each reference has.
-        gold: whether the row is the references themselves.
-        literature: the paper from which its figures are; it is not run.
+        gold: whether the row scores the references.
+        literature: the paper with its figures; the row is not run.
         unavailable: why it cannot be run.
         language_model: checkpoint that judges the text `text` of the data at `percentile`.
-        published: data set -> figures in the order of the table's measures, None if the paper has none.
+        published: data set -> figures in the order of the table's measures, None where the paper has none.
         parameters: number of its model's parameters, in millions, if the paper gives it.
-        above: rows that it exceeds, as its paper claims, for tables without published figures.
+        above: rows that it exceeds according to its paper, for tables without published figures.
     """
 
     row: str
@@ -90,12 +90,12 @@ class Row:
 
     @property
     def is_trained(self) -> bool:
-        """Whether a model of this package is trained for the row."""
+        """Whether the row needs a trained model of this package."""
         return not any(getattr(self, name) for name in _UNTRAINED)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of its training in addition to its file."""
+        """The settings of its training, besides its file's."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
     def sentences_of(self, dataset: str) -> int | Literal["reference"]:
@@ -110,21 +110,21 @@ class Table:
     Args:
         name: the file's name.
         paper: authors, year and number of the table.
-        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes", in
-            which a row is what voters were asked about.
-        unit: what published scores count, "words" or "wordpieces"; of votes, "documents" per voter or "percent". Ours
-            count the same.
+        kind: "scores" of systems, "statistics" of corpora, "language_models" as judges of text, or people's "votes",
+            with an aspect in each row.
+        unit: the unit of the published and our scores: "words" or "wordpieces"; of votes, "documents" per voter or
+            "percent".
         measures: some of `MEASURES`, `STATISTICS`, `JUDGEMENTS` or `VOTES`, depending on the kind.
-        datasets: data set -> file under `configs/` that reads it and trains on it; None if nothing is trained.
-        baseline: the row with which others are compared.
+        datasets: data set -> file under `configs/` for reading it and training on it; None if nothing is trained.
+        baseline: the row with which the others are compared.
         language: language of the texts, for all data sets or for each.
         rouge: options of ROUGE: `score` (fmeasure, recall or precision), `byte_limit`, `word_limit`.
         count_punctuation: whether novelty counts punctuation marks as words, as the paper does.
-        against: a value that the recipe writes for each summary, which the measures are drawn against.
-        notes: what a reader of the figures must know.
-        systems: the two systems between which people voted; the first wins or loses.
-        seeds: those of each row's trainings, whose mean and range are reported; without them, a row is trained once.
-        train_seconds: CPU seconds of each training at the scale full, from which the rows' `max_steps` follow.
+        against: a value that the recipe writes for each summary, against which the measures are plotted.
+        notes: notes for readers of the figures.
+        systems: the two systems between which people voted; wins and losses are the first one's.
+        seeds: seeds of each row's training runs, whose mean and range are reported; by default, a row is trained once.
+        train_seconds: CPU seconds of each training run at the scale full, which determine the rows' `max_steps`.
     """
 
     name: str
@@ -160,12 +160,12 @@ def configs_folder() -> Path:
 
 
 def table_names() -> list[str]:
-    """The tables that come with the package."""
+    """The bundled tables."""
     return sorted(file.stem for file in (configs_folder() / "tables").glob("*.yaml"))
 
 
 def table_titles() -> dict[str, str]:
-    """The tables that come with the package, each with its paper and title; their rows are not checked."""
+    """Bundled table -> its paper and title; rows are not checked."""
     contents = {
         name: parse_yaml((configs_folder() / "tables" / f"{name}.yaml").read_text("utf-8")) for name in table_names()
     }
@@ -220,11 +220,9 @@ def _table(name: str, content: dict[str, Any]) -> Table:
         if table.against not in SUMMARY_VALUES:
             raise ValueError(unknown_choice("`against`", table.against, SUMMARY_VALUES))
         if not all(measure in ROUGE_MEASURES for measure in table.measures):
-            raise ValueError("`against` needs measures of single summaries: ROUGE alone")
+            raise ValueError("`against` needs measures of single summaries: only ROUGE")
         if table.seeds:
-            raise ValueError(
-                "`against` and `seeds` exclude each other: summaries of several trainings have no one value"
-            )
+            raise ValueError("`against` and `seeds` exclude each other: summaries of several runs have several values")
     names = [row.row for row in rows]
     for row in names:
         if names.count(row) > 1:
@@ -284,7 +282,7 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
 
 
 def _check_row(row: Row) -> None:
-    # the recipe's flags take seconds to import
+    # imported here: the recipe's flags take seconds to import
     from hf_summ.training.arguments import flags_of
 
     kinds = [name for name in _UNTRAINED if getattr(row, name)]
@@ -294,7 +292,7 @@ def _check_row(row: Row) -> None:
         name for name in ("config_overrides", "flags", "full", "decoding", "decoding_overrides") if getattr(row, name)
     ]
     if kinds and kinds[0] != "unavailable" and trained:
-        raise ValueError(f"`{trained[0]}` needs a training, but a row with `{kinds[0]}` has none")
+        raise ValueError(f"`{trained[0]}` needs training, but a row with `{kinds[0]}` has none")
     if row.extractive is not None and row.extractive not in METHODS:
         raise ValueError(unknown_choice("`extractive`", row.extractive, METHODS))
     if row.language_model is not None and not (row.text and row.percentile):
@@ -325,14 +323,14 @@ def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterab
 
 @dataclass(frozen=True)
 class Scale:
-    """Values that replace those of a configuration and are replaced by a row's.
+    """Values that override a configuration's, and that a row's values override.
 
     Args:
         config_overrides, flags: as in a configuration.
         vocabulary: `vocab_size`, `lowercase`, `units` and `digits_as_hash` of the vocabulary to fit to the training
             documents; None uses the configuration's `tokenizer_name`.
-        toy_news: number of rows in each split of the made-up corpus to use if no data are given; None uses the paper's
-            data.
+        toy_news: number of rows in each split of the made-up corpus, which is used if no data are given; None uses the
+            paper's data.
     """
 
     name: str
@@ -343,7 +341,7 @@ class Scale:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that replace a configuration's."""
+        """The settings that override a configuration's."""
         return {**self.flags, "config_overrides": self.config_overrides}
 
 

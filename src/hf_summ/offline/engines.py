@@ -1,4 +1,4 @@
-"""The work on shards, in this process or in several of this machine."""
+"""Summarizing shards in this process, or in several processes on this machine."""
 
 import logging
 import threading
@@ -18,26 +18,26 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 
-# called with the number of rows that were summarized since the last call
+# called with the number of rows summarized since the last call
 Progress = Callable[[int], object]
-# what every model can summarize, unless it is the model or its settings that are wrong
+# a text that every model can summarize, unless the model or its settings are wrong
 _PLAIN_TEXT = "The mayor opened the new bridge on Monday."
-# how often processes may end at a shard, which may be none of its fault
+# how often processes may end at a shard, which is not necessarily the cause
 ATTEMPTS = 3
-# seconds between two messages of a process about its progress
+# seconds between a process's progress messages
 _INTERVAL = 0.5
 
 
 @dataclass(frozen=True)
 class Work:
-    """What is done to each row. It travels to other processes, so it has what loads the model, and not the model.
+    """How to summarize rows. It is sent to other processes, so it contains a function that loads the model.
 
     Args:
-        load: gives the pipeline; its argument `device`, if given, is the one to use unless another was asked for.
+        load: returns the pipeline; its argument `device`, if given, is the default device.
         settings: settings of the pipeline's call.
         batch_size: number of documents per batch.
         output_column: the column for the summaries.
-        phrases: for models that read key phrases, those of every document.
+        phrases: key phrases for every document, for models that read them.
     """
 
     load: Callable[..., Any]
@@ -47,7 +47,7 @@ class Work:
     phrases: dict[str, float] | None = None
 
     def begin(self, **where: Any) -> "ShardSummarizer":
-        """Load the model; `where` may have its `device`."""
+        """Load the model; `where` may contain its `device`."""
         return ShardSummarizer(self, self.load(**where))
 
 
@@ -55,29 +55,29 @@ class ShardSummarizer:
     """Summarizes shards with a loaded model.
 
     Args:
-        work: what is done.
+        work: how to summarize rows.
         summarizer: the pipeline.
     """
 
     def __init__(self, work: Work, summarizer: Any):
         self._work = work
         self._summarizer = summarizer
-        # a checkpoint's settings may be for several
+        # a checkpoint's settings may request several summaries
         self._settings = {**work.settings, "num_return_sequences": 1, "return_details": True}
 
     def __call__(self, shard: Shard, progress: Progress) -> Summarized:
-        """The shard's rows with their summaries, in their order.
+        """The shard's rows with their summaries, in order.
 
-        Documents are batched by length. A row that the model cannot summarize has the reason in `error`, and the others
-        of its batch are summarized one by one.
+        Documents are batched by length. If the model cannot summarize a row, `error` has the reason, and the other rows
+        of the batch are summarized one by one.
 
         Raises:
             ValueError: the model cannot summarize a plain sentence either.
         """
-        # texts that are drawn must not depend on which process draws them
+        # sampled texts must not depend on the process that generates them
         torch.manual_seed(shard.number)
         texts = {index: row.text for index, row in enumerate(shard.rows) if row.text is not None}
-        # the longest first, so that memory which does not suffice is found soon
+        # longest first: if memory is too small, this appears early
         order = sorted(texts, key=lambda index: -_length(texts[index]))
         progress(len(shard.rows) - len(texts))
         found = {}
@@ -93,7 +93,7 @@ class ShardSummarizer:
         )
 
     def _summarize(self, texts: list[Any]) -> Iterator[dict[str, Any] | str]:
-        """The pipeline's record of each text, or the reason why there is none."""
+        """The pipeline's record of each text, or the error message."""
         done = 0
         while done < len(texts):
             try:
@@ -137,7 +137,7 @@ class ShardSummarizer:
 
 
 class _Texts(Dataset):
-    """A list that the pipeline reads lazily, so that what is done before an error is not lost."""
+    """A list that the pipeline reads lazily, so that summaries before an error are not lost."""
 
     def __init__(self, texts: Sequence[Any]):
         self._texts = texts
@@ -151,7 +151,7 @@ class _Texts(Dataset):
 
 @contextmanager
 def _no_warnings(summarizer: Any) -> Generator[None]:
-    """Within, the pipeline does not warn of documents that are cut or unlike, which is reported once for all shards."""
+    """Silences the pipeline's warnings about truncated or unlike documents, which are reported once for all shards."""
     logger = logging.getLogger(type(summarizer).__module__)
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -166,7 +166,7 @@ def _length(text: str | list[str]) -> int:
 
 
 def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Summarized]:
-    """The shards that are not done, summarized one after the other.
+    """Summarize the remaining shards, one after the other.
 
     Raises:
         ValueError: as `Work.load`, and as `ShardSummarizer`.
@@ -179,14 +179,14 @@ def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) 
 def in_processes(
     work: Work, plan: Plan, done: set[int], progress: Progress, number: int, announce: Callable[[str], None]
 ) -> Iterator[Summarized]:
-    """The shards that are not done, as the processes of this machine finish them.
+    """Summarize the remaining shards in processes on this machine, and yield them as they are finished.
 
-    Each process has its share of the cores and is given one of the GPUs. A process that ends is replaced, and its shard
-    is summarized again.
+    Each process uses its share of the cores and one of the GPUs. A process that ends is replaced, and its shard is
+    summarized again.
 
     Args:
-        work, plan, done, progress: what is done to which shards, and what is called with the number of finished rows,
-            which is negative for rows that are to be summarized again.
+        work, plan, done: how to summarize, all shards, and the numbers of finished ones.
+        progress: called with the number of finished rows, which is negative for rows to be summarized again.
         number: number of processes.
         announce: called with a note when a process has ended.
 
@@ -218,7 +218,7 @@ def in_processes(
                     ends[place] += 1
                     if ends[place] == ATTEMPTS:
                         raise ValueError(again_and_again(place, f", the last {value}"))
-                    announce(f"a process ended {place}, {value}: another one goes on")
+                    announce(f"a process ended {place}, {value}: another one continues")
                     again += [] if finished is None else [finished]
                     pool.replace(worker)
                     continue
@@ -233,16 +233,16 @@ def in_processes(
 
 
 def again_and_again(place: str, how: str = "") -> str:
-    """The message of a run whose processes end at a place as often as is allowed."""
+    """The error message of a run whose processes ended `ATTEMPTS` times at the same place."""
     return (
-        f"{ATTEMPTS} processes ended {place}{how}: if memory did not suffice, lower --batch_size or --num_processes; "
-        "the same command goes on"
+        f"{ATTEMPTS} processes ended {place}{how}: if memory was too small, lower --batch_size or --num_processes; "
+        "the same command resumes"
     )
 
 
 def _serve(connection: Connection, work: Work, index: int, threads: int | None) -> None:
-    """Summarize the shards that are received, in the process of this index."""
-    # its own lock is a semaphore, which a process that is killed would leave behind
+    """Summarize the received shards, in the process with this index."""
+    # tqdm's default lock is a semaphore, which a killed process would leak
     tqdm.set_lock(threading.RLock())
     if threads is not None:
         torch.set_num_threads(threads)

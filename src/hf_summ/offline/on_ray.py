@@ -1,4 +1,4 @@
-"""Shards summarized on all machines of a Ray cluster, by Ray Data."""
+"""Summarizing shards on all machines of a Ray cluster, with Ray Data."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.offline.engines import ATTEMPTS, Progress, Work, again_and_again
 from hf_summ.offline.shards import Plan, Shard, Summarized
 
-# must be in the environment before Ray is imported
+# must be set before Ray is imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 try:
@@ -33,16 +33,17 @@ def on_ray(
     address: str | None,
     announce: Callable[[str], None],
 ) -> Iterator[Summarized]:
-    """The shards that are not done, as the cluster finishes them.
+    """Summarize the remaining shards on the cluster, and yield them as they are finished.
 
-    The rows are read on this machine and the summaries come back to it, so the others need the package, and the model
-    by its name, but none of the files. One CPU is left to the reader.
+    Rows are read on this machine, and summaries are returned to it. Other machines need the package and access to the
+    model under its name, but no files. One CPU is reserved for reading.
 
     Args:
-        work, plan, done, progress: what is done to which shards, and what is called with the number of finished rows.
-        number: number of processes with a model; None for one less than the CPUs, or for the number of GPUs.
-        address: the cluster's; None for the one that this process is connected to, or else for one of its own, which
-            ends with it.
+        work, plan, done: how to summarize, all shards, and the numbers of finished ones.
+        progress: called with the number of finished rows.
+        number: number of processes with a model; None for the number of GPUs or, without GPUs, of CPUs but one.
+        address: the cluster's; None for the cluster to which this process is connected, or else for a local one, which
+            ends with this process.
         announce: called with a note when a process has ended.
 
     Raises:
@@ -53,7 +54,7 @@ def on_ray(
         shards = ray.data.read_datasource(
             _Shards(plan, done),
             override_num_blocks=1,
-            # the files are here
+            # the files are on this machine
             label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
         )
         summarized = shards.map_batches(
@@ -74,25 +75,25 @@ def on_ray(
                 if isinstance(result, str):
                     raise ValueError(result)
                 if attempts > 1:
-                    announce(f"a process ended {where}: another one went on")
+                    announce(f"a process ended {where}: another one continued")
                 progress(len(result.rows))
                 yield result
         except RayError as error:
-            raise ValueError(f"Ray ended the run: {one_line(error)}: the same command goes on") from error
+            raise ValueError(f"Ray ended the run: {one_line(error)}: the same command resumes") from error
 
 
 class _Shards(Datasource):
-    """The plan's shards, each a row of one column."""
+    """The plan's shards, each as a row with one column."""
 
     def __init__(self, plan: Plan, done: set[int]):
         self._plan, self._done = plan, done
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Not known."""
+        """Unknown."""
         return None
 
     def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
-        """One reader, as rows are counted in their order."""
+        """One reader, as shards are formed by counting rows in order."""
         plan, done = self._plan, self._done
 
         def read() -> Iterator[pd.DataFrame]:
@@ -103,13 +104,13 @@ class _Shards(Datasource):
 
 @ray.remote(num_cpus=0)
 class _Attempts:
-    """Counts how often processes began each shard, as Ray would begin one for ever whose process ends."""
+    """Counts the attempts at each shard, as Ray would retry a shard whose process ends without limit."""
 
     def __init__(self):
         self._begun = Counter[int]()
 
     def begin(self, number: int) -> int:
-        """How often the shard has begun, with this time."""
+        """Count an attempt at the shard, and return the number of attempts so far."""
         self._begun[number] += 1
         return self._begun[number]
 
@@ -122,7 +123,7 @@ class _Actor:
         self._summarize = None
 
     def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
-        """The shard with its summaries, an error's message, as Ray's own is longer, or None after the last attempt."""
+        """The shard with its summaries, an error message, which is shorter than Ray's, or None after all attempts."""
         shard: Shard = batch["shard"].iloc[0]
         attempts = ray.get(self._attempts.begin.remote(shard.number))
         try:
@@ -163,10 +164,10 @@ def _connected(address: str | None) -> Generator[None]:
 
 @contextmanager
 def _one_shard_a_block() -> Generator[None]:
-    """Within, Ray Data joins no shards into one block, all of which one process would get, and shows no bars."""
+    """Keeps Ray Data from joining shards into one block, which a single process would get, and from showing bars."""
     context = DataContext.get_current()
     before = context.target_max_block_size, context.enable_progress_bars
-    # bytes; a row, which is a shard, is never divided
+    # in bytes; a row, which is a shard, is never split
     context.target_max_block_size, context.enable_progress_bars = 1, False
     try:
         yield
@@ -175,7 +176,7 @@ def _one_shard_a_block() -> Generator[None]:
 
 
 def _processes(work: Work, number: int | None) -> tuple[int, int]:
-    """How many processes, and how many GPUs for each."""
+    """The number of processes, and the number of GPUs for each."""
     has = ray.cluster_resources()
     cpus, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
     most = min(cpus - 1, gpus) if gpus else cpus - 1

@@ -1,4 +1,4 @@
-"""A run over all shards, which goes on where it was killed."""
+"""A run over all shards, which resumes after an interruption."""
 
 import importlib.metadata
 from collections.abc import Callable, Iterator
@@ -17,22 +17,22 @@ from hf_summ.offline.shards import Plan, Summarized
 
 RECORD, LOCK = "summaries.yaml", ".lock"
 
-# summarizes what is not done, and reports its progress in rows
+# summarizes shards that are not finished, and reports progress in rows
 Engine = Callable[[set[int], Progress], Iterator[Summarized]]
 
 
 @dataclass
 class Outcome:
-    """What a run did.
+    """The result of a run.
 
     Args:
         shards: number of shards in the folder.
-        rows: number of rows that this run summarized, and of which
-        failed: have no summary,
-        cut: were cut.
-        source_tokens, cut_tokens: tokens of the documents that were cut, and how many of them were cut off.
-        unlike: how many rows are unlike the documents of the model's training, and
-        difference: what the first of them has.
+        rows: number of rows that this run summarized.
+        failed: number of these rows without a summary.
+        cut: number of these rows whose documents were truncated.
+        source_tokens, cut_tokens: tokens of the truncated documents, and how many of them were removed.
+        unlike: number of rows that are unlike the documents of the model's training.
+        difference: how the first of these differs.
     """
 
     shards: int = 0
@@ -45,7 +45,7 @@ class Outcome:
     difference: str = ""
 
     def add(self, shard: Summarized) -> None:
-        """Count a shard."""
+        """Add a shard's counts."""
         self.shards += 1
         self.rows += len(shard.rows)
         self.failed += sum(bool(row["error"]) for row in shard.rows)
@@ -58,19 +58,19 @@ class Outcome:
 
 
 def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:
-    """Summarize the shards that are not yet in the plan's folder, which is made if necessary.
+    """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
-    This process alone writes files, each shard's completely or not at all, so that every row is in the folder once,
-    whatever is killed when. `summaries.yaml` there says what the summaries are of.
+    Only this process writes files, and it writes each shard completely or not at all. Thus every row is in the folder
+    once, even if processes are killed. `summaries.yaml` there describes the summaries.
 
     Args:
         plan: the shards.
-        settings: which model and which settings give the summaries.
+        settings: the model and the settings of the summaries.
         engine: summarizes shards.
 
     Raises:
-        ValueError: as `Plan.check`; or the folder is a file, has other content or summaries of other settings, or
-            another command works in it; or as `Plan.done`.
+        ValueError: as `Plan.check`; or the folder is a file, has other content or summaries with other settings, or
+            another command uses it; or as `Plan.done`.
         OSError: a file cannot be written.
     """
     plan.check()
@@ -94,9 +94,9 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
         "format": plan.format,
     }
     before = {} if record is None else record["summaries"]
-    # what was set and is now left out is other too
+    # settings that are no longer set differ too
     differences = changed(before, {**dict.fromkeys(before), **now}) if before else []
-    # a run that ended before its first shard, such as by a wrong setting, restricts no other
+    # a run that ended before its first shard, for example because of a wrong setting, restricts no other run
     if differences and any(folder.glob("shard-*")):
         raise ValueError(f"--output {folder}: has summaries of another run ({shown(differences)}): name another folder")
     with _locked(folder):
@@ -107,7 +107,7 @@ def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outc
 
 
 def _locked(folder: Path) -> AcquireReturnProxy:
-    """A context in which the folder, which is made if necessary, is this command's alone."""
+    """A context in which only this command uses the folder, which is created if necessary."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()
@@ -119,7 +119,7 @@ def _locked(folder: Path) -> AcquireReturnProxy:
 
 
 def _summarize(plan: Plan, engine: Engine) -> Outcome:
-    # of a run that was killed as it wrote
+    # left by a run that was killed while writing
     for part in plan.folder.glob(".shard-*.part"):
         part.unlink()
     done = plan.done()
@@ -135,12 +135,12 @@ def _summarize(plan: Plan, engine: Engine) -> Outcome:
 
 
 def model_identity(model: str, revision: str | None) -> dict[str, Any]:
-    """What a checkpoint is, for a record: its name, and its commit or, of a folder, a hash of the content."""
+    """A checkpoint's identity for a record: its name, and its commit or, for a folder, hashes of its files."""
     folder = Path(model)
     if folder.is_dir():
         kinds = (".safetensors", ".json", ".txt", ".model", ".onnx", ".py", ".bin")
         files = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
-        # a folder may be moved
+        # the folder's path is not part of it, as a folder may be moved
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig
 

@@ -19,13 +19,13 @@ from hf_summ.data.streams import Unread, stored
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
-# the columns beside that of the summary: numbers of tokens before the document was cut and of those that were cut off,
-# and why there is no summary, or an empty string
+# columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
+# there is no summary, or an empty string
 ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
 
 
 class Row(NamedTuple):
-    """A row to summarize: its columns as they are kept, its document, or documents, and otherwise why it has none."""
+    """A row to summarize: its kept columns, its document or documents, and otherwise why it has none."""
 
     values: dict[str, Any]
     text: str | list[str] | None
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """The rows from number `number` times the rows of a shard on."""
+    """Shard `number`: the rows from `number · rows_per_shard` on."""
 
     number: int
     rows: list[Row]
@@ -45,7 +45,7 @@ class Summarized:
     """A shard's rows with their summaries, ready to be written.
 
     Args:
-        unlike: how the documents that are unlike those of the model's training differ from them.
+        unlike: how documents differ from those of the model's training, for documents that do.
     """
 
     number: int
@@ -68,7 +68,7 @@ class RowSource(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the rows are."""
+        """What identifies the rows."""
         ...
 
     def read(self, start: int = 0) -> Iterator[Unread]:
@@ -78,7 +78,7 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """Which rows are in which shard, what is kept of them, and where it is written.
+    """The division of rows into shards, the columns to keep, and the output folder.
 
     Args:
         source: the rows.
@@ -86,7 +86,7 @@ class Plan:
         columns: the columns to keep; all if None.
         output_column: the column for the summaries.
         rows_per_shard: number of rows of every shard but the last.
-        folder: where the files are written.
+        folder: the output folder.
         format: one of `FORMATS`.
     """
 
@@ -102,7 +102,7 @@ class Plan:
         """Check the names of columns.
 
         Raises:
-            ValueError: a column does not exist, holds no text, or has the name of one that is added.
+            ValueError: a column does not exist, contains no text, or has the name of an added one.
         """
         schema = self.source.schema
         for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
@@ -114,7 +114,7 @@ class Plan:
         kind = schema.field(self.text_column).type
         if not _is_text(kind) and not (pa.types.is_list(kind) and _is_text(kind.value_type)):
             raise ValueError(
-                f"--text_column {one_line(self.text_column)}: it must hold text, but holds {kind}: name another column"
+                f"--text_column {one_line(self.text_column)}: must contain text, but has {kind}: name another column"
             )
         if self.output_column in ADDED_COLUMNS:
             raise ValueError(
@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def kept(self) -> list[str]:
-        """The input's columns that are kept, in its order."""
+        """The kept columns of the input, in its order."""
         return [name for name in self.source.schema.names if self.columns is None or name in self.columns]
 
     @property
@@ -146,12 +146,12 @@ class Plan:
 
     @property
     def number(self) -> int | None:
-        """Number of shards, if that of the rows is known."""
+        """Number of shards, if the number of rows is known."""
         rows = self.source.number
         return None if rows is None else -(-rows // self.rows_per_shard)
 
     def shards(self, done: set[int]) -> Iterator[Shard]:
-        """The shards that are not done, in their order; what is before the first of them is not parsed."""
+        """The remaining shards, in order; rows before the first of them are not parsed."""
         first = next(number for number in range(len(done) + 1) if number not in done)
         kept = pa.schema([self.source.schema.field(name) for name in self.kept])
         number, rows = first, []
@@ -187,7 +187,7 @@ class Plan:
         """The numbers of the shards that are written.
 
         Raises:
-            ValueError: a file there is named like a shard, but is none of the plan's, or has not all of its rows.
+            ValueError: a file is named like a shard, but is not one of the plan's, or lacks rows.
         """
         found = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
@@ -198,7 +198,7 @@ class Plan:
             rows, most = _rows_in(path), self.rows_per_shard
             if self.source.number is not None:
                 most = min(most, self.source.number - number * most)
-            # of a source of unknown length, the last shard may be shorter
+            # if the source's length is unknown, the last shard may be shorter
             if rows != most and (self.source.number is not None or not 0 < rows < most):
                 raise ValueError(
                     f"{path}: has {rows} rows, but was written with {most}: remove it, and the same command writes it "
@@ -224,14 +224,14 @@ class Plan:
                             packed.write(f"{_as_json(row)}\n".encode())
         except OSError as error:
             reason = error.strerror or one_line(error)
-            raise OSError(f"{path}: cannot be written ({reason}): the same command goes on once it can") from error
+            raise OSError(f"{path}: cannot be written ({reason}): the same command resumes once it can") from error
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
 
 
 def _rows_in(path: Path) -> int:
-    """The number of rows of a shard's file; of Parquet, only its end is read."""
+    """The number of rows of a shard's file; only the end of a Parquet file is read."""
     try:
         if path.suffix == ".parquet":
             return pq.read_metadata(path).num_rows
@@ -251,7 +251,7 @@ def _as_json(row: dict[str, Any]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The value with None for each number that JSON does not have, such as pandas' NaN for what is missing."""
+    """The value with None for numbers that are not JSON, such as pandas' NaN for missing values."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

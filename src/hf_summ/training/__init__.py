@@ -1,1 +1,1 @@
-"""The training recipe: arguments, batches, optimization, checkpoints, the trainer and the run."""
+"""The training recipe: arguments, batches, optimization, checkpoints, trainer and run."""

@@ -16,12 +16,12 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
     """Run the training recipe; errors that users can fix are printed in one line, which begins with `prefix`.
 
     Returns:
-        0 on success, 2 if something given to it cannot work, 1 if that only appears later, 130 after Ctrl-C.
+        0 on success, 2 for an error in the settings, 1 for an error after the start, 130 after Ctrl-C.
     """
     argv = sys.argv[1:] if argv is None else argv
     arguments, started = None, Event()
     try:
-        # here, so that Ctrl-C ends in one line while libraries are imported too
+        # imported here: Ctrl-C during the import of libraries also ends in one line
         from hf_summ.training.parsing import parse_arguments
         from hf_summ.training.run import end_processes, run
 
@@ -37,8 +37,8 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
     except Exception as error:
         message = one_line(error)
         if arguments is not None and started.is_set() and _is_full(folder := arguments.training.output_dir):
-            # the libraries report it in many ways
-            message = _resume_hint(folder, f"{folder} is on a disk that is full: make room; stopped")
+            # each library reports a full disk in its own way
+            message = _resume_hint(folder, f"the disk of {folder} is full: free some space; stopped")
         elif not isinstance(error, (ValueError, OSError, ImportError, FloatingPointError)):
             raise
         elif started.is_set() and (isinstance(error, OSError) or not _is_ours(error)):
@@ -61,7 +61,7 @@ def _resume_hint(folder: str, what: str) -> str:
 
 
 def _is_full(folder: str) -> bool:
-    """Whether next to nothing can be written to an output folder any more."""
+    """Whether the disk of an output folder is full."""
     return Path(folder).is_dir() and shutil.disk_usage(folder).free < _LEAST_ROOM
 
 

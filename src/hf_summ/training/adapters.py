@@ -1,4 +1,4 @@
-"""Adapters: LoRA's matrices, which a run trains and saves in place of a model's weights, and checkpoints of them."""
+"""LoRA adapters, which a run trains and saves in place of a model's weights, and their checkpoints."""
 
 import dataclasses
 import inspect
@@ -23,8 +23,8 @@ class Adapter:
     """A checkpoint that is an adapter of another one.
 
     Args:
-        start: the arguments that name it.
-        base: the same for the checkpoint that it adapts.
+        start: the arguments that name the adapter.
+        base: the arguments that name the adapted checkpoint.
     """
 
     start: ModelArguments
@@ -32,7 +32,7 @@ class Adapter:
 
     @property
     def with_tokenizer(self) -> ModelArguments:
-        """The arguments that name whichever of the two has the processor or tokenizer."""
+        """The arguments that name the checkpoint with the processor or tokenizer: the adapter or its base."""
         has_own = any(_file(self.start, name) for name in ("processor_config.json", "tokenizer_config.json"))
         return self.start if has_own else self.base
 
@@ -42,7 +42,7 @@ class Adapter:
         return str(self.start.model_name_or_path)
 
     def generation_config(self) -> GenerationConfig | None:
-        """The settings with which the adapted model decodes, if they were saved with the adapter."""
+        """The adapted model's generation settings, if they were saved with the adapter."""
         found = _file(self.start, GENERATION_CONFIG_NAME)
         return None if found is None else GenerationConfig.from_pretrained(Path(found).parent)
 
@@ -50,10 +50,10 @@ class Adapter:
         """The base model with the adapter on it.
 
         Args:
-            is_trainable: whether the adapter is trained on.
+            is_trainable: whether training continues with the adapter.
 
         Raises:
-            ValueError: the adapter is of another model, or PEFT cannot read it.
+            ValueError: the adapter belongs to another model, or PEFT cannot read it.
             ImportError: peft is not installed.
         """
         peft = _peft(f"--model_name_or_path {self.name}")
@@ -68,7 +68,7 @@ class Adapter:
             adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **hub)
         except (RuntimeError, ValueError, TypeError, KeyError, SafetensorError) as error:
             raise ValueError(f"--model_name_or_path {self.name}: {misfit} ({one_line(error):.200})") from error
-        # which PEFT would go on without
+        # PEFT ignores missing and unknown weights
         known = trained_weights(adapted).keys()
         for whose, names in (("an unknown", saved - known), ("no", known - saved)):
             if names:
@@ -77,14 +77,14 @@ class Adapter:
 
 
 def find_adapter(arguments: ModelArguments) -> Adapter | None:
-    """The adapter that `model_name_or_path` is, or None for a whole model.
+    """The adapter at `model_name_or_path`, or None for a whole model.
 
     Raises:
-        ValueError: it does not name the model that it adapts.
+        ValueError: the adapter does not name its base model.
         OSError: as `check_within_reach`.
     """
     name = arguments.model_name_or_path
-    # a whole model may come with an adapter of its own
+    # the folder of a whole model may contain an adapter too
     if name is None or (Path(name) / "config.json").exists():
         return None
     hub = {"cache_dir": arguments.cache_dir, "revision": arguments.model_revision, "token": arguments.token}
@@ -104,10 +104,10 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
 
 
 def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
-    """The model with new LoRA matrices, which alone are trained, and which change nothing before that.
+    """The model with new LoRA matrices; only these are trained, and their initial values leave its output unchanged.
 
     Raises:
-        ValueError: the model has no such layers, or none is known for its architecture.
+        ValueError: the model has no such layers, or PEFT has no default layers for its architecture.
         ImportError: peft is not installed.
     """
     peft = _peft(f"--lora_r {lora.lora_r}")
@@ -126,22 +126,22 @@ def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
 
 
 def is_adapted(model: Any) -> bool:
-    """Whether the model is one with an adapter on it, whose weights alone are trained and saved."""
+    """Whether the model has an adapter; if so, only the adapter's weights are trained and saved."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
 
 
 def base_model(model: Any) -> Any:
-    """The model, without the adapter that may be on it."""
+    """The model without its adapter, if it has one."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def takes(model: Any, name: str) -> bool:
-    """Whether the model's forward has an input of that name; an adapter, whose forward accepts any, is unwrapped."""
+    """Whether the model's forward has an input of that name; of an adapted model, the base model's forward."""
     return name in inspect.signature(base_model(model).forward).parameters
 
 
 def trained_weights(model: Any) -> dict[str, torch.Tensor]:
-    """What a checkpoint of the model holds: its adapter's weights if it has one, else all of its own."""
+    """The weights that a checkpoint of the model holds: its adapter's if it has one, otherwise all."""
     if not is_adapted(model):
         return model.state_dict()
     from peft import get_peft_model_state_dict

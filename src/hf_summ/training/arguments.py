@@ -1,4 +1,4 @@
-"""The arguments of a run: dataclasses of flags, each of which says what it decides."""
+"""The arguments of a run: dataclasses of flags, each with its help and what it affects."""
 
 import dataclasses
 import functools
@@ -31,7 +31,7 @@ from hf_summ.training.scores import FALLING, METRICS, score_names
 
 @dataclass
 class ModelArguments:
-    """The model and its processor, from a checkpoint or new."""
+    """The model and its processor: from a checkpoint, or new."""
 
     model_name_or_path: str | None = flag(
         "model updates", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
@@ -71,21 +71,23 @@ OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")
 
 
 def _extraction_flag(help: str, unset: str) -> Any:
-    """A flag of the extractive stage, which decides what is trained on and what is summarized."""
+    """A flag of the extractive stage, which affects the texts of training and of decoding."""
     return flag("training decoding updates", help, unset=unset)
 
 
 @dataclass
 class LoraArguments:
-    """LoRA (Hu et al. 2021): small matrices that are trained beside the model's weights, which stay as they are."""
+    """LoRA (Hu et al. 2021): low-rank matrices are trained, and the model's weights are frozen."""
 
-    lora_r: int | None = flag("model updates", "Rank of LoRA's matrices", unset="all weights are trained, without LoRA")
-    lora_alpha: float | None = flag("model updates", "LoRA's scale times its rank", unset="twice lora_r")
-    lora_dropout: float | None = flag("training updates", "Dropout in front of LoRA's matrices", unset="0")
+    lora_r: int | None = flag("model updates", "Rank of LoRA's matrices", unset="no LoRA; all weights are trained")
+    lora_alpha: float | None = flag(
+        "model updates", "LoRA's alpha; its updates are scaled by lora_alpha / lora_r", unset="twice lora_r"
+    )
+    lora_dropout: float | None = flag("training updates", "Dropout rate of the inputs of LoRA's matrices", unset="0")
     lora_target_modules: list[str] | None = flag(
         "model updates",
-        "Ends of the names of the linear layers that LoRA adapts",
-        unset="those of the architecture: attention's queries and values",
+        "Linear layers to adapt, by the ends of their names",
+        unset="the architecture's: the query and value projections",
         nargs="+",
     )
 
@@ -95,16 +97,16 @@ class LoraArguments:
 
 @dataclass
 class DataArguments:
-    """How the corpus is cut and prepared."""
+    """How the corpus is truncated and prepared."""
 
     max_source_length: int | None = flag(
         "training decoding",
-        "Number of tokens to which documents are cut",
+        "Maximum number of tokens of a document; longer ones are truncated",
         unset="the processor's, or 1024",
     )
     max_target_length: int | None = flag(
         "training decoding",
-        "Number of tokens to which summaries are cut in training",
+        "Maximum number of tokens of a training summary; longer ones are truncated",
         unset="the processor's, or 128",
     )
     val_max_target_length: int | None = flag(
@@ -114,8 +116,8 @@ class DataArguments:
     )
     min_coverage: float | None = flag(
         "training updates",
-        "Train only on rows with at least this share of the summary's words in the document: the others ask for words "
-        "that a model can only guess",
+        "Train only on rows whose document contains at least this share of the summary's words; a model can only guess "
+        "the others",
         unset="all rows",
     )
     max_train_samples: int | None = flag("training updates", "Train only on the first n documents", unset="all")
@@ -123,7 +125,7 @@ class DataArguments:
     max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")
     source_prefix: str = flag(
         "training decoding updates",
-        "Text to put before each document, as for T5; it goes into the checkpoint, by which the pipeline does the same",
+        "Text to put before each document, as for T5; it is saved in the checkpoint, and the pipeline adds it too",
         default="",
         unset="none",
     )
@@ -132,25 +134,27 @@ class DataArguments:
     preprocessing_num_workers: int | None = flag(
         "reporting decoding", "Number of processes that prepare the data", unset="1"
     )
-    overwrite_cache: bool = flag("reporting decoding", "Prepare the data again", default=False)
+    overwrite_cache: bool = flag("reporting decoding", "Ignore cached data and prepare it again", default=False)
     language: str = flag(
         "training decoding",
-        "ISO 639 code of the texts' language, by which metrics and the extractive stage find words and sentences",
+        "ISO 639 code of the texts' language; metrics and the extractive stage split words and sentences by its rules",
         default="en",
     )
     extract_share: float | None = _extraction_flag(
-        "Share of each document's sentences to keep by the consistent extractive stage before anything reads it", "all"
+        "Share of each document's sentences that the consistent extractive stage keeps", "all"
     )
-    extract_tokens: int | None = _extraction_flag("Number of tokens of sentences to keep instead", "all")
+    extract_tokens: int | None = _extraction_flag(
+        "Number of tokens that the stage keeps, instead of extract_share", "all"
+    )
     extract_idf: str | None = _extraction_flag(
-        "Document frequencies for the stage, a file that `hf-summ idf` has written", "each document's own"
+        "File of document frequencies for the stage, written by `hf-summ idf`", "those within each document"
     )
     next_sentence_model: str | None = _extraction_flag(
-        "BERT with its next-sentence head, by which the stage puts sentences back: a folder or a Hub repository",
-        "none, and nothing is put back",
+        "BERT with a next-sentence head, with which the stage restores sentences: a folder or a Hub repository",
+        "no sentences are restored",
     )
     extract_splits: typing.Literal["train", "test", "both"] | None = _extraction_flag(
-        "Documents that the stage shortens: those of train, of test and with them of validation, or of both", "both"
+        "Splits that the stage shortens: train, test (with validation), or both", "both"
     )
 
     def __post_init__(self):
@@ -159,7 +163,7 @@ class DataArguments:
             raise ValueError("--extract_share and --extract_tokens exclude each other: give only one of them")
 
 
-# they also affect training, as checkpoints are chosen by summaries, and the settings are saved
+# they also affect training: checkpoints are chosen by their summaries, and the settings are saved
 _DecodingFlags: Any = dataclasses.make_dataclass(
     "_DecodingFlags",
     [
@@ -173,7 +177,7 @@ _DecodingFlags: Any = dataclasses.make_dataclass(
 
 @dataclass
 class GenerationArguments(_DecodingFlags):
-    """How summaries are decoded; settings that are given are written to generation_config.json."""
+    """How summaries are decoded; the given settings are written to generation_config.json."""
 
     def __post_init__(self):
         check_bounds(self)
@@ -183,7 +187,7 @@ class GenerationArguments(_DecodingFlags):
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
 
-# transformers' flags that decide which updates a training makes
+# transformers' flags that affect the updates of a training run
 _OF_UPDATES = (
     *("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "data_seed"),
     *("learning_rate", "lr_scheduler_type", "lr_scheduler_kwargs", "warmup_steps", "max_grad_norm", "weight_decay"),
@@ -194,9 +198,9 @@ _OF_UPDATES = (
 
 @dataclass
 class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
-    """transformers' flags with defaults that suit summarization, and additional ones."""
+    """transformers' flags, with defaults for summarization, and further flags."""
 
-    # what transformers' flags affect, if not only training
+    # what transformers' flags affect, unless it is training alone
     KINDS: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(_OF_UPDATES, "training updates"),
         **dict.fromkeys(("bf16", "fp16", "seed"), "training decoding updates"),
@@ -211,18 +215,18 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
 
     predict_with_generate: bool = flag("training", "Generate summaries and score them", default=True)
     report_to: list[str] | None = flag(
-        "reporting", "Integrations to report to", unset="tensorboard if installed, otherwise none"
+        "reporting", "Integrations that log the run", unset="tensorboard if installed, otherwise none"
     )
     accept_changes: bool = flag(
         "reporting single",
-        "Let an interrupted training go on with other settings than it began with, from its last checkpoint on",
+        "Resume an interrupted run from its last checkpoint although settings have changed",
         default=False,
     )
     restore_callback_states_from_checkpoint: bool = flag(
-        "training", "Let early stopping continue its count after resuming", default=True
+        "training", "Restore the count of early stopping when resuming", default=True
     )
     logging_nan_inf_filter: bool = flag(
-        "training", "Hide losses that are not finite, which otherwise stop the run", default=False
+        "training", "Omit losses that are not finite from the log, instead of stopping the run", default=False
     )
     metrics: list[str] = flag(
         "training",
@@ -231,30 +235,28 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     rouge_mode: typing.Literal["rouge_score", "rouge155"] = flag(
         "training",
-        "Whether ROUGE is that of Google's rouge-score or of the Perl script ROUGE-1.5.5",
+        "ROUGE as computed by Google's rouge-score or by the Perl script ROUGE-1.5.5",
         default="rouge_score",
     )
     several_references: typing.Literal["best", "mean", "pooled"] | None = flag(
         "training",
-        "What counts of several references in ROUGE: the best for each score, the mean over them, or matches with all",
+        "ROUGE with several references: the best score, the mean over references, or matches pooled over references",
         unset="best with rouge_score, pooled with rouge155",
     )
     loss_reduction: typing.Literal["tokens", "documents"] = flag(
         "training updates",
-        "What the sum over all target tokens of an update is divided by in training: its tokens or its documents",
+        "Divisor of an update's summed training loss: its number of target tokens or of documents",
         default="tokens",
     )
     optimizer: typing.Literal["adam", "adamw", "adadelta"] | None = flag(
         "training updates",
-        "Optimizer: adam, which adds weight decay to the gradient; adamw, which decouples it, like fairseq's adam; or "
-        "adadelta",
+        "Optimizer: adam (weight decay in the gradient), adamw (decoupled decay, like fairseq's adam) or adadelta",
         unset="transformers' --optim",
     )
     adadelta_rho: float = flag("training updates", "Decay rate of Adadelta", default=0.95)
     learning_rates: list[str] = flag(
         "training updates",
-        "Learning rates of parameters as regex=rate; the last regex that matches a name applies, and the flag may be "
-        "repeated",
+        "Learning rates of parameters as regex=rate; the last regex that matches a name applies; may be repeated",
         default=[],
         unset="one rate for all",
         action="extend",
@@ -263,20 +265,20 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         "training updates", "Learning rate schedule: noam or cosine", unset="transformers' --lr_scheduler_type"
     )
     schedule_period: int | None = flag(
-        "training updates", "Number of updates between restarts of the cosine schedule", unset="all after warm-up"
+        "training updates", "Number of updates between restarts of the cosine schedule", unset="no restarts"
     )
-    minimum_learning_rate: float = flag("training updates", "Lowest rate of the cosine schedule", default=0.0)
+    minimum_learning_rate: float = flag("training updates", "Lowest learning rate of the cosine schedule", default=0.0)
     noam_scale: float = flag(
-        "training updates", "Factor of the Noam schedule, which replaces learning_rate", default=1.0
+        "training updates", "Factor of the Noam schedule; learning_rate is ignored with it", default=1.0
     )
     max_grad_value: float | None = flag(
         "training updates",
-        "Largest magnitude of a gradient's elements; larger ones are clipped to it",
-        unset="no limit",
+        "Magnitude to which the gradient's elements are clipped",
+        unset="no clipping",
     )
     train_tokens_per_batch: int | None = flag(
         "training updates",
-        "Number of source and target tokens, including padding, in a device's batch",
+        "Maximum number of source and target tokens, including padding, in a device's batch",
         unset="batches of per_device_train_batch_size examples",
     )
     eval_tokens_per_batch: int | None = flag(
@@ -286,25 +288,23 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     early_stopping_patience: int | None = flag(
         "training",
-        "Number of evaluations since the warm-up without a better metric_for_best_model after which to stop",
+        "Number of evaluations without a better metric_for_best_model, counted after warm-up, after which to stop",
         unset="never",
     )
     early_stopping_threshold: float = flag(
-        "training", "Difference by which a metric must improve to count as better", default=0.0
+        "training", "Minimum improvement of the metric that counts as better", default=0.0
     )
-    lead_sentences: int | None = flag(
-        "reporting", "Also score the first n sentences of each document, for comparison", unset="off"
-    )
-    show_summaries: int = flag("reporting", "Number of summaries to print with their references at the end", default=0)
+    lead_sentences: int | None = flag("reporting", "Also score the LEAD baseline of the first n sentences", unset="off")
+    show_summaries: int = flag("reporting", "Number of summaries to print at the end, with their references", default=0)
     push_results: bool = flag(
         "reporting single",
-        "Let --push_to_hub push predictions with their references, and event files, as well",
+        "Push predictions, their references and event files too, with --push_to_hub",
         default=False,
     )
     license: str | None = flag(
         "reporting",
-        "License of the trained model for its card: an identifier of the Hub such as apache-2.0",
-        unset="the card states none",
+        "License of the trained model for its card, as a Hub identifier such as apache-2.0",
+        unset="none in the card",
     )
 
     def __post_init__(self):
@@ -327,10 +327,10 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         try:
             super().__post_init__()
         except Exception as error:
-            # transformers' checks raise errors of many types, with messages of many lines
+            # transformers' checks raise errors of many types, with multi-line messages
             raise ValueError(one_line(error)) from error
         if self.mixed_precision == "fp16" and self.device.type == "cpu":
-            # accelerate would train in full precision, in silence
+            # accelerate would silently train in full precision
             raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")
         if self.fsdp and self.parallel_mode != ParallelMode.DISTRIBUTED:
             raise ValueError("--fsdp needs several processes: start the run with `accelerate launch`")
@@ -348,7 +348,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         if self.torch_compile_backend is not None and self.torch_compile_backend.lower() not in backends:
             raise ValueError(unknown_choice("--torch_compile_backend", self.torch_compile_backend, backends))
         if self.torch_compile_mode is not None:
-            # which takes seconds to import
+            # imported here: it takes seconds
             from torch._inductor import list_mode_options
 
             modes = list_mode_options()
@@ -372,7 +372,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             return
         self._check_best_metric()
         name = self.metric_for_best_model.removeprefix("eval_")
-        # transformers assumes that more is better for every metric but the loss
+        # transformers assumes that higher is better for every metric except the loss
         if self.greater_is_better is None and name in FALLING:
             self.greater_is_better = False
 
@@ -384,7 +384,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
         computing = [way for way in ways if name in score_names(*way)]
         if not computing:
-            # any other name may be a part of the model's loss
+            # any other name may be a component of the model's loss
             hint = "" if name in known else nearest(name, known, cutoff=0.8)
             if hint:
                 raise ValueError(f"{named}: unknown metric{hint}")
@@ -417,7 +417,7 @@ GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArgume
 
 @functools.cache
 def flag_kinds() -> Mapping[str, frozenset[str]]:
-    """Every flag with its kinds, see `hf_summ.common.flags.KINDS`."""
+    """Every flag with its kinds; see `hf_summ.common.flags.KINDS`."""
     theirs = {name: frozenset(kinds.split()) for name, kinds in SummarizationTrainingArguments.KINDS.items()}
     fields = [field for group in GROUPS for field in dataclasses.fields(group) if field.init]
     return {

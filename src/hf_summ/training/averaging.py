@@ -33,10 +33,10 @@ def average_checkpoints(
 ) -> list[str]:
     """Write the mean of several checkpoints' weights, computed in float32, as a model folder.
 
-    `folders` are several model folders, or one run's output folder; in the latter case `last=n` or `best=n` chooses
-    among its checkpoints, best according to the run's `metric_for_best_model`. Config, processor and generation
-    settings are those of the newest. The weights are written in `dtype`, by default their own; the config keeps the one
-    in which the model computes, so that half of the file's size is no loss of speed on a CPU.
+    `folders` are several model folders, or one run's output folder. In the latter case, `last=n` chooses its newest
+    checkpoints, and `best=n` the best by its `metric_for_best_model`. Config, processor and generation settings are
+    those of the newest. The weights are written in `dtype`, by default unchanged. The config keeps the dtype in which
+    the model computes, so a file in half precision is not slower on a CPU.
 
     Returns:
         The folders that were averaged.
@@ -132,7 +132,7 @@ def _mean_weights(folders: list[Path], dtype: torch.dtype | None) -> dict[str, t
 
 
 def _copy_model_files(source: Path, target: Path) -> None:
-    """Copy all files of a checkpoint but its weights and those that only training needs."""
+    """Copy a checkpoint's files except its weights and the files that only training needs."""
     target.mkdir()
     for path in source.iterdir():
         if path.suffix == ".safetensors" or path.name == INDEX or _TRAINING_FILES.fullmatch(path.name):

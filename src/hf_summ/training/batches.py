@@ -1,4 +1,4 @@
-"""Batches measured in tokens, the same for one process or many."""
+"""Batches measured in tokens, equal for any number of processes."""
 
 import heapq
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 from torch.utils.data import Sampler
 
-# sources whose lengths differ by less are ordered by target length, so that neither side needs much padding
+# sources whose lengths differ by less are ordered by target length, which keeps the padding of both sides small
 _SOURCE_BUCKET = 16
 
 
@@ -24,7 +24,7 @@ def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
 def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int, seed: int = 0) -> list[list[int]]:
     """Group rows of similar length into batches whose padded size stays within `tokens_per_batch`.
 
-    The padded size is `rows · (longest source + longest target)`; a row that exceeds it is a batch of its own. Rows of
+    The padded size is `rows · (longest source + longest target)`; a row that exceeds it forms a single batch. Rows of
     equal length are spread over batches by `seed`. Batches are ordered from the shortest.
     """
     rows = np.random.default_rng(seed).permutation(len(sources))
@@ -53,9 +53,9 @@ class BatchOrder(Sampler[list[int]]):
     """Distributes fixed batches over processes, in a different order for each epoch if `seed` is given.
 
     Update `i` uses the same batches whether they are spread over processes or over accumulation steps. Batches are
-    halved until their number is a multiple of `num_processes · accumulation_steps`, so that each process gets the same
-    number, no row is dropped, and none is seen twice (batches repeat only if there are too few rows). Without a seed
-    the longest batches come first, so that memory runs out immediately if it does at all.
+    halved until their number is a multiple of `num_processes · accumulation_steps`. Thus each process gets the same
+    number, and no row is dropped or repeated, unless there are too few rows. Without a seed, the longest batches come
+    first: if memory is too small, the first batch fails.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class BatchOrder(Sampler[list[int]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order, which is always the same for the same epoch."""
+        """Choose the order of an epoch, which depends only on the seed and the epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ def even_out(batches: Sequence[list[int]], multiple: int) -> list[list[int]]:
     missing = -len(batches) % multiple
     if not missing:
         return list(batches)
-    # the halves of a batch take its place, so that the order by length is kept
+    # the halves replace their batch in place, which keeps the order by length
     heap = [(-len(batch), index, batch) for index, batch in enumerate(batches)]
     heapq.heapify(heap)
     while missing and len(heap[0][2]) > 1:

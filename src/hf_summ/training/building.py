@@ -37,17 +37,17 @@ from hf_summ.training.overrides import apply_overrides, refusal
 logger = logging.getLogger(__name__)
 
 Processor = ProcessorMixin | PreTrainedTokenizerBase
-# keys that a configuration file sets for the sizes; a checkpoint has them from its processor and pre-trained parts
+# keys that set sizes in a configuration file; in a checkpoint, the processor and the pre-trained parts determine them
 _SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
-# transformers refuses to save a greedy configuration that sets its own of these, and ours have no effect there either
+# keys without effect in greedy decoding; transformers refuses to save a greedy configuration that sets one of its own
 _BEAM_KEYS = [name for name, setting in SETTINGS.items() if setting.needs_beams]
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """The number of tokens to which documents, training summaries and other summaries are cut."""
+    """The numbers of tokens to which documents, training summaries and other summaries are truncated."""
 
     source: int
     target: int
@@ -77,7 +77,7 @@ def build(arguments: RunArguments) -> Built:
     config = load_config(start)
     processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
     if getattr(processor, "tags", "none") != "none":
-        # rather than in the first document, or in another process
+        # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
     lengths = settle_lengths(arguments.data, processor, config)
     if hasattr(config, "read_pretrained_parts"):
@@ -100,12 +100,12 @@ def build(arguments: RunArguments) -> Built:
     own = None if adapter is None else adapter.generation_config()
     if own is not None:
         model.generation_config = own
-    # a checkpoint has its own length, which ours replaces only if it was given
+    # the flag replaces a checkpoint's length only if it is given
     length_is_given = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_given)
     _store_prefix(model.config, arguments.data.source_prefix)
     if hasattr(model, "check_generation_keys"):
-        # here rather than when the first summary is generated
+        # checked here, before the first summary is generated
         model.check_generation_keys(model.generation_config)
     if adapter is not None:
         model = adapter.load(model, is_trainable=arguments.training.do_train)
@@ -116,7 +116,7 @@ def build(arguments: RunArguments) -> Built:
 
 
 def build_trained(arguments: RunArguments) -> Built:
-    """As `build`, with the model that is in the output folder when its training is complete."""
+    """As `build`, with the trained model of a complete output folder."""
     folder = arguments.training.output_dir
     started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
     model = replace(arguments.model, model_name_or_path=folder, **started)
@@ -124,13 +124,13 @@ def build_trained(arguments: RunArguments) -> Built:
 
 
 def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
-    """Raise a ValueError if there is nothing to which LoRA could be added."""
+    """Raise a ValueError if LoRA cannot be added to the model, or the adapter cannot be published."""
     rank, start = arguments.lora.lora_r, arguments.model.model_name_or_path
     if rank is None:
         return
     if adapter is not None:
         raise ValueError(
-            f"--lora_r {rank}: {start} is an adapter already: leave the flag out to train it on, or name its base "
+            f"--lora_r {rank}: {start} is an adapter already: omit the flag to continue its training, or name its base "
             f"model {adapter.base.model_name_or_path} for a new one"
         )
     if start is None:
@@ -140,22 +140,22 @@ def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
     training = arguments.training
     if training.push_to_hub and Path(start).exists():
         raise ValueError(
-            f"--push_to_hub: others cannot load an adapter of the folder {start}: push that model first, and give its "
-            "name on the Hub as --model_name_or_path"
+            f"--push_to_hub: an adapter of the local folder {start} cannot be loaded elsewhere: push that model first, "
+            "and give its name on the Hub as --model_name_or_path"
         )
 
 
 def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
-    """Store in the config what comes before each document, for the pipeline and the next training."""
+    """Store the prefix of documents in the config, for the pipeline and the next training run."""
     before = source_prefix(config)
     if before not in ("", prefix):
-        what = f"{prefix!r} replaces" if prefix else "nothing was given, in place of"
-        logger.warning(f"--source_prefix: {what} {before!r}, which the checkpoint has before each document")
+        what = f"{prefix!r} replaces" if prefix else "not given, which removes"
+        logger.warning(f"--source_prefix: {what} {before!r}, the checkpoint's prefix of each document")
     if prefix or before:
         config.prefix = prefix
     tasks = getattr(config, "task_specific_params", None) or {}
     if "summarization" in tasks:
-        # how summaries are decoded is in the generation config from here on
+        # the generation config now has the settings of decoding
         config.task_specific_params = {**tasks, "summarization": {"prefix": prefix}}
 
 
@@ -164,7 +164,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
     Raises:
         ValueError: no model is named, an architecture is unknown or not an encoder-decoder, or the configuration
-            refuses a value.
+            rejects a value.
     """
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
@@ -173,7 +173,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
             config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
         except StrictDataclassError as error:
             flag = "config_name" if arguments.config_name else "model_name_or_path"
-            raise ValueError(f"--{flag} {source}: its config.json is refused: {refusal(error)}") from error
+            raise ValueError(f"--{flag} {source}: its config.json is invalid: {refusal(error)}") from error
     elif arguments.model_type is None:
         raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
     elif arguments.model_type not in CONFIG_MAPPING:
@@ -192,7 +192,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
 
 
 def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
-    """The overrides of what a checkpoint does not fix; what they change in it is logged."""
+    """The overrides without the keys that a checkpoint determines; a changed value is logged."""
     overrides = {
         name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
     }
@@ -210,17 +210,17 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
     """
     source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
-    # a whole model that a new one begins with has the tokenizer that it needs
+    # a new model that starts from a whole model uses that model's tokenizer
     source = source or getattr(config, "start_name", None)
     if source is None:
         raise ValueError(
-            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` makes from your corpus"
+            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
         )
     check_within_reach(source, arguments.model_revision, arguments.cache_dir)
     processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
     wanted = PROCESSOR_MAPPING.get(type(config), None)
-    # compared by name, as a class that came with the checkpoint is not the installed one
+    # compared by name: the class may have been loaded from the checkpoint's remote code
     if wanted is not None and type(processor).__name__ != wanted.__name__:
         processor = wanted(tokenizer)
     elif wanted is None and type(config).__module__.startswith("transformers."):
@@ -239,32 +239,32 @@ def generation_config(
     Without `max_new_tokens`, summaries may be as long as references, if `length_is_given` or no other limit is set.
 
     Raises:
-        ValueError: inconsistent settings, or ones that the model's generate() does not know.
+        ValueError: inconsistent settings, or settings that the model's generate() does not support.
     """
     settings = given.given()
     base = model.generation_config
     for name in settings:
         if not hasattr(base, name) and name not in getattr(model, "generation_keys", ()):
             raise ValueError(
-                f"--{name} {settings[name]}: generate() of {model.config.model_type} does not know it; use "
+                f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it; use "
                 "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
     length_is_open = base.max_length is None and base.max_new_tokens is None
     if "max_new_tokens" not in settings and (length_is_given or length_is_open):
         settings["max_new_tokens"] = lengths.evaluation_target
     config = copy.deepcopy(base)
-    # otherwise transformers rebuilds it from the model's config on loading, and drops keys it does not know
+    # otherwise transformers rebuilds it from the model's config on loading, and drops unknown keys
     config._from_model_config = False
     for name, value in settings.items():
         setattr(config, name, value)
     if "max_new_tokens" in settings:
         config.max_length = None
     if (config.num_beams or 1) == 1:
-        # set, as the pipeline has beams where a checkpoint sets none
+        # set explicitly: the pipeline uses several beams if a checkpoint does not set their number
         config.num_beams = 1
         for name in _BEAM_KEYS:
             if name in settings:
-                logger.info(f"--{name} {settings[name]}: ignored, as it needs --num_beams of at least 2")
+                logger.info(f"--{name} {settings[name]}: ignored without --num_beams of at least 2")
             setattr(config, name, None)
     try:
         config.validate(strict=True)
@@ -288,7 +288,7 @@ def _part_settings(arguments: ModelArguments) -> dict:
 
 
 def _check_files(arguments: ModelArguments) -> None:
-    """Raise a ValueError for a folder with an incomplete file."""
+    """Raise a ValueError for a folder with an incomplete or unreadable file."""
     for flag, problem_of in (
         ("model_name_or_path", model_problem),
         ("config_name", settings_problem),
@@ -304,35 +304,35 @@ def _new_model(config: PreTrainedConfig, arguments: ModelArguments) -> PreTraine
     try:
         return AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.trust_remote_code)
     except (RuntimeError, ZeroDivisionError, MemoryError, OverflowError) as error:
-        # a size that the configuration does not check, or more memory than there is
+        # the configuration does not check every size, or memory is too small
         reason = textwrap.shorten(one_line(error), 200, placeholder=" ...")
         raise ValueError(
-            f"no {config.model_type} of these sizes can be made ({reason}): correct them with --config_overrides"
+            f"no {config.model_type} of these sizes can be created ({reason}): correct them with --config_overrides"
         ) from error
 
 
 def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
     name_or_path = arguments.model_name_or_path
-    # transformers' own error does not name the weights that have another shape
+    # transformers' error does not name the weights whose shapes differ
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
         name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
     )
     if getattr(model, "quantization_method", None) == INT8:
         raise ValueError(
             f"--model_name_or_path {name_or_path}: its weights have 8 bits and cannot be trained; name the checkpoint "
-            "that they were made from"
+            "that was quantized"
         )
     if loaded["mismatched_keys"]:
         name, there, here = min(loaded["mismatched_keys"])
         raise ValueError(
             f"--model_name_or_path {name_or_path}: {name} has shape {list(there)} in its weights, but {list(here)} in "
-            "its configuration; give the one it was trained with, and no --config_overrides that change shapes"
+            "its configuration; give the configuration of its training, and no --config_overrides that change shapes"
         )
     unused = loaded["unexpected_keys"]
     if unused and arguments.config_overrides:
         raise ValueError(
             f"--model_name_or_path {name_or_path}: the model that these --config_overrides describe has no "
-            f"{min(unused)} ({len(unused)} are unused); give the overrides that it was trained with"
+            f"{min(unused)} ({len(unused)} are unused); give the overrides of its training"
         )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
@@ -340,13 +340,13 @@ def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrain
     if missing and arguments.config_overrides:
         raise ValueError(
             f"--model_name_or_path {name_or_path}: it has no weights for {min(missing)} ({len(missing)} are missing), "
-            "which these --config_overrides need; give the overrides that it was trained with"
+            "which these --config_overrides need; give the overrides of its training"
         )
     return model
 
 
 def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:
-    """Set given lengths in the processor, so that it always cuts in the same way, and take the others from it."""
+    """Store given lengths in the processor, which then always truncates alike, and take the others from it."""
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_SOURCE_LENGTH
     settled = {}
     for name, default in (
@@ -382,8 +382,8 @@ def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool
         return
     if not can_grow:
         raise ValueError(
-            f"the tokenizer has {vocabulary:,} tokens, but the model {known:,}, and an adapter has no place for new "
-            "ones: give the model's own tokenizer, or train without --lora_r"
+            f"the tokenizer has {vocabulary:,} tokens, but the model {known:,}, and an adapter cannot contain new "
+            "embeddings: give the model's tokenizer, or train without --lora_r"
         )
     model.resize_token_embeddings(vocabulary)
 

@@ -1,4 +1,4 @@
-"""Callbacks that watch over a run."""
+"""Callbacks that check a run and record its progress."""
 
 import logging
 import math
@@ -32,8 +32,8 @@ _KL_ADVICE = (
 class NonFiniteCallback(TrainerCallback):
     """Stops a run whose loss or gradient is NaN or infinite, naming the step and what to try.
 
-    Both are checked one update later, when the device has them ready, so that training never waits for them. Evaluation
-    and saving check immediately, so no checkpoint contains such weights.
+    Both are checked one update later, when the device has computed them, so training never waits. Evaluation and saving
+    check immediately, so no checkpoint contains such weights.
 
     Raises:
         FloatingPointError: from the training loop.
@@ -45,15 +45,15 @@ class NonFiniteCallback(TrainerCallback):
         self._norms: list[tuple[int, torch.Tensor | float]] = []
 
     def watch(self, loss: torch.Tensor, step: int, parts: Mapping[str, torch.Tensor]) -> None:
-        """Remember the loss of one batch of update `step`, and its parts by name."""
+        """Keep the loss of one batch of update `step`, and its components by name, for the next check."""
         self._losses.append((step, loss.detach(), parts))
 
     def watch_gradient(self, norm: torch.Tensor | float, step: int) -> None:
-        """Remember the norm of the gradient of update `step`."""
+        """Keep the gradient norm of update `step` for the next check."""
         self._norms.append((step, norm))
 
     def check(self, before: int | None = None) -> None:
-        """Check the losses and gradients of updates before `before`, or all."""
+        """Check the losses and gradients of updates before `before`; of all, if None."""
         losses = [entry for entry in self._losses if before is None or entry[0] < before]
         norms = [entry for entry in self._norms if before is None or entry[0] < before]
         self._losses, self._norms = self._losses[len(losses) :], self._norms[len(norms) :]
@@ -65,17 +65,17 @@ class NonFiniteCallback(TrainerCallback):
                 raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{values}: {advice}")
         for step, norm in norms:
             if not math.isfinite(float(norm)):
-                raise FloatingPointError(f"the norm of the gradient is {float(norm)} at step {step}: {self._advice()}")
+                raise FloatingPointError(f"the gradient norm is {float(norm)} at step {step}: {self._advice()}")
 
     def check_weights(self, model: nn.Module, step: int) -> None:
-        """Check a model's parameters; in a sharded model, this process's part of them."""
+        """Check a model's parameters; of a sharded model, this process's shards."""
         for name, parameter in model.named_parameters():
             values = parameter.to_local() if isinstance(parameter, DTensor) else parameter
             if not is_finite(values):
                 raise FloatingPointError(f"{name} is not finite after step {step}: {self._advice()}")
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Forget an earlier run."""
+        """Discard the values of an earlier run."""
         self._losses, self._norms = [], []
 
     def on_step_end(self, args, state, control, **kwargs):
@@ -88,7 +88,7 @@ class NonFiniteCallback(TrainerCallback):
         self.check()
 
     def _advice(self) -> str:
-        """What to try; each flag has an effect in the run that goes on."""
+        """What to try; each flag takes effect in the resumed run."""
         rate = "--noam_scale" if self._args.schedule == "noam" else "--learning_rate"
         half = ", and --bf16 or full precision instead of --fp16" if self._args.fp16 else ""
         checkpoint = last_complete_checkpoint(self._args.output_dir)
@@ -96,22 +96,22 @@ class NonFiniteCallback(TrainerCallback):
             return f"try a lower {rate}, more --warmup_steps, and a smaller --max_grad_norm{half}"
         return (
             f"try a lower {rate}, a smaller --max_grad_norm, and another --data_seed{half}, with --accept_changes, "
-            f"which goes on from {checkpoint}, from before that step"
+            f"which resumes from {checkpoint}, before that step"
         )
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """What each checkpoint records of its run, beside transformers' state; logs at the start how long it is.
+    """Records each checkpoint's progress beside transformers' state, and logs the length of the run at its start.
 
     A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint. A warning is logged
-    if documents are seen thousands of times, or if the training ends before its learning rate has warmed up.
+    if documents are seen thousands of times, or if training ends before the learning rate has warmed up.
 
     Attributes:
-        start: which start in the output folder it belongs to, see `hf_summ.training.resuming.RunRecord.start`.
-        loss_sum: the sum of the losses of all updates; None if it is not known.
-        since: the sum of those that are not in it yet, in this process.
-        seconds: what all updates took, without evaluations, None if it is not known: CPU seconds of the process where
-            the device is a CPU, which other processes hardly prolong, or else wall seconds.
+        start: the number of its start in the output folder, see `hf_summ.training.resuming.RunRecord.start`.
+        loss_sum: the sum of the losses of all updates; None if unknown.
+        since: the sum of this process's losses that are not in `loss_sum` yet.
+        seconds: the duration of all updates without evaluations, None if unknown: on a CPU, the CPU seconds of this
+            process, which other processes hardly affect; otherwise wall-clock seconds.
     """
 
     def __init__(self):
@@ -122,12 +122,12 @@ class RunProgress(TrainerCallback, ExportableState):
         self._clock, self._before = time.process_time, 0.0
 
     def state(self) -> dict:
-        """What a checkpoint contains, from which transformers makes the callback again."""
+        """The state in a checkpoint, from which transformers restores the callback."""
         return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum, "seconds": self.seconds}}
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
-        # a checkpoint may be of another trainer, but transformers expects the state there
+        # the checkpoint may come from another trainer, but transformers expects this state in it
         noted = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
         self.loss_sum, self.seconds = (
             noted.get(name) if state.global_step else 0.0 for name in ("loss_sum", "seconds")
@@ -142,8 +142,8 @@ class RunProgress(TrainerCallback, ExportableState):
         warmup = args.get_warmup_steps(state.max_steps)
         if warmup > state.max_steps:
             logger.warning(
-                f"the learning rate warms up for {warmup:,} updates, but the training has {state.max_steps:,}: it "
-                "never reaches the rate that was asked for; lower --warmup_steps, or train longer"
+                f"the learning rate warms up for {warmup:,} updates, but the run has {state.max_steps:,}: it never "
+                "reaches the given rate; lower --warmup_steps, or train longer"
             )
         if epochs >= _MANY_EPOCHS:
             logger.warning(
@@ -152,21 +152,21 @@ class RunProgress(TrainerCallback, ExportableState):
             )
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Count the seconds of an update."""
+        """Add the duration of an update."""
         before, self._before = self._before, self._clock()
         if self.seconds is not None:
             self.seconds += self._before - before
 
     def on_evaluate(self, args, state, control, **kwargs):
-        """Leave out those of an evaluation."""
+        """Exclude the duration of an evaluation."""
         self._before = self._clock()
 
 
 class ChangesCallback(TrainerCallback):
-    """Lets a resumed training go on with the settings and rates of its arguments, not with those of its checkpoint.
+    """Makes a resumed run use the optimizer settings and rates of its arguments, not of its checkpoint.
 
     Args:
-        optimizer, scheduler: as made from the arguments, before the checkpoint is loaded.
+        optimizer, scheduler: as created from the arguments, before the checkpoint is loaded.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, scheduler: Any):
@@ -175,7 +175,7 @@ class ChangesCallback(TrainerCallback):
         self._rates = list(getattr(scheduler, "base_lrs", [group["lr"] for group in groups]))
 
     def on_train_begin(self, args, state, control, optimizer: Any = None, lr_scheduler=None, **kwargs):
-        """Apply them to what was loaded from the checkpoint."""
+        """Apply them to the loaded optimizer and scheduler."""
         rates = self._rates
         if isinstance(lr_scheduler, LambdaLR):
             lr_scheduler.base_lrs = rates
@@ -191,34 +191,33 @@ class ChangesCallback(TrainerCallback):
 class ResumableEarlyStopping(EarlyStoppingCallback):
     """transformers' early stopping, whose patience starts when the warm-up ends.
 
-    After resuming it uses the patience of this run, not of the one before. A run whose patience was already exhausted
-    stays stopped.
+    A resumed run uses the patience of its arguments. A run whose patience is already exhausted stops again.
     """
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Apply this run's settings; the count comes from the checkpoint."""
         super().on_train_begin(args, state, control, **kwargs)
-        # a checkpoint may be of a run without early stopping, but transformers expects its state there
+        # the checkpoint may come from a run without early stopping, but transformers expects its state in it
         state.stateful_callbacks.setdefault(type(self).__name__, {})
         self.early_stopping_patience = args.early_stopping_patience
         self.early_stopping_threshold = args.early_stopping_threshold
         control.should_training_stop = self.early_stopping_patience_counter >= self.early_stopping_patience
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
-        """Counts an evaluation without a better score; none is counted during the warm-up."""
+        """Count an evaluation without a better score; evaluations during warm-up are not counted."""
         if state.global_step >= args.get_warmup_steps(state.max_steps):
             super().on_evaluate(args, state, control, metrics, **kwargs)
 
 
 class BrightnessCallback(TrainerCallback):
-    """Sets the number of trained epochs in a model whose brightness falls with it.
+    """Sets the number of trained epochs in a model whose brightness decays with it.
 
-    The number follows from the trainer's state alone, so that a resumed run goes on as it would have. It changes as an
-    epoch's last update is made, before an evaluation or a checkpoint at that place.
+    The number depends only on the trainer's state, so resuming does not change it. It increases at an epoch's last
+    update, before an evaluation or a checkpoint at that step.
     """
 
     def on_train_begin(self, args, state, control, model=None, **kwargs):
-        """Set the number where a run starts or goes on."""
+        """Set the number when a run starts or resumes."""
         _set_epochs_trained(model, state)
 
     def on_step_end(self, args, state, control, model=None, **kwargs):
@@ -226,7 +225,7 @@ class BrightnessCallback(TrainerCallback):
         _set_epochs_trained(model, state)
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
-        """Set the number that the best weights were saved with, if they have just been loaded."""
+        """Set the number that was saved with the best weights, if they have just been loaded."""
         if args.load_best_model_at_end and state.best_model_checkpoint is not None:
             path = Path(state.best_model_checkpoint, TRAINER_STATE_NAME)
             _set_epochs_trained(model, TrainerState.load_from_json(str(path)))
@@ -234,5 +233,5 @@ class BrightnessCallback(TrainerCallback):
 
 def _set_epochs_trained(model, state: TrainerState) -> None:
     """Set the number of whole epochs in a model's config."""
-    # a sum of steps may be a little less than the epoch
+    # rounding may leave the sum of steps slightly below the whole epoch
     base_model(model).config.epochs_trained = int((state.epoch or 0.0) + 1e-6)

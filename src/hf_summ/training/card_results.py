@@ -1,4 +1,4 @@
-"""The scores in a model card: tables to read, and the two forms in which the Hub reads them."""
+"""The scores in a model card: tables for readers, and the Hub's two formats."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ class Results:
     Args:
         split: name of the split.
         documents: number of its documents that were scored.
-        scores: by name, see `hf_summ.training.scores`; the ends of an interval are in `X_low` and `X_high`, and LEAD's
-            scores begin with `lead<n>_`.
-        columns: names of the scores of summaries that are shown, if they are there.
+        scores: by name, see `hf_summ.training.scores`; the bounds of an interval are `X_low` and `X_high`, and LEAD's
+            scores have the prefix `lead<n>_`.
+        columns: names of the summary scores to show, where present.
         rouge_mode, language, several: as for `hf_summ.evaluation.rouge_scores`.
-        lead_sentences: LEAD's number of sentences, None without LEAD.
+        lead_sentences: LEAD's number of sentences, or None without LEAD.
         is_whole: whether all documents of the split were scored.
     """
 
@@ -51,7 +51,7 @@ class Results:
 
     @property
     def hub_scores(self) -> list[str]:
-        """The names of the scores that are metrics of the Hub and have a value."""
+        """The names of the finite scores that are metrics of the Hub."""
         return [name for name in self.shown if _hub_metric(name) and math.isfinite(self.scores[name])]
 
     def title_of(self, name: str) -> str:
@@ -61,7 +61,7 @@ class Results:
         return {"bleu": "BLEU", "perplexity": "Perplexity"}.get(name) or measure_title(name)
 
     def as_markdown(self) -> str:
-        """A table with LEAD's scores beside the model's."""
+        """A table of the model's scores, beside LEAD's if there are any."""
         systems = {"This model": ""}
         if self.lead_sentences is not None:
             systems[f"LEAD-{self.lead_sentences}"] = f"lead{self.lead_sentences}_"
@@ -80,7 +80,7 @@ class Results:
         return f"{title}\n\n{markdown_table(['Score', *columns], rows)}"
 
     def notes(self) -> list[str]:
-        """What the figures of the table are of, in sentences."""
+        """How the table's figures were computed, in sentences."""
         sentences = []
         if any(name.startswith("rouge") for name in self.shown):
             program = {"rouge_score": "Google's rouge-score", "rouge155": "the Perl script ROUGE-1.5.5"}
@@ -93,14 +93,14 @@ class Results:
                 which = OF_SEVERAL[settings.of_several]
                 sentences.append(f"Documents have {self.scores['references']:g} references on average; {which}.")
         if self.has_intervals:
-            sentences.append("Intervals are of the mean over documents, by 1,000 bootstrap resamples.")
+            sentences.append("Intervals are those of the mean over documents, from 1,000 bootstrap resamples.")
         if self.lead_sentences is not None:
             amount = "sentence" if self.lead_sentences == 1 else f"{self.lead_sentences} sentences"
             sentences.append(f"LEAD-{self.lead_sentences} is the first {amount} of each document.")
         if "support" in self.shown:
             sentences.append(
-                "Support is the mean of two shares: of a summary's content words that its document has, and of "
-                "neighboring ones that one sentence of it has together. It is no fact check."
+                "Support is the mean of two shares: of a summary's content words that occur in the document, and of "
+                "its adjacent pairs that occur together in one sentence of the document. It is no fact check."
             )
         if "perplexity" in self.shown:
             sentences.append("Perplexity is per token of the references, so it depends on the vocabulary.")
@@ -131,8 +131,8 @@ class Results:
     def as_files(self, dataset_name: str, dataset_config: str | None) -> dict[str, str]:
         """ROUGE and BLEU as files of the folder `.eval_results`: name -> YAML.
 
-        Each score has a file of its own and is identified by its notes. Perplexities, which depend on the vocabulary,
-        are not for leaderboards. See https://huggingface.co/docs/hub/eval-results.
+        Each score has one file and is identified by its notes. Perplexities are left out, as they depend on the
+        vocabulary. See https://huggingface.co/docs/hub/eval-results.
 
         Args:
             dataset_name: repository of the data set on the Hub.

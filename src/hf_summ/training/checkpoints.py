@@ -1,4 +1,4 @@
-"""Folders with checkpoints: which are complete, and which fit a model."""
+"""Checkpoint folders: whether they are complete, and whether they fit a model."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from hf_summ.training.arguments import SummarizationTrainingArguments
 STATE = "trainer_state.json"
 WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
 INDEX = "model.safetensors.index.json"
-# transformers continues without some of these if they cannot be read, and then decodes with other settings
+# if some of these cannot be read, transformers silently continues and decodes with other settings
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -32,12 +32,12 @@ _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
 _SHARDS = "pytorch_model_fsdp_0"
 _SHARDS_END = ".metadata"
-# files that hold the rest of a training's state
+# files with the remaining state of a training run
 _RESUMED = ("optimizer.pt", "optimizer.bin", "scheduler.pt", "scaler.pt", "rng_state*.pth")
 
 
 def checkpoint_problem(folder: str | os.PathLike) -> str | None:
-    """Why a checkpoint is not complete, or None if it is."""
+    """Why a checkpoint is incomplete, or None if it is complete."""
     folder = Path(folder)
     if not folder.is_dir():
         return "no such folder"
@@ -56,37 +56,37 @@ def checkpoint_problem(folder: str | os.PathLike) -> str | None:
         return f"its {STATE} cannot be read ({error})"
     name = _FOLDER.match(folder.name)
     if name and int(name[1]) != step:
-        return f"its {STATE} is of step {step}"
+        return f"its {STATE} belongs to step {step}"
     return None
 
 
 def resume_problem(folder: str | os.PathLike) -> str | None:
-    """Why training cannot resume from this checkpoint as if it had not been interrupted, or None if it can."""
+    """Why training cannot resume exactly from this checkpoint, or None if it can."""
     problem = checkpoint_problem(folder)
     if problem is not None:
         return problem
     folder = Path(folder)
     for name in ("optimizer", "scheduler", "rng_state"):
         if not any(folder.glob(f"{name}*")):
-            return f"it has no {name}, as with --save_only_model, so it is only of use as --model_name_or_path"
+            return f"it has no {name}, as with --save_only_model, so it can only serve as --model_name_or_path"
     files = (file for name in _RESUMED for file in sorted(folder.glob(name)) if file.is_file())
     return next((f"its {file.name} is incomplete" for file in files if not _is_whole(file)), None)
 
 
 def model_problem(folder: str | os.PathLike) -> str | None:
-    """What is wrong with the files of a saved model and its processor, or None."""
+    """The problem with the files of a saved model and its processor, or None."""
     folder = Path(folder)
     problem = settings_problem(folder)
-    # what `hf-summ export` writes has no weights
+    # the output of `hf-summ export` has no weights
     if problem is not None or (folder / RUNTIME_FILE).exists():
         return problem
-    # checkpoints from elsewhere may have another kind of weights
+    # other checkpoints may have their weights in another format
     has_safetensors = any((folder / name).exists() for name in (*WEIGHTS, INDEX))
     return None if not has_safetensors and any(folder.glob("*_model*.bin")) else weights_problem(folder)
 
 
 def settings_problem(folder: str | os.PathLike) -> str | None:
-    """Which of a folder's settings and vocabulary files cannot be read, or None."""
+    """The first of a folder's settings and vocabulary files that cannot be read, with the reason; or None."""
     for name in _SETTINGS:
         try:
             parse_json((Path(folder) / name).read_text(encoding="utf-8"))
@@ -98,7 +98,7 @@ def settings_problem(folder: str | os.PathLike) -> str | None:
 
 
 def weights_problem(folder: str | os.PathLike) -> str | None:
-    """What is wrong with a folder's safetensors, or None: they cannot be read, or contain NaN, infinity or integers."""
+    """The problem with a folder's safetensors, or None: they are unreadable, or contain NaN, infinity or integers."""
     try:
         files = weight_files(Path(folder))
     except ValueError as error:
@@ -111,7 +111,7 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
                     tensor = tensors.get_tensor(name)
                     if not is_finite(tensor):
                         return f"{file.name} has values that are not finite, in {name}"
-                    # beside them are counters and positions, which are integers
+                    # counters and positions are integers
                     is_weight = name.rpartition(".")[2].startswith(("weight", "bias"))
                     if is_weight and not tensor.is_floating_point() and not is_quantized:
                         return f"{file.name} has {tensor.dtype} in {name}, which cannot be weights"
@@ -121,7 +121,7 @@ def weights_problem(folder: str | os.PathLike) -> str | None:
 
 
 def _is_quantized(folder: Path) -> bool:
-    """Whether the weights are meant to be in few bits."""
+    """Whether the config declares quantized weights."""
     try:
         return "quantization_config" in json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):
@@ -132,15 +132,15 @@ def is_finite(tensor: torch.Tensor) -> bool:
     """Whether no value is NaN or infinite."""
     if not tensor.is_floating_point():
         return True
-    # types of 8 bits have no such test of their own
+    # torch.isfinite does not support 8-bit types
     return bool(torch.isfinite(tensor if tensor.element_size() > 1 else tensor.float()).all())
 
 
 def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
-    """Raise a ValueError if `folder` has other weights than the model or other shapes; shards are not looked into."""
+    """Raise a ValueError if `folder` has weights of other names or shapes than the model; shards are not checked."""
     if (Path(folder) / _SHARDS).is_dir():
         return
-    advice = "give the settings that it was trained with, or another --output_dir"
+    advice = "give the settings of its training, or another --output_dir"
     shapes = {name: list(tensor.shape) for name, tensor in trained_weights(model).items()}
     saved = set()
     for file in weight_files(Path(folder)):
@@ -149,7 +149,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
                 shape = list(tensors.get_slice(name).get_shape())
                 saved.add(name)
                 if name not in shapes:
-                    raise ValueError(f"{folder} is from another model: the one here has no {name}; {advice}")
+                    raise ValueError(f"{folder} is from another model: this one has no {name}; {advice}")
                 if shapes[name] != shape:
                     raise ValueError(
                         f"{folder} is from another model: {name} has shape {shape} there but {shapes[name]} here; "
@@ -166,7 +166,7 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
 
 
 def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if a checkpoint was written with an optimizer of another kind."""
+    """Raise a ValueError if a checkpoint was written with another type of optimizer."""
     try:
         settings = json.loads((Path(folder) / "training_args.json").read_text(encoding="utf-8"))
         there = settings.get("optimizer") or settings["optim"]
@@ -175,13 +175,13 @@ def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingAr
     here = training.optimizer or str(getattr(training.optim, "value", training.optim))
     if there != here:
         raise ValueError(
-            f"{folder}: its optimizer is {there}, whose state {here} cannot take: leave --optimizer and --optim as "
-            "they were, or start over with --resume_from_checkpoint no"
+            f"{folder}: its optimizer is {there}, whose state {here} cannot load: keep --optimizer and --optim "
+            "unchanged, or start over with --resume_from_checkpoint no"
         )
 
 
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
-    """The checkpoint folders in an output folder by step, complete or not, of this run or an earlier one."""
+    """The checkpoint folders in an output folder, ordered by step: complete or not, of this run or an earlier one."""
     run_folder = Path(run_folder)
     if not run_folder.is_dir():
         return []
@@ -190,7 +190,7 @@ def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
 
 
 def _is_whole(file: Path) -> bool:
-    """Whether nothing of a file of torch's is missing or changed."""
+    """Whether a file written by torch is complete and undamaged."""
     try:
         with zipfile.ZipFile(file) as content:
             return content.testzip() is None
@@ -199,7 +199,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def start_of(checkpoint: Path) -> int | None:
-    """Which start of its run a checkpoint belongs to, or None if it is half-written."""
+    """The number of the start of its run that a checkpoint belongs to, or None if it is incomplete."""
     try:
         state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
         return state["stateful_callbacks"].get("RunProgress", {}).get("attributes", {}).get("start", 1)
@@ -224,5 +224,5 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / name).exists():
             return [folder / name]
     if (folder / _SHARDS).is_dir():
-        raise ValueError("its weights are in shards, which training alone reads")
+        raise ValueError("its weights are in shards, which only training reads")
     raise ValueError(f"it has no {WEIGHTS[(folder / ADAPTER_CONFIG_NAME).exists()]}")

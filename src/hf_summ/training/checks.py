@@ -1,4 +1,4 @@
-"""What the values of a run's flags must be: ranges of numbers, licenses, and how the run is spread over processes."""
+"""Checks of the values of a run's flags: ranges of numbers, licenses, and parallelism."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from transformers import TrainingArguments
 from hf_summ.common.messages import nearest
 from hf_summ.models.checks import FINITE, SETTINGS, Range
 
-# more than any machine or corpus has use for
+# more than any machine or corpus needs
 _MANY, _TOKENS = 10**6, 10**7
 _COUNT, _POSITIVE, _NOT_NEGATIVE = Range(1, _MANY), Range(0, FINITE, above=True), Range(0, FINITE)
 _FRACTION = Range(0, 0.999999)
@@ -43,7 +43,7 @@ BOUNDS: Mapping[str, Range] = {
     **dict.fromkeys(("min_coverage", "extract_share"), Range(0, 1, above=True)),
     "extract_tokens": Range(1, _TOKENS),
 }
-# what sets no bound
+# the values that mean "no limit"
 _UNBOUNDED = {"max_steps": -1}
 # https://huggingface.co/docs/hub/repositories-licenses; huggingface_hub has no such list
 LICENSES = tuple(
@@ -60,15 +60,15 @@ LICENSES = tuple(
     """.split()
 )
 _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
-# accelerate's names of the numbers of processes that share one layer or one text
+# accelerate's names for the numbers of processes that share a layer or a text
 _SIZES = {"tp_size": "tensor", "cp_size": "context", "sp_size": "sequence"}
 
 
 def check_bounds(arguments: Any) -> None:
-    """Check the numbers of a dataclass of flags; None is not given.
+    """Check the numbers of a dataclass of flags; None means not given.
 
     Raises:
-        ValueError: one is out of range.
+        ValueError: a number is out of range.
     """
     for name, bounds in BOUNDS.items():
         value, unbounded = getattr(arguments, name, None), _UNBOUNDED.get(name)
@@ -78,10 +78,10 @@ def check_bounds(arguments: Any) -> None:
 
 
 def check_license(identifier: str) -> None:
-    """Check that the Hub knows a license.
+    """Check that a license is an identifier of the Hub.
 
     Raises:
-        ValueError: it does not; the message suggests the most similar identifier.
+        ValueError: it is not; the message suggests the most similar identifier.
     """
     if identifier not in LICENSES:
         hint = nearest(identifier, LICENSES) or "; see https://huggingface.co/docs/hub/repositories-licenses"
@@ -89,22 +89,22 @@ def check_license(identifier: str) -> None:
 
 
 def check_parallelism(arguments: TrainingArguments) -> None:
-    """Refuse what the models cannot be trained with, whether a flag or `accelerate launch` asks for it.
+    """Check that the models support the kind of parallelism, whether a flag or `accelerate launch` sets it.
 
     Raises:
-        ValueError: DeepSpeed, FSDP's first version, or tensor, context or sequence parallelism is asked for.
+        ValueError: DeepSpeed, FSDP version 1, or tensor, context or sequence parallelism is set.
     """
     if arguments.deepspeed or _is_set("ACCELERATE_USE_DEEPSPEED"):
         raise ValueError(f"DeepSpeed is not supported: {_INSTEAD}")
     if asks_for_fsdp(arguments) and _fsdp_version(arguments) == 1:
-        raise ValueError("FSDP version 1 is not supported: use version 2, which shards each weight on its own")
+        raise ValueError("FSDP version 1 is not supported: use version 2, which shards each weight separately")
     for size, kind in _SIZES.items():
         if _parallel_size(arguments, size) > 1:
             raise ValueError(f"{kind} parallelism ({size} above 1) is not supported: {_INSTEAD}")
 
 
 def asks_for_fsdp(arguments: TrainingArguments) -> bool:
-    """Whether a flag or `accelerate launch` asks for FSDP."""
+    """Whether a flag or `accelerate launch` enables FSDP."""
     return bool(arguments.fsdp) or _is_set("ACCELERATE_USE_FSDP")
 
 

@@ -1,4 +1,4 @@
-"""Checkpoints of other programs as ones that transformers reads."""
+"""Conversion of other programs' checkpoints to transformers' format."""
 
 import argparse
 import os
@@ -14,25 +14,25 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTok
 
 from hf_summ.common.files import moved_into_place
 
-# MASS adds those that its dictionary lacks, in this order
+# MASS appends those that its dictionary lacks, in this order
 _SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
-# BART's positions begin in the third row of their table
+# BART's positions begin at the third row of their table
 _BART_OFFSET = 2
-# a head's width in every MASS that was published
+# the head width of every published MASS
 _HEAD_WIDTH = 64
 
 
 def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, folder: str | os.PathLike) -> None:
-    """Write a MASS of fairseq as a BART, which computes the same, with its tokenizer.
+    """Convert a MASS of fairseq to a BART that computes the same, and write it with its tokenizer.
 
     Args:
-        checkpoint: the .pt file: weights by name, or such under `model` beside their `args`.
-        dictionary: its dict.txt, a WordPiece and its count in each line.
+        checkpoint: the .pt file: weights by name, at the top level or under `model`, beside `args`.
+        dictionary: its dict.txt, with a WordPiece and its count in each line.
         folder: an empty or new folder.
 
     Raises:
-        ValueError: a file cannot be read or holds code, the checkpoint is of another architecture, or the dictionary of
-            another checkpoint.
+        ValueError: a file cannot be read or contains code, the checkpoint has another architecture, or the dictionary
+            belongs to another checkpoint.
         OSError: the folder is not empty.
     """
     pieces = read_dictionary(dictionary)
@@ -44,10 +44,10 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
 
 
 def read_dictionary(path: str | os.PathLike) -> list[str]:
-    """The pieces of a dict.txt in their order, with the special ones.
+    """The pieces of a dict.txt in order, with the special ones.
 
     Raises:
-        ValueError: a line is not a piece and its count, or a piece stands there twice.
+        ValueError: a line is not a piece and its count, or a piece occurs twice.
     """
     pieces: dict[str, int] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
@@ -55,7 +55,7 @@ def read_dictionary(path: str | os.PathLike) -> list[str]:
         if len(parts) != 2 or not parts[1].isdigit():
             raise ValueError(f"{path}, line {number}: must be a piece and its count, but is {line!r:.60}")
         if parts[0] in pieces:
-            raise ValueError(f"{path}, line {number}: {parts[0]!r} stands there twice")
+            raise ValueError(f"{path}, line {number}: {parts[0]!r} occurs twice")
         pieces[parts[0]] = len(pieces)
     for piece in _SPECIAL:
         pieces.setdefault(piece, len(pieces))
@@ -63,10 +63,10 @@ def read_dictionary(path: str | os.PathLike) -> list[str]:
 
 
 def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """The weights of a checkpoint of fairseq, and the settings that it was trained with, if it has them.
+    """The weights of a fairseq checkpoint, and its training settings, if it has them.
 
     Raises:
-        ValueError: it cannot be read as weights alone.
+        ValueError: it cannot be read as weights only.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
@@ -76,13 +76,13 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
     except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"{path} cannot be read as weights alone ({reason}): it is damaged, or holds code, which is never run"
+            f"{path} cannot be read as weights only ({reason}): it is damaged, or contains code, which is never run"
         ) from error
     weights, settings = loaded, {}
     if isinstance(loaded, Mapping) and "model" in loaded:
         weights, settings = loaded["model"], vars(loaded.get("args") or argparse.Namespace())
     if not isinstance(weights, Mapping) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
-        raise ValueError(f"{path} is not a checkpoint of fairseq: it must hold weights by name")
+        raise ValueError(f"{path} is not a checkpoint of fairseq: it must contain weights by name")
     return dict(weights), settings
 
 
@@ -93,16 +93,16 @@ def bart_of_mass(
     source: str = "the checkpoint",
     dictionary: str = "the dictionary",
 ) -> BartForConditionalGeneration:
-    """The BART that computes what a MASS does.
+    """The BART that computes the same as a MASS.
 
     Args:
-        weights: by the names that fairseq gives them.
-        settings: what it was trained with, by fairseq's names; MASS base's where there are none.
+        weights: by fairseq's names.
+        settings: its training settings, by fairseq's names; defaults are those of MASS base.
         pieces: its dictionary.
-        source, dictionary: what errors name.
+        source, dictionary: their names in error messages.
 
     Raises:
-        ValueError: the weights are of another architecture, or of another dictionary.
+        ValueError: the weights have another architecture, or belong to another dictionary.
     """
     named = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
     parts = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
@@ -116,11 +116,11 @@ def bart_of_mass(
         )
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
         if not torch.equal(named.pop(name, embedding), embedding):
-            raise ValueError(f"{source} has embeddings of its own for the decoder ({name}), but BART has one for all")
+            raise ValueError(f"{source} has separate embeddings for the decoder ({name}), but BART shares them")
     padding = pieces.index("[PAD]")
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
-        # counted behind the padding's number
+        # fairseq counts positions from the padding's id + 1
         positions = named[name][padding + 1 :]
         named[name] = torch.cat((positions.new_zeros(_BART_OFFSET, positions.shape[1]), positions))
     model = BartForConditionalGeneration(_config(named, settings, pieces))
@@ -129,13 +129,13 @@ def bart_of_mass(
     missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
     if missing or unknown:
         raise ValueError(
-            f"{source} is not a MASS: {f'it lacks {missing[0]}' if missing else f'{unknown[0]} has no place in one'}"
+            f"{source} is not a MASS: {f'it lacks {missing[0]}' if missing else f'{unknown[0]} is unknown'}"
         )
     return model
 
 
 def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
-    """A weight under BART's name, or several for one that holds queries, keys and values; none for a version."""
+    """A weight under BART's name; three for joint query, key and value projections; none for a version number."""
     if name.endswith(".version"):
         return []
     name = name.replace("emb_layer_norm", "layernorm_embedding")
@@ -174,7 +174,7 @@ def _config(named: Mapping[str, torch.Tensor], settings: Mapping[str, Any], piec
 
 
 def word_piece_tokenizer(pieces: list[str], max_length: int) -> PreTrainedTokenizerFast:
-    """BERT's tokenizer with these pieces; texts have an end, but no beginning, as in MASS."""
+    """BERT's tokenizer with these pieces; as in MASS, texts have an end token but no start token."""
     words = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(pieces)}, unk_token="[UNK]"))
     is_cased = any(piece != piece.lower() for piece in pieces if not piece.startswith("["))
     words.normalizer = normalizers.BertNormalizer(lowercase=not is_cased)

@@ -1,4 +1,4 @@
-"""Which flags leave others without effect."""
+"""Flags that have no effect because of the values of others."""
 
 import dataclasses
 import functools
@@ -9,13 +9,13 @@ from hf_summ.training.arguments import GROUPS, OF_EXTRACTION
 
 
 class _Rule(NamedTuple):
-    """Flags that have no effect beside others, or without them.
+    """Flags that have no effect together with others, or without them.
 
     Attributes:
         flags: names, separated by spaces.
-        others: the same; with one of them, the flags have no effect, or with `needs`, an effect.
-        values: those of the others that count; empty for any that is set.
-        needs: whether the flags need one of the others.
+        others: names, separated by spaces.
+        values: the values of the others to which the rule applies; empty for any value that is set.
+        needs: whether the flags need one of the others; if not, they have no effect together with one of them.
     """
 
     flags: str
@@ -24,7 +24,7 @@ class _Rule(NamedTuple):
     needs: bool = True
 
 
-# what flags are set to for nothing
+# the values of flags that are switched off
 _OFF = (None, False, "no", -1)
 _EVALUATIONS = ("steps", "epoch")
 _RULES = (
@@ -69,10 +69,10 @@ _UNREAD = {
 
 
 def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Those of the settings that others leave without effect, each with a message on the way out.
+    """The settings that have no effect because of others, each with a message that says what to do.
 
     Args:
-        settings: flags and their values, of which those that are None are not given.
+        settings: flags and their values; None means not given.
     """
     found = {
         name: f"--{name} {_shown(settings[name])}: has no effect here: {way}"
@@ -81,7 +81,7 @@ def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
     }
     for rule in _RULES:
         for name in rule.flags.split():
-            # what is switched off needs nothing
+            # a flag that is switched off needs no other
             if _plain(settings.get(name)) not in _OFF and (problem := _problem(rule, settings)):
                 found.setdefault(name, f"--{name} {_shown(settings[name])}: {problem}")
     return found
@@ -108,7 +108,7 @@ def _counts(value: Any, rule: _Rule) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The value of a choice of transformers', or another value as it is."""
+    """The value of an enumeration member of transformers, or any other value unchanged."""
     return getattr(value, "value", value)
 
 

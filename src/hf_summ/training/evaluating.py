@@ -1,4 +1,4 @@
-"""The evaluation loop: the loss of each row and a summary for it, each row once, in the data set's order."""
+"""The evaluation loop: a loss and a summary for each row, each row once, in the data set's order."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -27,14 +27,14 @@ _ACTIVE_VARIANCE = 0.01
 class RowwiseTrainer(Seq2SeqTrainer):
     """A Seq2SeqTrainer that evaluates each row exactly once; its loaders' batches come from `BatchOrder`.
 
-    It generates with the model's own generation settings, leaves them unchanged, and passes the tokenizer on for
-    settings that count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics`
-    gets them, with `references` or `summary` as label_ids and `documents` or `document` as inputs if the data set has
-    these columns.
+    It generates with the model's generation settings, leaves them unchanged, and passes the tokenizer to settings that
+    count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics` gets them,
+    with `references` or `summary` as label_ids and `documents` or `document` as inputs, if the data set has these
+    columns.
 
     Attributes:
-        row_values: `nll` and `tokens` of each row from the last evaluation, see `perplexity`, unless the model computes
-            its loss without logits; and `divergence` of the summary, if copying is guided; empty without either.
+        row_values: each row's values from the last evaluation: `nll` and `tokens`, see `perplexity`, unless the model
+            computes its loss without logits; and `divergence` of the summary, if copying is guided. Empty without both.
     """
 
     row_values: Sequence[dict[str, float]] = ()
@@ -80,7 +80,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
 
     def _evaluation_model(self) -> nn.Module:
-        """The model, prepared and in evaluation mode, even if nothing was trained before."""
+        """The model, prepared and in evaluation mode, also if no training preceded."""
         model = self.model
         if not self._is_prepared:
             model = self.accelerator.prepare_model(model, evaluation_mode=True)
@@ -91,13 +91,13 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def _score(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
-        """The batch's loss and its parts for each row, with the row's number of target tokens."""
+        """A record per row: the batch's loss and its components, and the row's number of target tokens."""
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
         given: dict[str, Any] = dict(inputs)
         if takes(self.model, "skip_logits"):
-            # all logits of a batch would be the largest tensor in evaluation, and nothing here reads them
+            # the logits of a batch would be the largest tensor in evaluation, and are not read here
             given["skip_logits"] = True
         with self.compute_loss_context_manager():
             loss, outputs = self.compute_loss(model, given, return_outputs=True)
@@ -105,7 +105,7 @@ class RowwiseTrainer(Seq2SeqTrainer):
         values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
         latent_means = outputs.get("latent_means")
         if latent_means is not None:
-            # for what the latent variables contribute
+            # the loss without latent variables shows their contribution
             with self.compute_loss_context_manager():
                 _, without = self.compute_loss(model, {**given, "zero_latent": True}, return_outputs=True)
             values["nll_zero_latent"] = without["loss_parts"]["nll"].float().mean().item()
@@ -126,10 +126,10 @@ class RowwiseTrainer(Seq2SeqTrainer):
         """KL(mean_t a_t ‖ p) of each summary (Xu et al. 2020, equation 18), from one teacher-forced forward pass.
 
         Args:
-            summaries: generated ids, each behind the token that the decoder starts with.
+            summaries: generated ids, each beginning with the decoder's start token.
 
         Returns:
-            How far each one's copying is from the centrality that guides it; an empty list if nothing does.
+            The divergence of each summary's copying from the centrality; an empty list if copying is not guided.
         """
         if not getattr(base_model(self.model).config, "is_guided", False):
             return []
@@ -143,12 +143,12 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     @torch.no_grad()
     def _generate(self, inputs: dict[str, torch.Tensor]) -> list[list[int]]:
-        """Generated token ids of every row, without padding at the end."""
+        """Generated token ids of every row, without trailing padding."""
         inputs = _of_source(inputs)
         settings = {name: value for name, value in self._gen_kwargs.items() if value is not None}
         if self.processing_class is not None:
             settings["tokenizer"] = getattr(self.processing_class, "tokenizer", self.processing_class)
-        # generate() fills in what a generation config leaves open, and checkpoints would save that
+        # generate() fills in unset values of the generation config, which checkpoints would save
         generation_config = deepcopy(self.model.generation_config)
         try:
             # generate() calls the encoder directly, outside the method that accelerate wraps
@@ -162,12 +162,12 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
 
 def _of_source(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The inputs that are of the documents alone."""
+    """The inputs that belong to the documents."""
     return {name: value for name, value in inputs.items() if name != "labels" and "decoder" not in name}
 
 
 def _loss_metrics(records: list[dict[str, Any]]) -> dict[str, float]:
-    """Token-weighted means over the whole data set, and the perplexity without smoothing."""
+    """Token-weighted means over the whole data set, and the perplexity without label smoothing."""
     tokens = sum(record.get("tokens", 0) for record in records)
     if not tokens:
         return {}
@@ -187,11 +187,11 @@ def _row_nll(logits: torch.Tensor, labels: torch.Tensor) -> list[float]:
 
 
 def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]) -> list[int]:
-    """The tokens of one row without the padding behind its end, whatever `generate()` pads with.
+    """The tokens of one row without trailing padding, whichever token `generate()` pads with.
 
     Args:
         padding: the padding token.
-        ends: the tokens that end a text.
+        ends: the end tokens.
     """
     end = len(tokens)
     while end and tokens[end - 1] in (padding, IGNORED_LABEL):
@@ -203,9 +203,9 @@ def strip_padding(tokens: list[int], padding: int | None, ends: list[int | None]
 
 
 def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
-    """The variables' means of each document: those of its target tokens (B, T, L), averaged over (B, T) labels; (B, L).
+    """The latent means of each document: the (B, T, L) means, averaged over the target tokens in (B, T) labels; (B, L).
 
-    A document without a target token has zeros.
+    The means of a document without target tokens are zero.
     """
     wanted = (labels != IGNORED_LABEL)[..., None]
     sums = means.float().masked_fill(~wanted, 0.0).sum(1)
@@ -213,7 +213,7 @@ def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
 
 
 def active_units(means: Sequence[np.ndarray]) -> int:
-    """The number of latent variables whose mean differs between documents, by a variance above .01.
+    """The number of latent variables whose mean has a variance above .01 over the documents.
 
     Args:
         means: (L,) for each document, see `document_means`.

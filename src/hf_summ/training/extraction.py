@@ -1,4 +1,4 @@
-"""The consistent extractive stage before a run's model: which documents it shortens, and what is kept of them."""
+"""The consistent extractive stage before a run's model: the splits that it shortens, and the shares that it keeps."""
 
 import functools
 import hashlib
@@ -26,20 +26,20 @@ from hf_summ.training.preparing import MEASURED, cached_map, hash_of_code, proce
 
 logger = logging.getLogger(__name__)
 
-# checkpoints are chosen by summaries of documents such as the test's
+# validation goes with test: checkpoints are chosen on documents like those of test
 SPLITS_OF = {"train": ("train",), "test": ("validation", "test"), "both": ("train", "validation", "test")}
 _CODE = (consistent, frequencies, sentences, words)
-# of each document, the numbers of sentences that it keeps and that it had, and whether it has words
+# for each document: the numbers of its kept and of all its sentences, and whether it has words
 _COUNTS = "extraction"
 
 
 @dataclass(frozen=True)
 class Extraction:
-    """The stage as a run's flags describe it.
+    """The stage that a run's flags describe.
 
     Args:
-        splits: those whose documents it shortens.
-        parts: all that its results depend on beside the documents and the code.
+        splits: the splits whose documents it shortens.
+        parts: all that its results depend on, except the documents and the code.
     """
 
     stage: ConsistentStage
@@ -47,21 +47,21 @@ class Extraction:
     parts: tuple[Any, ...]
 
     def describe(self, data: dict[str, Any]) -> None:
-        """Add to run.yaml's `data` what shortens which splits, so that runs are distinguished by it."""
+        """Add a hash of the stage to its splits in run.yaml's `data`, which distinguishes runs."""
         for split in set(self.splits) & data.keys():
             data[split]["extraction"] = hashlib.sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
 
     def apply(
         self, rows: datasets.Dataset, split: str, processor: Processor, arguments: RunArguments
     ) -> datasets.Dataset:
-        """The rows of a split with shortened documents, from the cache if they were shortened before.
+        """The rows of a split with shortened documents, from the cache if they are there.
 
-        Logs how much of the sentences and of the tokens is left, the latter measured on the first `MEASURED` rows.
+        Logs the shares of sentences and tokens that are kept; that of tokens is measured on the first `MEASURED` rows.
         """
         if split not in self.splits or not len(rows):
             return rows
         description = f"extracting {split}"
-        # a model is on one device
+        # the next-sentence model is on one device
         workers = arguments.data.preprocessing_num_workers if self.stage.judge is None else None
         convert, parts = functools.partial(_shorten, stage=self.stage), (*self.parts, _code())
         with arguments.training.main_process_first(desc=description):
@@ -88,7 +88,7 @@ def load_extraction(arguments: RunArguments, processor: Processor, corpus: datas
     """The stage that the flags describe, with its model, or None if they describe none.
 
     Raises:
-        ValueError: the document frequencies or the model cannot be used, or are of another language; or examples have
+        ValueError: the document frequencies or the model cannot be used, or have another language; or examples have
             several documents, which the stage cannot shorten.
     """
     data, model = arguments.data, arguments.model
@@ -99,9 +99,9 @@ def load_extraction(arguments: RunArguments, processor: Processor, corpus: datas
         if source_column(corpus[split].column_names) != "document":
             raise ValueError(
                 f"--extract_splits: the examples of {split} have several documents each, but the extractive stage "
-                "shortens single ones: leave out --extract_share and --extract_tokens"
+                "shortens single ones: omit --extract_share and --extract_tokens"
             )
-    # rather than what was given, what it contains
+    # results depend on the files' contents, not on their names
     table, judge, contents = None, None, []
     if data.extract_idf is not None:
         try:

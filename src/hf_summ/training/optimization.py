@@ -50,7 +50,7 @@ def parameter_groups(
 ) -> list[dict]:
     """Trainable parameters grouped by rate and weight decay.
 
-    `decayed` names the parameters subject to weight decay; of several patterns that match a name, the last one wins.
+    `decayed` names the parameters with weight decay; if several patterns match a name, the last one applies.
     """
     decayed = set(decayed)
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -60,14 +60,14 @@ def parameter_groups(
         decay = weight_decay if name in decayed else 0.0
         group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay})
         group["params"].append(parameter)
-    # the first group's rate is the one that is logged
+    # the rate of the first group is logged
     return sorted(groups.values(), key=lambda group: group["lr"] != learning_rate)
 
 
 def noam_factor(d_model: int, warmup_steps: int, scale: float = 1.0) -> Callable[[int], float]:
     """`scale · d_model^-0.5 · min(step^-0.5, step · warmup^-1.5)` for the update after `done` completed ones.
 
-    The optimizer's own rate must be 1, as the formula gives the whole rate (Vaswani et al. 2017, equation 3).
+    The optimizer's rate must be 1, as the formula gives the whole rate (Vaswani et al. 2017, equation 3).
     """
     if warmup_steps < 1:
         raise ValueError(f"--warmup_steps {warmup_steps}: the noam schedule needs at least 1")

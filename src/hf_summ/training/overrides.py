@@ -11,14 +11,14 @@ from transformers import PreTrainedConfig
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.common.records import parse_json
 
-# numbers that JSON does not write so, but everybody else does
+# common forms of numbers that are not JSON
 _SHORT_FLOAT = re.compile(r"[-+]?(\d+\.|\.\d+)")
-# keys of a configuration's dictionary that are not for users to set
+# keys of a configuration's dictionary that users cannot set
 BOOKKEEPING = ("model_type", "transformers_version", "architectures", "auto_map", "custom_pipelines", "_name_or_path")
 
 
 def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
-    """Parse `["key=JSON", ...]` into a mapping; other text is read as a string, and the last of equal keys wins.
+    """Parse `["key=JSON", ...]` into a mapping; other values are strings, and the last of equal keys applies.
 
     `.5` and `5.` are numbers too.
 
@@ -41,16 +41,16 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
 
 
 class MergeOverrides(argparse.Action):
-    """Collects the items `key=JSON` of a flag that may be repeated into one mapping."""
+    """Collects the items `key=JSON` of a repeatable flag into one mapping."""
 
     def __call__(self, parser, namespace, values, option_string=None):
-        """Merge the items over those given before."""
+        """Merge the items into the earlier ones; they take precedence."""
         before = getattr(namespace, self.dest, {})
         setattr(namespace, self.dest, {**before, **parse_overrides(cast(list[str], values))})
 
 
 def override_item(key: str, value: Any) -> str:
-    """The item `key=JSON` that `parse_overrides` reads back as the value; strings are left bare if possible."""
+    """The item `key=JSON` that `parse_overrides` reads back as the value; strings are not quoted if possible."""
     is_word = isinstance(value, str) and not value.startswith(("[", "{", '"'))
     if is_word and parse_overrides([f"{key}={value}"])[key] == value:
         return f"{key}={value}"
@@ -63,7 +63,7 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
     Keys that depend on each other, such as layers and their kernel sizes, can thus be changed at the same time.
 
     Raises:
-        ValueError: an unknown key (the message suggests the most similar), or a value that the config refuses.
+        ValueError: an unknown key (the message suggests the most similar), or a value that the config rejects.
     """
     if not overrides:
         return config
@@ -73,13 +73,13 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
     try:
         return type(config).from_dict(merged)
     except Exception as error:
-        # transformers reads some of its own keys without a check
+        # transformers does not check some of its keys
         given = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
         raise ValueError(f"--config_overrides {given}: {refusal(error)}") from error
 
 
 def refusal(error: Exception) -> str:
-    """Why a config refused a value, in one line."""
+    """Why a config rejected a value, in one line."""
     return one_line(error.__cause__ or error)
 
 

@@ -1,4 +1,4 @@
-"""`CONFIG [--flag value ...]`, read into settings and into the arguments of a run."""
+"""Parsing of `CONFIG [--flag value ...]` into settings, and into the arguments of a run."""
 
 import argparse
 import dataclasses
@@ -23,16 +23,16 @@ from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
 from hf_summ.training.effects import without_effect
 from hf_summ.training.overrides import MergeOverrides
 
-# beside the architectures, `configs` has the papers' tables and how they are shrunken
+# folders of `configs` that are not architectures: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")
 
 
 def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """Parse `CONFIG.yaml [--flag value ...]`, `CONFIG.json [...]` or only flags; flags take precedence over the file.
 
-    In place of a file, one of `bundled_configs` may be named.
+    Instead of a file, a name of `bundled_configs` may be given.
 
-    Flags that name corpus files replace a data set named in the file, with its columns and format, and vice versa.
+    Flags that name corpus files replace the file's data set, with its columns and format, and vice versa.
 
     Raises:
         ValueError: an unreadable file, an unknown key or flag (the message suggests the most similar), or a wrong
@@ -54,7 +54,7 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
     """The arguments of a run from its settings, see `read_settings`; None means not given.
 
     Raises:
-        ValueError: inconsistent settings, or one that another leaves without effect.
+        ValueError: inconsistent settings, or a setting without effect because of another.
     """
     for problem in without_effect(settings).values():
         raise ValueError(problem)
@@ -64,7 +64,7 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
 
 
 def read_settings(path: str) -> dict[str, Any]:
-    """Read a YAML or JSON file of flags, or a bundled one, into settings, with the values of the command line.
+    """Read a YAML or JSON file of flags, or a bundled one, into settings, converted like a command line.
 
     Raises:
         ValueError: the file does not exist, has another extension, is not valid YAML or JSON or not a mapping, or has
@@ -74,8 +74,8 @@ def read_settings(path: str) -> dict[str, Any]:
     if file.suffix not in (".yaml", ".yml", ".json"):
         suggestion = nearest(path, bundled_configs())
         raise ValueError(
-            f"{path}: the first argument must be a .yaml or .json file, or a configuration that comes with the "
-            f"package, as gdlf/xsum{suggestion}; flags start with --"
+            f"{path}: the first argument must be a .yaml or .json file, or a bundled configuration such as "
+            f"gdlf/xsum{suggestion}; flags start with --"
         )
     try:
         text = file.read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: an unknown key (the message suggests the most similar), or a wrong value.
     """
     settings: dict[str, Any] = {}
-    # in the form of the command line, so that one parser converts and checks both
+    # written as a command line, so that one parser converts and checks both
     tokens: list[str] = []
     for name, value in content.items():
         if name not in flag_kinds():
@@ -113,26 +113,26 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
                 continue
             value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
         elif isinstance(value, bool) and not _is_boolean(name):
-            # YAML reads a bare `no` as false, and transformers spells "never" as no
+            # YAML reads an unquoted `no` as false, and transformers writes "never" as no
             value = "yes" if value else "no"
         tokens += [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
     return settings | parse_flags(tokens)
 
 
 def _configuration_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """`config_overrides` of a file, which YAML may have read as what no config.json holds."""
+    """`config_overrides` of a file, without values that YAML reads but config.json cannot hold."""
     for name, value in values.items():
         try:
             json.dumps(value)
         except (TypeError, ValueError) as error:
             raise ValueError(f"config_overrides: {name}: {one_line(error)}: put it in quotes") from None
         if not isinstance(name, str):
-            raise ValueError(f"config_overrides: the name {name} is not a text: put it in quotes")
+            raise ValueError(f"config_overrides: the name {name} is not a string: put it in quotes")
     return dict(values)
 
 
 def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
-    """Settings from a command line: only the flags given, converted and checked one by one.
+    """Settings from a command line: only the given flags, each converted and checked.
 
     `null` removes a flag that may be None.
 
@@ -148,9 +148,9 @@ def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
 
 
 def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge settings, where later ones take precedence; those of flags that may be repeated are extended.
+    """Merge settings: later ones take precedence, and those of repeatable flags are extended.
 
-    Earlier ones which later ones leave without effect are left out.
+    Earlier settings without effect because of later ones are dropped.
     """
     settings: dict[str, Any] = {}
     for part in parts:
@@ -168,24 +168,24 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Parser(HfArgumentParser):
-    """An HfArgumentParser that returns only the flags given, and raises instead of printing the usage of 300 flags."""
+    """An HfArgumentParser that returns only the given flags, and raises errors instead of printing 300 flags' usage."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
     def add_argument(self, *names: str, kinds: Collection[str] = (), **settings: Any) -> argparse.Action:
-        """Add a flag whose default is only in its help, as the dataclasses have it."""
+        """Add a flag whose default is only shown in its help; the dataclasses set it."""
         default = settings.get("default")
         if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
             settings["help"] = with_default(settings.get("help", ""), default)
         if settings.get("type") is string_to_bool:
-            # transformers requires a value for flags that are neither on nor off by default
+            # transformers requires a value for boolean flags without a default
             settings |= {"nargs": "?", "const": True}
         if settings.get("action") is MergeOverrides:
             del settings["type"]
         elif default is None and settings.get("nargs") != "+" and "type" in settings:
             kind = settings["type"]
-            # under its name, which the parser's messages have
+            # the parser's messages contain the name of the type
             settings["type"] = functools.wraps(kind, updated=())(lambda text: None if text == "null" else kind(text))
         return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
 
@@ -203,14 +203,14 @@ def _extended() -> frozenset[str]:
 
 
 def bundled_configs() -> dict[str, Path]:
-    """The configurations that come with the package, by names such as `gdlf/xsum`."""
+    """The bundled configurations, by names such as `gdlf/xsum`."""
     folder = shipped_folder("configs")
     files = (file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml")))
     return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
 
 
 def _switched_off(token: str) -> str:
-    """`--no_X` as `--X=false` for every boolean; the parser supports it only for those that are on by default."""
+    """`--no_X` as `--X=false` for every boolean; the parser supports it only for flags that are on by default."""
     name = token.replace("-", "_").removeprefix("__no_")
     return f"--{name}=false" if token.startswith("--no") and _is_boolean(name) else token
 

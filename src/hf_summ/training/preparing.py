@@ -1,4 +1,4 @@
-"""Conversion of texts to token ids, cached by everything that the result depends on."""
+"""Conversion of texts to token ids, cached by everything on which the result depends."""
 
 import functools
 import hashlib
@@ -26,17 +26,17 @@ from hf_summ.training.scores import Scorer
 
 logger = logging.getLogger(__name__)
 
-# rows whose whole length is measured, and a length that none reaches
+# the number of rows whose full length is measured, and a length that none reaches
 MEASURED, _ENDLESS = 200, 10**7
-# documents with which others are compared: of as many others that are like them, about 4 are beyond their ranges
+# documents whose ranges are stored: of as many other documents like them, about 4 are outside the ranges
 COMPARED = 1000
 
 
 def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
-    """The splits of the corpus that the run uses, cut to the requested coverage and numbers of samples.
+    """The splits of the corpus that the run uses, limited to the requested coverage and numbers of samples.
 
     Raises:
-        ValueError: the corpus cannot be read, has no such split, or no row has the coverage.
+        ValueError: the corpus cannot be read or lacks a split, or no row has the coverage.
     """
     data, training = arguments.data, arguments.training
     with training.main_process_first(desc="loading the corpus"):
@@ -61,14 +61,14 @@ def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
 
 
 def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> datasets.Dataset:
-    """The rows whose summary has the requested coverage (Grusky et al. 2018): the share of words in the document."""
+    """The rows with the requested coverage: the share of summary words in the document (Grusky et al. 2018)."""
     language = arguments.data.language
 
     def is_covered(document: str, summary: str) -> bool:
         known, words = set(split_words(document, language)), split_words(summary, language)
         return sum(word in known for word in words) >= least * len(words)
 
-    description = "leaving out rows of low coverage"
+    description = "filtering by coverage"
     with arguments.training.main_process_first(desc=description):
         covered = rows.filter(is_covered, input_columns=["document", "summary"], desc=description)
     if not len(covered):
@@ -80,9 +80,9 @@ def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> d
 def prepare_splits(
     corpus: datasets.DatasetDict, built: Built, arguments: RunArguments, scorer: Scorer | None
 ) -> dict[str, datasets.Dataset]:
-    """The rows of each split as the model reads them, and how many are cut is logged.
+    """The rows of each split as the model reads them; the number of truncated ones is logged.
 
-    Those that are scored keep all of their references, and their documents where these are read to score summaries.
+    Rows to be scored keep all their references, and their documents if scores need them.
     """
     replaces = getattr(built.model.generation_config, "replace_unk", None)
     keeps_documents = scorer is not None and (scorer.needs_documents or bool(replaces))
@@ -100,7 +100,7 @@ def prepare_splits(
         if has_references(rows.features) and split != "train":
             logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
             kept.append("references")
-        # beside the prepared rows, not in them, so that the cache does not depend on the metrics
+        # columns are added to the cached rows, so that the cache does not depend on the metrics
         splits[split] = (
             datasets.concatenate_datasets([prepared, rows.select_columns(kept)], axis=1) if kept else prepared
         )
@@ -110,10 +110,10 @@ def prepare_splits(
 def prepare(
     dataset: datasets.Dataset, processor: Processor, arguments: RunArguments, lengths: tuple[int, int], description: str
 ) -> datasets.Dataset:
-    """Convert rows of `document` and `summary` to the model's fields, cut to (source, target) lengths; keep `summary`.
+    """Convert rows of `document` and `summary` to the model's fields, truncated to (source, target); keep `summary`.
 
-    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, so that every run
-    uses the same file, unlike with a hash of the processor object itself.
+    The result is cached under a fingerprint of the rows, the processor, the lengths and the code, which is equal in
+    every run; a hash of the processor object is not.
     """
     prefix, files = arguments.data.source_prefix, {__file__}
     if not isinstance(processor, PreTrainedTokenizerBase):
@@ -138,12 +138,12 @@ def cached_map(
     description: str,
     **settings: Any,
 ) -> datasets.Dataset:
-    """The data set with its rows converted in batches, from a file that is written once.
+    """The data set with its rows converted in batches, cached in a file.
 
     Args:
-        convert: gets and returns columns.
-        parts: all that the result depends on beside the rows.
-        settings: of `Dataset.map`.
+        convert: takes and returns columns.
+        parts: all that the result depends on, except the rows.
+        settings: passed to `Dataset.map`.
     """
     fingerprint = hashlib.sha256(json.dumps((dataset._fingerprint, *parts)).encode()).hexdigest()[:32]
     folder = Path(arguments.model.cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
@@ -160,10 +160,10 @@ def cached_map(
 
 
 def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int], prefix: str) -> dict[str, list]:
-    """Convert a batch of rows to lists of token ids, cut to (source, target) lengths.
+    """Convert a batch of rows to lists of token ids, truncated to (source, target) lengths.
 
-    A processor of ours reads the texts of `documents` one by one, if there is such a column, where a bare tokenizer
-    reads them joined; and one that reads key phrases takes them from the column `phrases`.
+    The package's processors read the texts of a column `documents` separately; a bare tokenizer reads them joined. A
+    processor for key phrases takes them from the column `phrases`.
     """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
@@ -183,9 +183,9 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
 def describe_cuts(
     dataset: datasets.Dataset, prepared: datasets.Dataset, processor: Processor, lengths: tuple[int, int], prefix: str
 ) -> list[str]:
-    """How many documents and summaries are cut, and how much of them is left, as lines for the user.
+    """Lines for the user: the numbers of truncated documents and summaries, and the share of their tokens that is kept.
 
-    How much is left is measured on the first `MEASURED` rows that may be cut.
+    The share is measured on the first `MEASURED` rows that may be truncated.
     """
     lines = []
     for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
@@ -200,25 +200,25 @@ def describe_cuts(
             number = round(len(full) * len(cut) / len(whole))
             about = "" if len(full) == len(whole) else "about "
             lines.append(
-                f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are cut to {limit:,} "
-                f"tokens, which leaves {(limit / cut).mean():.0%} of them"
+                f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are truncated to "
+                f"{limit:,} tokens, which keeps {(limit / cut).mean():.0%} of them"
             )
     return lines
 
 
 def whole_lengths(rows: dict[str, list], processor: Processor, prefix: str, column: str = "input_ids") -> list[int]:
-    """The number of tokens of each document, or of each summary in the column `labels`, before any cut."""
+    """The number of tokens of each document, or with the column `labels` of each summary, before truncation."""
     return [len(row) for row in encode(rows, processor, (_ENDLESS, _ENDLESS), prefix)[column]]
 
 
 def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> dict[str, list[float]] | None:
-    """For a model's config, the least and the greatest of what is `measured` of the first `COMPARED` documents.
+    """The minimum and maximum of each `measured` quantity of the first `COMPARED` documents, for a model's config.
 
     Args:
-        prefix: what comes before each document.
+        prefix: the text before each document.
 
     Returns:
-        None if there are fewer documents, of which others would often be beyond.
+        None if there are fewer documents: others would often be outside their ranges.
     """
     if len(rows) < COMPARED:
         return None
@@ -226,7 +226,7 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
     if isinstance(processor, PreTrainedTokenizerBase):
         examples, lengths = sample["document"], whole_lengths(sample, processor, prefix)
     else:
-        # without tags, which take long
+        # without tags, which are slow
         examples = sample[source_column(sample)]
         lengths = [processor.read_source(with_prefix(example, prefix))[1].length for example in examples]
     found = [measured(*pair) for pair in zip(examples, lengths, strict=True)]
@@ -237,7 +237,7 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
 def _tokenize(
     tokenizer: PreTrainedTokenizerBase, texts: list[str], length: int, as_target: bool = False
 ) -> list[list[int]]:
-    """Token ids cut to `length`, with an end token even if the tokenizer adds none."""
+    """Token ids truncated to `length`, with an end token even if the tokenizer adds none."""
     end = tokenizer.eos_token_id
     # a language token may follow the end token
     ends = end in tokenizer("a")["input_ids"]
@@ -247,13 +247,13 @@ def _tokenize(
 
 
 def processor_fingerprint(processor: Processor) -> str:
-    """A hash of a processor's settings and vocabulary, equal for equal ones."""
+    """A hash of a processor's settings and vocabulary."""
     tokenizer = getattr(processor, "tokenizer", processor)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         vocabulary = {"vocabulary": tokenizer.get_vocab()}
     else:
-        # truncation and padding are leftovers of the last call
+        # truncation and padding are state of the last call
         vocabulary = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("truncation", "padding")}
     settings = {"class": type(processor).__name__, "special": tokenizer.special_tokens_map}
     if processor is not tokenizer:
@@ -263,5 +263,5 @@ def processor_fingerprint(processor: Processor) -> str:
 
 
 def hash_of_code(files: Iterable[str]) -> str:
-    """A hash of the code that converts texts, so that results cached by another version of it are not used."""
+    """A hash of the code that converts texts; results cached by other code are not used."""
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in sorted(files))).hexdigest()

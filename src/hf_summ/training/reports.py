@@ -1,4 +1,4 @@
-"""What a run reports: the scores of its summaries, its result files, and the comparison with LEAD."""
+"""The reports of a run: scores of its summaries, result files, and a comparison with LEAD."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from hf_summ.training.scores import Scorer
 
 
 def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-    """Log a step's metrics and write them to `<step>_results.json`, as the results of a finished step.
+    """Log a step's metrics, write them to `<step>_results.json`, and record the step as finished.
 
     Returns:
-        The metrics, with the number of samples among them.
+        The metrics, including the number of samples.
     """
     metrics = metrics | {f"{step}_samples": samples}
     trainer.log_metrics(step, metrics)
@@ -35,13 +35,13 @@ def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, fl
 
 
 def read_results(folder: str, *steps: str) -> dict[str, float]:
-    """The metrics of these steps, which `finish` has written."""
+    """The metrics of these steps, as written by `finish`."""
     texts = ((Path(folder) / f"{step}_results.json").read_text(encoding="utf-8") for step in steps)
     return {name: value for text in texts for name, value in json.loads(text).items()}
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
-    """The run's scores of generated token ids, and their mean length; `prefix` was put before each document."""
+    """The run's scores of generated token ids, and their mean length; `prefix` is the text before each document."""
     examples = predictions.inputs
     texts = decode(processor, predictions.predictions, examples, prefix)
     scores = scorer(texts, predictions.label_ids, None if examples is None else as_documents(examples))
@@ -50,7 +50,7 @@ def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, pre
 
 
 def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
-    """What summaries are measured against: the documents of an example as one text."""
+    """The documents of each example as one text, with which summaries are compared."""
     return [example if isinstance(example, str) else DOCUMENT_SEPARATOR.join(example) for example in examples]
 
 
@@ -60,7 +60,7 @@ def decode(
     examples: Sequence[str] | Sequence[list[str]] | None,
     prefix: str,
 ) -> list[str]:
-    """Decode token ids to texts, with words of the documents that they may point at."""
+    """Decode token ids to texts; ids of copied words are resolved with the documents."""
     source = {}
     if examples is not None and hasattr(processor, "source_features"):
         source["documents"] = [with_prefix(example, prefix) for example in examples]
@@ -73,10 +73,11 @@ def predict(
     """Summarize the test split, write and print the summaries, and compare them with LEAD.
 
     Args:
-        rows: the test split, and `prepared` the same as the model reads it.
+        rows: the test split.
+        prepared: the same as the model reads it.
 
     Returns:
-        The metrics, of LEAD as well.
+        The metrics, including LEAD's.
     """
     training = arguments.training
     output = trainer.predict(prepared, metric_key_prefix="predict")
@@ -108,7 +109,7 @@ def write_predictions(
     and `references` if the rows have several.
 
     Args:
-        values: those of each summary, which are written beside it, such as `nll`, `tokens` and `support`.
+        values: further fields of each summary's line, such as `nll`, `tokens` and `support`.
     """
     ids = dataset["id"] if "id" in dataset.column_names else range(len(dataset))
     lines = map(one_line, predictions)
@@ -123,7 +124,7 @@ def write_predictions(
 
 
 def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> dict[str, float]:
-    """The scores of each document's first sentences and their intervals, as `lead<n>_rouge1` and so on."""
+    """The scores of each document's first sentences, with their intervals, as `lead<n>_rouge1` and so on."""
     documents, references = list(dataset["document"]), reference_texts(dataset)
     baseline = [lead(document, sentences, language=scorer.language) for document in documents]
     scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references)
@@ -131,7 +132,7 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
 
 
 def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer) -> str:
-    """The scores of the model and of LEAD, with one table for each of the run's metrics."""
+    """The scores of the model and of LEAD, in a table for each of the run's metrics."""
     rows = {"model": "predict_"}
     if sentences is not None:
         rows[f"LEAD-{sentences}"] = f"predict_lead{sentences}_"

@@ -1,4 +1,4 @@
-"""How a run goes on in its output folder: alone, from its own checkpoints, with the settings that run.yaml has."""
+"""Resuming a run in its output folder: exclusively, from its checkpoints, with the settings in run.yaml."""
 
 import dataclasses
 import importlib.metadata
@@ -36,21 +36,21 @@ logger = logging.getLogger(__name__)
 RUN_FILE, LOCK = "run.yaml", ".run.lock"
 # libraries whose versions a run depends on
 LIBRARIES = ("transformers", "torch", "datasets", "tokenizers")
-# where the libraries, not the settings, decide, or what a training changes
+# keys of a config that are no settings: libraries set them, or training changes them
 _NOT_SETTINGS = (*BOOKKEEPING, "dtype", "epochs_trained", "_attn_implementation_internal")
-# schedules of transformers whose rates do not depend on how long the training is
+# schedules of transformers whose rates do not depend on the length of the run
 _ENDLESS = ("constant", "constant_with_warmup", "inverse_sqrt", "reduce_lr_on_plateau")
 
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where a training goes on.
+    """Where a training run resumes.
 
     Args:
-        checkpoint: the folder it goes on from; None if it starts.
-        start: which start in the output folder it belongs to, see `RunRecord.start`.
-        changes: settings other than those it began with, which apply from here on.
-        is_trained: whether nothing is left to do, because the same training is complete.
+        checkpoint: the folder from which it resumes; None if it starts.
+        start: the number of its start in the output folder, see `RunRecord.start`.
+        changes: settings that differ from those at its start, and apply from now on.
+        is_trained: whether the same training run is complete already.
     """
 
     checkpoint: str | None = None
@@ -60,11 +60,11 @@ class Resumption:
 
 
 class RunRecord:
-    """The commands whose results are in an output folder, as its run.yaml lists them.
+    """The commands whose results are in an output folder, as listed in its run.yaml.
 
     Each has `steps` (some of train, eval and predict, each `started` or `finished`) and its description, see
-    `describe`; one that trains also has `start` and `changes`, the settings that were changed on the way. A step
-    belongs to the last command that began it.
+    `describe`. A command that trains also has `start` and `changes`, the settings that were changed when it resumed. A
+    step belongs to the last command that began it.
 
     Args:
         folder: the output folder, which need not exist.
@@ -83,7 +83,7 @@ class RunRecord:
         return next((command for command in self._commands if step in command["steps"]), None)
 
     def has_finished(self, step: str, description: Mapping[str, Any] | None = None) -> bool:
-        """Whether the command that began a step came to its end; given a description, only if it is of such a run."""
+        """Whether a step is finished; given a description, also whether its settings and data are the same."""
         command = self.of(step)
         if command is None or command["steps"][step] != "finished":
             return False
@@ -91,11 +91,11 @@ class RunRecord:
 
     @property
     def start(self) -> int:
-        """How often a training started in the folder without going on from its last checkpoint; at least 1."""
+        """How often training started in the folder without resuming from its last checkpoint; at least 1."""
         return (self.of("train") or {}).get("start", 1)
 
     def begin(self, steps: Sequence[str], description: Mapping[str, Any], resumption: Resumption) -> None:
-        """Write that a command has begun these steps."""
+        """Record that a command has begun these steps."""
         if "train" in steps:
             before = self.of("train") or {}
             earlier = before.get("changes", []) if resumption.start == self.start else []
@@ -109,7 +109,7 @@ class RunRecord:
         self._write()
 
     def finish(self, step: str) -> None:
-        """Write that a step's results are complete."""
+        """Record that a step's results are complete."""
         command = self.of(step)
         assert command is not None, step
         command["steps"][step] = "finished"
@@ -131,13 +131,13 @@ def describe(
     built: Built,
     extraction: Extraction | None,
 ) -> dict[str, Any]:
-    """What a run is of: its command, versions, data, model and all settings but secrets, ready for YAML.
+    """A run's description: its command, versions, data, model and all settings except secrets, ready for YAML.
 
     Args:
         argv: the command line of the arguments.
         corpus: the splits that are used.
         built: the model, the processor and the lengths.
-        extraction: what shortens the documents.
+        extraction: the stage that shortens documents, if any.
     """
     groups = [getattr(arguments, field.name) for field in dataclasses.fields(arguments)]
     values = {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
@@ -163,10 +163,10 @@ def describe(
 
 
 def command_line(argv: Sequence[str], processes: int, separator: str = " ") -> str:
-    """The command that gave these arguments, without flags that hold secrets.
+    """The command with these arguments, without flags that contain secrets.
 
     Args:
-        separator: what stands between a flag with its values and the next.
+        separator: the text between a flag with its values and the next flag.
     """
     lines = [["hf-summ", "train"] if processes == 1 else ["accelerate", "launch", "-m", "hf_summ.training"]]
     for token in argv:
@@ -192,7 +192,7 @@ def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, An
 def differences(
     before: Mapping[str, Any], now: Mapping[str, Any], training: SummarizationTrainingArguments
 ) -> list[str]:
-    """In what the updates of a training differ from those of another, as `name BEFORE, now NOW`; empty if in nothing.
+    """The settings by which the updates of two training runs differ, as `name BEFORE, now NOW`.
 
     Args:
         before, now: descriptions, see `describe`.
@@ -211,7 +211,7 @@ def differences(
 
 
 def _texts_of(data: Mapping[str, Any]) -> tuple[list[Any], str]:
-    """What identifies a split's texts, wherever their files are, and its name."""
+    """What identifies a split's texts, independent of their files' folders, and the split's name."""
     if "files" in data:
         texts, name = list(data["files"].values()), ", ".join(Path(file).name for file in data["files"])
     else:
@@ -220,7 +220,7 @@ def _texts_of(data: Mapping[str, Any]) -> tuple[list[Any], str]:
 
 
 def _deciding(description: Mapping[str, Any], training: SummarizationTrainingArguments) -> dict[str, Any]:
-    """The settings that decide a training's updates, and the values of its model."""
+    """The settings that determine a run's updates, and the values of its model's config."""
     counted = flags_of("updates") | set(names(Corpus)) - {file_flag(split) for split in SPLITS}
     settings = {name: description["settings"].get(name) for name in sorted(counted)}
     length = "max_steps" if training.max_steps > 0 else "num_train_epochs"
@@ -228,14 +228,14 @@ def _deciding(description: Mapping[str, Any], training: SummarizationTrainingArg
         del settings[name]
     if training.train_tokens_per_batch is not None:
         del settings["per_device_train_batch_size"]
-    # as many batches an update, on however many devices
+    # the number of batches per update counts, not the number of devices
     accumulated = settings.pop("gradient_accumulation_steps") * description["processes"]
     model = {f"config_overrides {name}": value for name, value in _flat(description["model"]).items()}
     return {**settings, "gradient_accumulation_steps × processes": accumulated, **model}
 
 
 def _rate_ends(training: SummarizationTrainingArguments) -> bool:
-    """Whether the learning rates depend on how long the training is."""
+    """Whether the learning rates depend on the length of the run."""
     if training.schedule is not None:
         is_open = training.schedule == "noam" or training.schedule_period is not None
     else:
@@ -255,7 +255,7 @@ def _are_equal(before: Mapping[str, Any], now: Mapping[str, Any], settings: Iter
 
 
 def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether every setting that the trained model depends on is the same, such as those of its evaluations."""
+    """Whether all settings on which the trained model depends are equal, including those of its evaluations."""
     splits = before["data"].keys() & now["data"].keys()
     is_same_data = all(before["data"][split] == now["data"][split] for split in splits)
     return is_same_data and _are_equal(before, now, flags_of("data", "model", "training") - flags_of("reporting"))
@@ -264,18 +264,18 @@ def _is_same_training(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool
 def find_resumption(
     training: SummarizationTrainingArguments, record: RunRecord, description: Mapping[str, Any], model: PreTrainedModel
 ) -> Resumption:
-    """Where a training goes on in its output folder; nowhere without `do_train`.
+    """Where training resumes in its output folder; an empty resumption without `do_train`.
 
-    It goes on from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none;
-    this is done once: when the same command is given again, the training goes on from its own checkpoints.
+    It resumes from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none.
+    This applies once: if the same command is repeated, the run resumes from its own checkpoints.
 
     Args:
-        description: what the run is of, see `describe`.
-        model: as it was built, without the weights of a checkpoint.
+        description: the run's, see `describe`.
+        model: as built, without the weights of a checkpoint.
 
     Raises:
-        ValueError: as `named_checkpoint`; or the settings differ from those that the training began with, or the
-            checkpoint is of another model or optimizer.
+        ValueError: as `named_checkpoint`; or the settings differ from those at the start of the run, or the checkpoint
+            belongs to another model or optimizer.
     """
     if not training.do_train:
         return Resumption()
@@ -284,7 +284,7 @@ def find_resumption(
     changes = differences(before, description, training) if before else []
     is_same = bool(before) and not changes and _are_equal(before, description, ["resume_from_checkpoint"])
     if named is not None and not is_same:
-        # checkpoints that are there are not this training's
+        # existing checkpoints do not belong to this run
         start = record.start + bool(checkpoint_folders(training.output_dir))
         if named == "no":
             return Resumption(start=start)
@@ -300,7 +300,7 @@ def find_resumption(
         # nothing is lost by starting over
         changes = []
     if changes and record.has_finished("train") and _are_equal(before, description, ["max_steps", "num_train_epochs"]):
-        # no update is left to which they could apply
+        # no updates are left to which the changes could apply
         checkpoint = None
     return _going_on(checkpoint, record.start, changes, training, model)
 
@@ -309,7 +309,7 @@ def named_checkpoint(training: SummarizationTrainingArguments) -> str | None:
     """The checkpoint named by --resume_from_checkpoint, `no`, or None for the run's last one.
 
     Raises:
-        ValueError: it cannot be resumed from.
+        ValueError: training cannot resume from it.
     """
     named = training.resume_from_checkpoint
     if named is None or named.lower() in ("true", "yes"):
@@ -329,17 +329,17 @@ def _going_on(
     training: SummarizationTrainingArguments,
     model: PreTrainedModel,
 ) -> Resumption:
-    """Where a training goes on, if it can.
+    """The resumption, once it is checked.
 
     Raises:
-        ValueError: there are changes without --accept_changes, or without a checkpoint from which they could apply; or
-            the checkpoint does not fit.
+        ValueError: settings changed without --accept_changes, or there is no checkpoint from which the changes could
+            apply, or the checkpoint does not fit.
     """
     if changes and not (training.accept_changes and checkpoint):
-        apply = f"; --accept_changes goes on from {checkpoint} with these" if checkpoint else ""
+        apply = f"; --accept_changes resumes from {checkpoint} with the changes" if checkpoint else ""
         raise ValueError(
-            f"--output_dir {training.output_dir}: its training has other settings ({shown(changes)}): give another "
-            f"folder, or start over there with --resume_from_checkpoint no{apply}"
+            f"--output_dir {training.output_dir}: its run has other settings ({shown(changes)}): give another folder, "
+            f"or start over there with --resume_from_checkpoint no{apply}"
         )
     if checkpoint is not None:
         check_fits(checkpoint, model)
@@ -348,9 +348,9 @@ def _going_on(
 
 
 def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
-    """Path of the newest `checkpoint-<step>` that training can resume from, or None; others are named in a warning.
+    """Path of the newest `checkpoint-<step>` from which training can resume, or None; skipped ones give a warning.
 
-    Checkpoints from before the run started over, see `RunRecord.start`, are not among them.
+    Checkpoints of earlier starts, see `RunRecord.start`, are ignored.
     """
     for _, folder in reversed(run_checkpoints(run_folder)):
         problem = resume_problem(folder)
@@ -361,7 +361,7 @@ def last_complete_checkpoint(run_folder: str | os.PathLike) -> str | None:
 
 
 def run_checkpoints(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
-    """The run's checkpoint folders by step, without those from before it started over."""
+    """The run's checkpoint folders by step, without those of earlier starts."""
     start = RunRecord(Path(run_folder)).start
     return [(step, folder) for step, folder in checkpoint_folders(run_folder) if start_of(folder) in (start, None)]
 
@@ -384,10 +384,10 @@ def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel)
     """Check that the output folder's disk has room for the trained model and, if checkpoints are saved, for one.
 
     Raises:
-        ValueError: it has not.
+        ValueError: it does not.
     """
     weights = sum(tensor.numel() * tensor.element_size() for tensor in trained_weights(model).values())
-    # Adam, AdamW and Adadelta keep two numbers for each that is trained, others fewer
+    # Adam, AdamW and Adadelta keep two numbers per trained parameter; others keep fewer
     optimizer = training.optimizer or str(getattr(training.optim, "value", training.optim))
     has_moments = optimizer.startswith("ada") and "8bit" not in optimizer and optimizer != "adafactor"
     trained = sum(parameter.numel() * 4 for parameter in model.parameters() if parameter.requires_grad)
@@ -400,15 +400,15 @@ def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel)
         what = "the model needs" if training.save_strategy == "no" else "a checkpoint and the model need"
         raise ValueError(
             f"--output_dir {training.output_dir}: {what} {needed / 2**20:,.0f} MiB, but {free / 2**20:,.0f} MiB are "
-            "free there: make room, or name a folder on another disk"
+            "free there: free some space, or name a folder on another disk"
         )
 
 
 def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:
-    """Create a run's output folder and reserve it in a context; an empty one in processes that do not write.
+    """Create a run's output folder and lock it in a context; the context is empty in processes that do not write.
 
     Raises:
-        ValueError: another run works in the folder, or it cannot be written to.
+        ValueError: another run uses the folder, or it cannot be written to.
     """
     context = ExitStack()
     if not training.has_output_dir or training.process_index != 0:
@@ -418,11 +418,10 @@ def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:
         context.enter_context(FileLock(Path(training.output_dir) / LOCK, timeout=0))
     except Timeout:
         raise ValueError(
-            f"--output_dir {training.output_dir}: another run is working there: wait for its end, or give another "
-            "folder"
+            f"--output_dir {training.output_dir}: another run uses it: wait for its end, or give another folder"
         ) from None
     except NotImplementedError:
-        # file systems of some clusters have no locks
+        # some clusters' file systems do not support locks
         logger.warning(f"{training.output_dir} cannot be locked: start no other run there")
     except OSError as error:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A training run, in its order: data, model, training, evaluation, prediction, model card."""
+"""The steps of a training run: data, model, training, evaluation, prediction, model card."""
 
 import gc
 import logging
@@ -46,16 +46,16 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
 
 def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = lambda: None) -> dict[str, float]:
-    """Train, evaluate and predict as requested, publish what was trained, and return all metrics.
+    """Train, evaluate and predict as requested, publish the trained model, and return all metrics.
 
-    What the same command has already done is left as it is.
+    Steps that the same command has completed are not repeated.
 
     Args:
-        argv: the command line of the arguments, which run.yaml and the model card then show.
-        on_start: called when everything in the settings is checked, before anything long starts.
+        argv: the command line of the arguments, shown in run.yaml and the model card.
+        on_start: called when all settings are checked, before the first long step.
 
     Raises:
-        ValueError: a corpus, a checkpoint or a setting that cannot work; the message says what would.
+        ValueError: an invalid corpus, checkpoint or setting; the message says what to do.
         FloatingPointError: the loss is no longer finite.
     """
     training = arguments.training
@@ -82,7 +82,7 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             logger.info(f"{training.output_dir} has the results of this command already: remove it to start over")
             return reports.read_results(training.output_dir, *steps)
         if extraction is not None:
-            # also for what reads the documents later: they are what the model has read
+            # replaced for all later steps, which must use the documents that the model has read
             for split, rows in list(corpus.items()):
                 corpus[split] = extraction.apply(rows, split, built.processor, arguments)
         prepared = prepare_splits(corpus, built, arguments, scorer)
@@ -112,10 +112,10 @@ def _train(
     record: RunRecord,
     resumption: Resumption,
 ) -> dict[str, float]:
-    """The metrics of the training; if it is complete already, the trainer gets its state."""
+    """Train and return the metrics; if training is complete already, load its state and its metrics."""
     folder, model = trainer.args.output_dir, trainer.model
     if resumption.is_trained:
-        logger.info(f"{folder} is trained already: only the rest of the command is done")
+        logger.info(f"{folder} is trained already: only the remaining steps are run")
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
         return reports.read_results(folder, "train")
     trainer.start, trainer.applies_changes = resumption.start, bool(resumption.changes)
@@ -141,7 +141,7 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
 
 
 def _check_steps(training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if there is nothing to do, or no place or beginning for it."""
+    """Raise a ValueError if there is nothing to do, or the output folder or checkpoint is missing or unusable."""
     if not (training.do_train or training.do_eval or training.do_predict):
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
     if (training.do_train or training.do_predict) and not training.has_output_dir:
@@ -156,7 +156,7 @@ def _check_steps(training: SummarizationTrainingArguments) -> None:
 
 
 def end_processes() -> None:
-    """Leave the process group, without which processes may abort at interpreter exit."""
+    """Destroy the process group; otherwise processes may abort at interpreter exit."""
     gc.collect()
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()

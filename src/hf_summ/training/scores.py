@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 METRICS = ("rouge", "bleu", "novelty", "support")
 _OF_SOURCES = {"novelty", "support"}
-# scores of which less is better
+# scores for which lower is better
 FALLING = ("nll", "perplexity", *(f"repeated{n}" for n in NGRAMS))
 # the scores in the table at the end of a run
 _NOVELTY_COLUMNS = (*(f"novel{n}" for n in NGRAMS), "copy_rate", "length")
@@ -35,16 +35,16 @@ def score_names(metric: str, rouge_mode: str) -> tuple[str, ...]:
 
 
 class Scorer:
-    """Computes a run's metrics, in each process on its own.
+    """Computes a run's metrics, in each process separately.
 
     Args:
         metrics: some of `METRICS`.
         rouge_mode: as for `hf_summ.evaluation.rouge`.
-        language: language of the summaries, which decides how each metric splits texts into words.
-        several: what counts of several references in ROUGE, as for `rouge_scores`.
+        language: language of the summaries, which determines how each metric splits texts into words.
+        several: how ROUGE treats several references, as for `rouge_scores`.
 
     Attributes:
-        clean: what is scored of a text, such as its washed form if that is what the processor reads. Tags between
+        clean: converts a text to the form that is scored, such as the washed form that a processor reads. Tags between
             sentences are read as their ends.
 
     Raises:
@@ -53,7 +53,7 @@ class Scorer:
     """
 
     def __init__(self, metrics: Sequence[str], rouge_mode: str, language: str, several: str | None = None):
-        # an unknown language is reported here, not after the first epoch
+        # report an unknown language here, not after the first epoch
         language_code(language)
         measures: dict[str, Callable[..., dict[str, Any]]] = {
             "rouge": partial(rouge, rouge_mode=rouge_mode, language=language, several=several),
@@ -68,7 +68,7 @@ class Scorer:
         columns = {"bleu": ("bleu",), "novelty": _NOVELTY_COLUMNS}
         self.columns = [columns.get(metric, score_names(metric, rouge_mode)) for metric in self.metrics]
         if "bleu" in self.metrics:
-            # and so is a missing library
+            # likewise a missing library
             self.metrics["bleu"](["a"], ["a"])
 
     def __call__(
@@ -77,11 +77,11 @@ class Scorer:
         references: Sequence[str | list[str]],
         documents: Sequence[str] | None = None,
     ) -> dict[str, float]:
-        """Every score of the metrics, see `score_names`; novelty and support need `documents`.
+        """All scores of the metrics, see `score_names`; novelty and support need `documents`.
 
-        With several references a row, their mean number is among the scores, as `references`.
+        If rows have several references, the score `references` is their mean number.
 
-        Documents without words are left out of both. Text, such as BLEU's signature, is logged instead.
+        Novelty and support skip documents without words. Texts, such as BLEU's signature, are logged instead.
         """
         predictions, references = self._cleaned(predictions), self._cleaned_rows(references)
         scores: dict[str, float] = {}
@@ -98,14 +98,14 @@ class Scorer:
         return scores
 
     def of_rows(self, predictions: Sequence[str], documents: Sequence[str]) -> list[dict[str, float | None]]:
-        """The `support` of each summary, None where it has none; nothing if it is not among the metrics."""
+        """The `support` of each summary, None where undefined; empty mappings if support is not among the metrics."""
         if "support" not in self.metrics:
             return [{} for _ in predictions]
         found = support_scores(self._cleaned(predictions), self._cleaned(documents), self.language)
         return [{"support": None if math.isnan(value) else round(value, 4)} for value in found.tolist()]
 
     def intervals(self, predictions: Sequence[str], references: Sequence[str | list[str]]) -> dict[str, float]:
-        """The ends of the 95% bootstrap interval of each ROUGE score, as `rouge1_low`, `rouge1_high` and so on.
+        """The bounds of the 95% bootstrap interval of each ROUGE score, as `rouge1_low`, `rouge1_high` and so on.
 
         Empty for a single pair, and if ROUGE is not among the metrics.
         """

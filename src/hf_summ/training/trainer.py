@@ -1,4 +1,4 @@
-"""A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, parts of the loss, and what is saved."""
+"""A Seq2SeqTrainer for summarization: token batches, the papers' optimizers, loss components, and saving."""
 
 import functools
 import inspect
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class TokenLoss:
-    """Loss for models that do not use `num_items_in_batch` themselves (BART, T5), so that accumulation is exact."""
+    """Loss for models that do not use `num_items_in_batch` (BART, T5), which makes accumulation exact."""
 
     def __init__(self, smoothing: float):
         self.smoothing = smoothing
@@ -55,18 +55,18 @@ class TokenLoss:
 
 
 class SummarizationTrainer(RowwiseTrainer):
-    """A Seq2SeqTrainer that trains as the papers do and evaluates every row once.
+    """A Seq2SeqTrainer that trains like the papers and evaluates every row once.
 
     - Batches can be measured in tokens (`train_tokens_per_batch`, `eval_tokens_per_batch`), see `batches.py`.
     - The loss of an update is the mean over its target tokens, or over its documents (`loss_reduction`).
     - `optimizer`, `learning_rates` and `schedule` are described in `optimization.py`.
-    - The parts of the loss are logged beside it, and a loss or gradient that is not finite stops the run.
+    - The loss components are logged with the loss, and a loss or gradient that is not finite stops the run.
     - Evaluation is that of `RowwiseTrainer`.
 
     Attributes:
-        start: which start in the output folder the run belongs to, see `RunRecord.start`.
-        applies_changes: whether a resumed training has the optimizer's settings and rates of its arguments rather than
-            those of its checkpoint.
+        start: the number of the run's start in the output folder, see `RunRecord.start`.
+        applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
+            of its checkpoint.
     """
 
     args: SummarizationTrainingArguments
@@ -89,8 +89,8 @@ class SummarizationTrainer(RowwiseTrainer):
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
         if self.is_fsdp_enabled:
             _name_shared_modules_once(self.model)
-            # weights are gathered once a step: BERT on windows, and generating, call layers more often in one process
-            # than in another, and processes that gather different layers would wait for each other for ever
+            # gather weights once per step: BERT on windows, and generation, call layers a different number of times in
+            # each process, and processes that gather different layers would deadlock
             self.accelerator.state.fsdp_plugin.reshard_after_forward = False
 
     # optimizer and schedule
@@ -98,7 +98,7 @@ class SummarizationTrainer(RowwiseTrainer):
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """The optimizer named in the arguments."""
         args = self.args
-        # noam gives the whole rate, so the optimizer's own must be 1
+        # noam gives the whole rate, so the optimizer's must be 1
         needs_own = args.optimizer is not None or args.learning_rates or args.schedule == "noam"
         if self.optimizer is not None or not needs_own:
             return super().create_optimizer(model)
@@ -138,14 +138,14 @@ class SummarizationTrainer(RowwiseTrainer):
         return scheduler
 
     def _load_scaler(self, checkpoint: str | None) -> None:
-        """Load the state of the scaler, unless this run goes on without one."""
+        """Load the state of the scaler, if this run has one."""
         if self.accelerator.scaler is not None:
             super()._load_scaler(checkpoint)
 
     def _get_grad_norm(self, model: nn.Module, grad_norm=None):
-        """The norm of the gradient, whose elements are clipped here: it is whole and in its own scale."""
+        """The gradient norm; the gradient's elements are clipped here, where it is complete and unscaled."""
         grad_norm = super()._get_grad_norm(model, grad_norm)
-        # a scaler leaves such an update out, and tries with a lower scale
+        # a scaler skips such an update and lowers its scale
         if self.accelerator.scaler is None:
             self._finite.watch_gradient(grad_norm, self.state.global_step + 1)
         if self.args.max_grad_value is not None:
@@ -155,7 +155,7 @@ class SummarizationTrainer(RowwiseTrainer):
     # batches
 
     def get_train_dataloader(self) -> DataLoader:
-        """The batches to train on: of the arguments' number of tokens, or transformers' of a number of examples."""
+        """The training batches: by number of tokens if the arguments set it, otherwise transformers' by examples."""
         args, budget = self.args, self.args.train_tokens_per_batch
         if budget is None:
             return super().get_train_dataloader()
@@ -167,7 +167,7 @@ class SummarizationTrainer(RowwiseTrainer):
         return loader
 
     def get_eval_dataloader(self, eval_dataset: str | datasets.Dataset | None = None) -> DataLoader:
-        """The batches to evaluate on, of rows of similar length."""
+        """The evaluation batches, of rows of similar length."""
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
         dataset = self.eval_dataset[dataset] if isinstance(dataset, str) else dataset
         sources, targets = self._padded_lengths(dataset)
@@ -177,19 +177,19 @@ class SummarizationTrainer(RowwiseTrainer):
         return self._loader(dataset, pack_tokens(sources, targets, budget, seed=self.args.seed))
 
     def get_test_dataloader(self, test_dataset: datasets.Dataset) -> DataLoader:
-        """The same batches as for an evaluation."""
+        """The same batches as for evaluation."""
         return self.get_eval_dataloader(test_dataset)
 
     def _loader(
         self, dataset: datasets.Dataset, batches: list[list[int]], seed: int | None = None, accumulation_steps: int = 1
     ) -> Any:
-        """Loads the batches of this process, without the columns that the model does not take."""
+        """A loader of this process's batches, without columns that the model does not take."""
         args, accelerator = self.args, self.accelerator
         known = [*inspect.signature(base_model(self.model).forward).parameters, *self.label_names]
         collator = (
             RemoveColumnsCollator(self.data_collator, known) if args.remove_unused_columns else self.data_collator
         )
-        # the order is already distributed over processes, so there is no accelerator.prepare to do it again
+        # no accelerator.prepare: the batches are already distributed over processes
         return DataLoaderShard(
             dataset,
             device=accelerator.device,
@@ -204,7 +204,7 @@ class SummarizationTrainer(RowwiseTrainer):
         )
 
     def get_total_train_batch_size(self, args) -> int:
-        """Number of examples per update; its mean if batches are measured in tokens."""
+        """Number of examples per update; the mean number if batches are measured in tokens."""
         if args.train_tokens_per_batch is None:
             return super().get_total_train_batch_size(args)
         return self._examples_per_update
@@ -222,16 +222,16 @@ class SummarizationTrainer(RowwiseTrainer):
     # loss
 
     def get_batch_samples(self, epoch_iterator, num_batches, device):
-        """The batches of an update, and what their loss is divided by: the number of target tokens, or of documents."""
+        """The batches of an update, and the divisor of their loss: the number of target tokens or of documents."""
         batches, items = super().get_batch_samples(epoch_iterator, num_batches, device)
         if self.args.loss_reduction == "documents":
-            # transformers counts tokens, over all processes: here the first one of each summary
+            # transformers counts tokens over all processes; with one token per summary, it counts documents
             firsts = ({"labels": batch["labels"][:, :1]} for batch in batches)
             _, items = super().get_batch_samples(firsts, len(batches), device)
         return batches, items
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        """The model's loss; its parts are kept for the next log entry."""
+        """The model's loss; its components are kept for the next log entry."""
         if model.training and hasattr(base_model(self.model), "set_update"):
             base_model(self.model).set_update(self.state.global_step)
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
@@ -247,9 +247,9 @@ class SummarizationTrainer(RowwiseTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the parts of the loss, as means over the updates since the last entry, to a training entry.
+        """Add the loss components to a training entry, as means over the updates since the last entry.
 
-        `train_loss` is the mean over the whole run, if the losses before a resumption are known.
+        `train_loss` is the mean over the whole run, if the losses before resuming are known.
         """
         if "loss" in logs and self._loss_parts:
             updates = self.state.global_step - self._parts_since
@@ -263,10 +263,10 @@ class SummarizationTrainer(RowwiseTrainer):
         super().log(logs, start_time)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
-        """Train, collecting the loss and its parts from here on; `training_loss` is the mean over the whole run."""
+        """Train, and collect the loss and its components; `training_loss` is the mean over the whole run."""
         self._loss_parts = {}
         if self.args.schedule is not None:
-            # it is made for the length of this training
+            # the schedule depends on the length of this run
             self.lr_scheduler = None
         self._is_prepared = True
         try:
@@ -275,18 +275,18 @@ class SummarizationTrainer(RowwiseTrainer):
             if "parameter group" not in str(error):
                 raise
             raise ValueError(
-                f"{resume_from_checkpoint}: its optimizer has the parameters in other groups ({error}): leave "
-                "--learning_rates and --weight_decay as they were, or start another training with --model_name_or_path"
+                f"{resume_from_checkpoint}: its optimizer has other parameter groups ({error}): keep --learning_rates "
+                "and --weight_decay unchanged, or start a new run with --model_name_or_path"
             ) from error
         return output._replace(training_loss=output.metrics["train_loss"])
 
     @property
     def progress(self) -> RunProgress:
-        """What is noted in checkpoints; transformers makes it anew from the one that it resumes from."""
+        """The progress saved in checkpoints; when resuming, transformers replaces it by the checkpoint's."""
         return next(known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
 
     def _note_loss(self) -> None:
-        """Add the losses of the updates since the last call to their sum, as means over processes."""
+        """Add the losses since the last call, averaged over processes, to their sum."""
         progress = self.progress
         since = self.accelerator.reduce(progress.since, reduction="mean").item()
         if progress.loss_sum is not None:
@@ -294,24 +294,24 @@ class SummarizationTrainer(RowwiseTrainer):
         progress.since.zero_()
 
     def evaluation_loop(self, *args, **kwargs) -> EvalLoopOutput:
-        """Evaluate, unless a loss or gradient was not finite and has spoiled the weights."""
+        """Evaluate, unless a loss or gradient was not finite, which would have damaged the weights."""
         self._finite.check()
         return super().evaluation_loop(*args, **kwargs)
 
     def _run_epoch(self, *args, **kwargs) -> None:
-        # transformers would make one more update after resuming a run that has ended
+        # transformers would add an update when it resumes a finished run
         if self.state.global_step >= self.state.max_steps or self.control.should_training_stop:
             self.control.should_training_stop = True
             return
         super()._run_epoch(*args, **kwargs)
 
-    # what is saved
+    # saving
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Save the model: whole, also where the checkpoints of the run hold shards; never with NaN or infinity.
+        """Save the model: whole, even if the run's checkpoints contain shards; never with NaN or infinity.
 
-        In place of transformers' pickle of the arguments, which nothing reads, there is training_args.json. Checkpoints
-        keep its optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth; it loads them with weights_only.
+        training_args.json replaces transformers' pickle of the arguments, which nothing reads. Checkpoints keep
+        optimizer.pt, scheduler.pt, scaler.pt and rng_state*.pth, which transformers loads with weights_only.
         """
         self._finite.check_weights(self.model, self.state.global_step)
         if self.is_in_train:
@@ -322,7 +322,7 @@ class SummarizationTrainer(RowwiseTrainer):
         folder = Path(self.args.output_dir if output_dir is None else output_dir)
         upload = getattr(self, "push_in_progress", None)
         if upload is not None and folder == Path(self.args.output_dir):
-            # it may still be reading the folder
+            # the upload may still be reading the folder
             upload.wait_until_done()
         super().save_model(output_dir, _internal_call)
         pickled = folder / TRAINING_ARGS_NAME
@@ -330,7 +330,7 @@ class SummarizationTrainer(RowwiseTrainer):
             return
         pickled.unlink()
         if is_adapted(self.model):
-            # PEFT saves the weights alone
+            # PEFT saves only the weights
             self.model.generation_config.save_pretrained(folder)
         write_atomically(folder / "training_args.json", self.args.to_json_string() + "\n")
         for weights in folder.glob("*.safetensors"):
@@ -341,14 +341,14 @@ class SummarizationTrainer(RowwiseTrainer):
     def init_hf_repo(self, *args, **kwargs) -> None:
         """Create the repository on the Hub, with a .gitignore for the files that are not pushed.
 
-        That is what transformers pickles right before uploads, files with paths of this machine, and, without
-        `push_results`, texts of the corpus and event files.
+        These are transformers' pickle of the arguments, files with paths of this machine, and, without `push_results`,
+        texts of the corpus and event files.
         """
         try:
             super().init_hf_repo(*args, **kwargs)
         except Exception as error:
-            # of one of several libraries: no login, no right, no network
-            raise ValueError(f"--push_to_hub: the repository cannot be made: {one_line(error)}") from error
+            # any of several libraries may fail: no login, no permission, no network
+            raise ValueError(f"--push_to_hub: the repository cannot be created: {one_line(error)}") from error
         if self.is_world_process_zero():
             path = Path(self.args.output_dir) / ".gitignore"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -359,13 +359,13 @@ class SummarizationTrainer(RowwiseTrainer):
                 write_atomically(path, "\n".join([*lines, *new]) + "\n")
 
     def create_model_card(self, card: Card | None = None, **_) -> None:
-        """Write the run's card, which `push_to_hub(card=card)` passes on; the pushes before its end have none yet."""
+        """Write the run's card, which `push_to_hub(card=card)` passes; earlier pushes during the run have none."""
         if card is not None and self.is_world_process_zero():
             card.write(self.args.output_dir)
 
 
 class PaddingLearningCollator(SummarizationCollator):
-    """The collator of --no_ignore_pad_token_for_loss: padding is a label like any other."""
+    """The collator for --no_ignore_pad_token_for_loss: padding tokens are labels too."""
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = super().__call__(features)
@@ -385,7 +385,7 @@ def make_trainer(
     """
     (model, processor, lengths), data, training = built, arguments.data, arguments.training
     if scorer is not None:
-        # of a text, what the processor reads
+        # score the form of a text that the processor reads
         scorer.clean = getattr(processor, "clean", scorer.clean)
     kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
     collator = kind(
@@ -408,21 +408,21 @@ def make_trainer(
         and functools.partial(score, processor=processor, scorer=scorer, prefix=data.source_prefix),
     )
     if asks_for_fsdp(training) and not trainer.is_fsdp_enabled:
-        logger.warning("FSDP is off, as accelerate shards over GPUs alone: each process has the whole model")
+        logger.warning("FSDP is off, as accelerate shards over GPUs only: each process has the whole model")
     return trainer
 
 
 def _expect_tied_weights_once(model: nn.Module, result) -> None:
-    """Take tied weights from those that loading has missed: a checkpoint has them only once."""
+    """Remove tied weights from the missing keys of loading: a checkpoint contains them once."""
     tied = getattr(model, "all_tied_weights_keys", {})
     result.missing_keys[:] = [name for name in result.missing_keys if name not in tied]
 
 
 def _name_shared_modules_once(model: nn.Module) -> None:
-    """Let the model's state dict name the weights of a module once, although several modules hold it.
+    """Name the weights of a shared module once in the model's state dict.
 
-    torch gathers the weights of shards under all of their names, but looks for each module under its first name only
-    when it gives them back to shards, and fails on the others.
+    torch gathers sharded weights under all of their names. When it distributes them to shards again, it looks up each
+    module under its first name, and fails on the others.
     """
     first = {module: name for name, module in model.named_modules()}
     aliases = {
