@@ -13,7 +13,14 @@ from hf_summ import __version__
 project = "hf_summ"
 author = "The hf_summ contributors"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "drawings", "flag_tables", "public_names"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "drawings",
+    "flag_tables",
+    "public_names",
+]
 exclude_patterns = ["extensions"]
 html_theme = "furo"
 html_title = "hf_summ"
