@@ -14,7 +14,7 @@ from packaging.licenses import canonicalize_license_expression
 ROOT = Path(__file__).parents[1]
 AT_THE_ROOT = [
     *(".ci", ".gitignore", "benchmarks", "configs", "docker", "docs", "examples", "model_cards", "src", "tests"),
-    *("CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
     *("constraints.txt", "pyproject.toml", "run_summarization.py"),
 ]
 # of a person or of a build; a container's user is one of ours
