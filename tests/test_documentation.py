@@ -44,6 +44,7 @@ CHECKPOINTS = {
 # flags of other programs than ours
 FOREIGN_FLAGS = {
     "case",
+    "cpus",
     "fsdp_version",
     "models",
     "multi_gpu",

@@ -70,6 +70,4 @@ def test_a_missing_model_and_a_misspelled_one_are_named(refusal, shipped, comman
     assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-titel")
     shutil.rmtree(shipped)
     for name in ([], ["--model", "arxiv-title"]):
-        assert refusal(command, *more, *name) == (
-            f"{shipped}: it has no purpose.txt: install it again: pip install --force-reinstall hf-summ"
-        )
+        assert refusal(command, *more, *name) == (f"{shipped}: it has no purpose.txt: install the package again")

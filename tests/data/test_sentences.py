@@ -130,7 +130,7 @@ def test_unknown_splitters_and_languages_are_an_error(language, splitter, messag
 def test_missing_spacy_names_the_extra(monkeypatch):
     _sentencizer.cache_clear()
     monkeypatch.setitem(sys.modules, "spacy", None)
-    with pytest.raises(ImportError, match=r"pip install spacy"):
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[extractive\]'"):
         split_sentences("One. Two.", splitter="spacy")
 
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_scored_is_an_error(predictions, references, settings, me
 
 def test_without_sacrebleu_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"pip install sacrebleu"):
+    with pytest.raises(ImportError, match=r"pip install 'hf-summ\[bleu\]'"):
         bleu(["a"], ["a"])
 
 

@@ -297,7 +297,7 @@ def test_values_without_intervals_are_drawn_too(tmp_path):
 
 def test_missing_matplotlib_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install matplotlib"):
+    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'hf-summ\[tables\]'"):
         write_plot(report_of(tmp_path, BOTH), tmp_path / "plot.png")
 
 

@@ -275,7 +275,7 @@ def test_report_is_written_without_matplotlib_too(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     said = []
     run_table(untrained(tmp_path), "tiny", {}, [], str(tmp_path), said.append)
-    assert said[-1] == "plots need matplotlib: pip install matplotlib"
+    assert said[-1] == "plots need matplotlib: pip install 'hf-summ[tables]'"
     assert strict_json(tmp_path / "made_up_tiny.json")["table"] == "made_up"
     assert not list(tmp_path.glob("*.png"))
 

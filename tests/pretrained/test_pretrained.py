@@ -13,7 +13,7 @@ from hf_summ.pretrained import purpose, shipped_model, shipped_models
 from tests.conftest import SENTENCES
 
 ROOT = Path(__file__).parents[2]
-AGAIN = "install it again: pip install --force-reinstall hf-summ"
+AGAIN = "install the package again"
 
 
 def test_models_are_found_by_name(shipped):

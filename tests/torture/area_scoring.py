@@ -264,6 +264,7 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         ["--units", draw.choice(("characters", "words", "spaced"))],
         ["--average", draw.choice(("micro", "mean"))],
         ["--count_punctuation"],
+        ["--format", draw.choice(("latex", "json", "html"))],
         ["--nli", draw.choice((folder, folder / "none", "org/none"))],
         ["--nothing", "3"],
     ]
@@ -273,7 +274,8 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
     def problem(_: None) -> str | None:
         report = json.loads(output.read_text(encoding="utf-8"), parse_constant=no_constant)
         lines = scores.read_text(encoding="utf-8").splitlines()
-        figures = [value for metric in report["rouge"].values() for value in metric.values()]
+        systems = [figures for metric in report["rouge"].values() for figures in metric.values()]
+        figures = [value for system in systems for value in system.values()]
         return first_problem(
             rows_problem(lines, report["pairs"] * (2 if "--against" in flags else 1), "lines of scores"),
             scores_problem(value for value in figures if isinstance(value, float)),

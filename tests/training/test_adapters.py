@@ -124,7 +124,7 @@ def test_the_card_names_the_model_that_is_adapted(command, tmp_path, bases):
     main(command("gdlf", *LORA))
     card = (tmp_path / "adapter" / "README.md").read_text()
     name = Path(bases["gdlf"]).name
-    for part in ("library_name: peft", "base_model_relation: adapter", f"is an adapter of `{name}`", "hf-summ peft"):
+    for part in ("library_name: peft", "base_model_relation: adapter", f"is an adapter of `{name}`", "its extra lora,"):
         assert part in card
     assert "GdlfForConditionalGeneration" in card
     assert "trust_remote_code=True" not in card
@@ -204,4 +204,4 @@ def test_without_peft_it_is_said_what_to_install(command, tmp_path):
         [sys.executable, "-c", f"{code} sys.exit(run_recipe({arguments!r}))"], capture_output=True, text=True
     )
     assert ended.returncode == 2
-    assert "--lora_r 2: needs peft: pip install peft" in ended.stderr
+    assert "--lora_r 2: needs peft: pip install 'hf-summ[lora]'" in ended.stderr

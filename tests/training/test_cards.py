@@ -69,7 +69,7 @@ It is a `GdlfForConditionalGeneration` \(`model_type: gdlf`\) with \d+,\d{{3}} p
 
 ## Use
 
-With hf_summ \(`pip install hf-summ`\), which provides the pipeline:
+With hf_summ, which provides the pipeline:
 
 ```python
 import hf_summ

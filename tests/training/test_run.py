@@ -373,7 +373,7 @@ def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
 
 def test_missing_sacrebleu_is_reported_before_anything_starts(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install sacrebleu"):
+    with pytest.raises(ImportError, match=r"BLEU needs sacrebleu: pip install 'hf-summ\[bleu\]'"):
         tiny.check([settings(do_eval=True), "--metrics", "bleu"])
 
 

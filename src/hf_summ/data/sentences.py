@@ -158,7 +158,7 @@ def _sentencizer() -> Any:
         import spacy
     except ImportError as error:
         raise ImportError(
-            "`splitter` 'spacy' needs spaCy: pip install spacy; 'sentencex' is installed with hf-summ"
+            "`splitter` 'spacy' needs spaCy: pip install 'hf-summ[extractive]'; 'sentencex' does not"
         ) from error
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")

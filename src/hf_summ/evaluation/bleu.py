@@ -129,7 +129,7 @@ def _metric(tokenize: str, lowercase: bool, effective_order: bool = False):
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
-        raise ImportError("BLEU needs sacrebleu: pip install sacrebleu") from error
+        raise ImportError("BLEU needs sacrebleu: pip install 'hf-summ[bleu]'") from error
     if tokenize not in BLEU.TOKENIZERS:
         raise ValueError(unknown_choice("`tokenize`", tokenize, sorted(BLEU.TOKENIZERS)))
     try:

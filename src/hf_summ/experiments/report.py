@@ -266,7 +266,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from error
+        raise ImportError("plots need matplotlib: pip install 'hf-summ[tables]'") from error
     blocks, measures = [_drawn(block) for block in report["datasets"]], report["measures"]
     trained = [block for block in blocks if any(row.get("curve") for row in block["rows"])]
     if trained:

@@ -107,5 +107,5 @@ def _library(name: str):
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            "lexrank and textrank need scikit-learn: pip install scikit-learn; the other methods do not"
+            "lexrank and textrank need scikit-learn: pip install 'hf-summ[extractive]'; the other methods do not"
         ) from error

@@ -130,7 +130,7 @@ def check_long_documents(name: str) -> None:
         return
     if not SHORTENERS:
         raise ValueError(
-            f"`long_documents` is {name!r:.80}, but without hf-summ it must be {TRUNCATE!r}: pip install hf-summ, and "
+            f"`long_documents` is {name!r:.80}, but without hf-summ it must be {TRUNCATE!r}: install hf-summ, and "
             "import hf_summ before creating the pipeline"
         )
     raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")

@@ -28,7 +28,7 @@ def shipped_model(name: str = DEFAULT_MODEL) -> Path:
     lacking = next((file for file in _FILES if not (folder / file).is_file()), None)
     problem = model_problem(folder) if lacking is None else f"it has no {lacking}"
     if problem is not None:
-        raise ValueError(f"{folder}: {problem}: install it again: pip install --force-reinstall hf-summ")
+        raise ValueError(f"{folder}: {problem}: install the package again")
     return folder
 
 

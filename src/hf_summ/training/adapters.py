@@ -162,5 +162,5 @@ def _peft(what: str) -> Any:
     try:
         import peft
     except ImportError as error:
-        raise ImportError(f"{what}: needs peft: pip install peft") from error
+        raise ImportError(f"{what}: needs peft: pip install 'hf-summ[lora]'") from error
     return peft

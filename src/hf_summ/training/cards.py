@@ -89,7 +89,7 @@ def make_card(
     score_names = [] if scorer is None else [name for names in scorer.columns for name in names]
     results = _results(arguments, documents, metrics, score_names)
     whole = base_model(model)
-    needed = "hf-summ" if getattr(model.config, "tags", "none") == "none" else "'hf-summ[spacy]'"
+    needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
     card = ModelCard.from_template(
         _metadata(arguments, model, Path(model_id).name, results),
         template_path=str(shipped_folder("model_cards") / "template.md"),
@@ -102,7 +102,7 @@ def make_card(
         parameters=f"{model.num_parameters():,}",
         source_length=source_length,
         source_prefix=arguments.data.source_prefix,
-        requirement=f"{needed} peft" if is_adapted(model) else needed,
+        extras=[extra for extra, is_needed in needed.items() if is_needed],
         is_adapter=is_adapted(model),
         has_own_code=not type(whole).__module__.startswith("transformers."),
         example=_EXAMPLE,
