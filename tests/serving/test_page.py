@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from tests.conftest import SENTENCES
+from tests.serving.conftest import served
 
 HOSTILE = "<img src=x onerror=\"document.title='run'\"> & 🌉 <b>bold</b>"
 
@@ -114,3 +115,20 @@ def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     assert colors == (
         ["rgb(255, 255, 255)", "rgb(27, 27, 27)"] if scheme == "light" else ["rgb(22, 22, 22)", "rgb(241, 241, 241)"]
     )
+
+
+@pytest.mark.thorough
+def test_a_key_is_asked_for_until_it_is_right(browser, summarizer, tmp_path):
+    (tmp_path / "key").write_text("a key")
+    keys = iter(("wrong", "a key"))
+    with served(lambda: summarizer, api_key_file=str(tmp_path / "key")) as running:
+        tab = browser.new_page()
+        tab.on("dialog", lambda dialog: dialog.accept(next(keys)))
+        tab.goto(running.address)
+        for _ in range(2):
+            tab.fill("#document", SENTENCES[0])
+            tab.click("#submit")
+            tab.wait_for_selector("#result:not([hidden])")
+            assert tab.text_content("#summary") == summarizer(SENTENCES[0])[0]["summary_text"]
+        assert list(keys) == []
+        tab.close()

@@ -207,7 +207,7 @@ def _parameters(draw: random.Random) -> dict[str, Any]:
 
 
 async def _answers(service: Service, requests: Sequence[_Request], is_together: bool) -> list[httpx.Response]:
-    transport = httpx.ASGITransport(_application(service))
+    transport = httpx.ASGITransport(application(service))
     async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
         coming = [request.send(client) for request in requests]
         try:
@@ -218,7 +218,8 @@ async def _answers(service: Service, requests: Sequence[_Request], is_together: 
 
 
 @cache
-def _application(service: Service) -> Any:
+def application(service: Service) -> Any:
+    """The application of a service that has been started."""
     return create_app(service)
 
 
@@ -226,7 +227,7 @@ def _problem(request: _Request, pair: _Pair) -> str | None:
     """What is wrong with the answer to a request, which was sent beside others and then alone."""
     answer, alone = pair
     if answer.status_code != 200:
-        return _refusal_problem(answer) or _difference(answer, alone)
+        return refusal_problem(answer) or _difference(answer, alone)
     if request.document is None and request.is_whole:
         return f"a summary of {request.body!r:.80}"
     kind = _kind(answer)
@@ -244,7 +245,8 @@ def _kind(answer: httpx.Response) -> str:
     return answer.headers["content-type"].partition(";")[0]
 
 
-def _refusal_problem(answer: httpx.Response) -> str | None:
+def refusal_problem(answer: httpx.Response) -> str | None:
+    """What is wrong with an answer that is no summary."""
     if not 400 <= answer.status_code < 500:
         return f"status {answer.status_code}: {answer.text!r:.200}"
     content = json.loads(answer.content, parse_constant=no_constant)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from tests.torture import (
     area_checkpoints,
+    area_cost,
     area_extraction,
     area_files,
     area_generation,
@@ -14,6 +15,7 @@ from tests.torture import (
     area_rows,
     area_scoring,
     area_settings,
+    area_sockets,
     area_texts,
     area_vocabulary,
     area_votes,
@@ -33,6 +35,8 @@ AREAS: Mapping[str, Maker] = {
     "scoring": area_scoring.make,
     "extraction": area_extraction.make,
     "requests": area_requests.make,
+    "cost": area_cost.make,
+    "sockets": area_sockets.make,
     "rows": area_rows.make,
     "votes": area_votes.make,
 }

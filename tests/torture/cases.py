@@ -17,6 +17,10 @@ class Refused(Exception):
     """What an attempt raises whose input was refused in another way than by an error; the message is the refusal's."""
 
 
+class Held(str):
+    """A problem that is time: what others wait for, or what goes on for no client."""
+
+
 @dataclass(frozen=True)
 class Case:
     """One hostile input, made and not yet tried.

@@ -1,4 +1,4 @@
-"""Sorts what comes of a hostile input into sensible, clear, deep and wrong."""
+"""Sorts what comes of a hostile input into sensible, clear, deep, held and wrong."""
 
 import dis
 import enum
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import hf_summ
-from tests.torture.cases import Case, Refused
+from tests.torture.cases import Case, Held, Refused
 
 # CPU seconds that a case may take
 SECONDS = 20
@@ -40,8 +40,10 @@ class Verdict(enum.StrEnum):
     SENSIBLE = enum.auto()
     # an error raised at the door that says what to do, in a line
     CLEAR = enum.auto()
-    # any other error, an endless loop, or the end of the process
+    # any other error, or the end of the process
     DEEP = enum.auto()
+    # an endless loop, what others wait for, or what goes on for no client
+    HELD = enum.auto()
     # a result that is silently bad, or files that are not as they were
     WRONG = enum.auto()
 
@@ -55,7 +57,7 @@ class Outcome(NamedTuple):
     @property
     def is_bad(self) -> bool:
         """Whether the package has a fault here."""
-        return self.verdict in (Verdict.DEEP, Verdict.WRONG)
+        return self.verdict in (Verdict.DEEP, Verdict.HELD, Verdict.WRONG)
 
 
 class _TooLong(BaseException):
@@ -69,7 +71,7 @@ def judge(case: Case, seconds: float = SECONDS) -> Outcome:
         with _limited(seconds), _quiet(printed):
             result = case.attempt()
     except _TooLong as error:
-        outcome = Outcome(Verdict.DEEP, f"more than {seconds:g} s of computing, at {_place(_frames(error)[-2:])}")
+        outcome = Outcome(Verdict.HELD, f"more than {seconds:g} s of computing, at {_place(_frames(error)[-2:])}")
     except SystemExit as error:
         outcome = _of_exit(error, printed.getvalue())
     except KeyboardInterrupt:
@@ -123,7 +125,7 @@ def _of_result(case: Case, result: object) -> Outcome:
     except Exception as error:
         problem = f"the result cannot be checked: {type(error).__name__}: {error}"
     if problem is not None:
-        return Outcome(Verdict.WRONG, problem)
+        return Outcome(Verdict.HELD if isinstance(problem, Held) else Verdict.WRONG, problem)
     return Outcome(Verdict.SENSIBLE, f"{result!r:.200}")
 
 

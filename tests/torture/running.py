@@ -95,7 +95,7 @@ def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[Tried]:
         try:
             if not receiver.poll(_PATIENCE):
                 child.kill()
-                yield Tried(name, "", Outcome(Verdict.DEEP, f"no answer within {_PATIENCE} s"))
+                yield Tried(name, "", Outcome(Verdict.HELD, f"no answer within {_PATIENCE} s"))
                 break
             tried = receiver.recv()
         except EOFError:

@@ -13,7 +13,7 @@ import hf_summ
 from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation import rouge
 from tests.torture import areas, journal, running
-from tests.torture.cases import Case, Name, Refused
+from tests.torture.cases import Case, Held, Name, Refused
 from tests.torture.checks import scores_problem, texts_problem, untouched
 from tests.torture.commands import command
 from tests.torture.judge import Outcome, Verdict, judge
@@ -131,7 +131,7 @@ def test_refusal_in_another_way_is_clear_if_it_is_a_line():
     assert verdict(raised(Refused("Traceback\n  of a server"))) is Verdict.DEEP
 
 
-def test_endless_loop_is_deep():
+def test_endless_loop_is_held():
     def attempt():
         while True:
             try:
@@ -140,8 +140,12 @@ def test_endless_loop_is_deep():
                 continue
 
     outcome = judge(Case("a loop", attempt), seconds=0.2)
-    assert outcome.verdict is Verdict.DEEP
+    assert (outcome.verdict, outcome.is_bad) == (Verdict.HELD, True)
     assert "more than 0.2 s" in outcome.told
+
+
+def test_problem_of_time_is_held():
+    assert verdict(lambda: None, lambda result: Held("3 requests are decoded for no client")) is Verdict.HELD
 
 
 def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
@@ -160,11 +164,11 @@ def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
     assert "the process ended (-9)" in {tried.outcome.told for tried in found}
 
 
-def test_case_that_waits_is_deep(monkeypatch):
+def test_case_that_waits_is_held(monkeypatch):
     monkeypatch.setitem(areas.AREAS, "waiters", lambda draw, shop, folder: Case("waits", signal.pause))
     monkeypatch.setattr(running, "_PATIENCE", 0.2)
     one, other = running.run_in_children(running.names(["waiters"], 0, 2), shop=None)
-    assert one.outcome == other.outcome == Outcome(Verdict.DEEP, "no answer within 0.2 s")
+    assert one.outcome == other.outcome == Outcome(Verdict.HELD, "no answer within 0.2 s")
 
 
 def test_case_that_cannot_be_made_is_no_success(monkeypatch):
@@ -213,7 +217,7 @@ def test_table_is_written_between_the_marks(tmp_path):
         assert "old" not in text
         assert "`make torture`, seed 7, 1,204 cases in 2 minutes of one core" in text
         assert text.count(table(counts)) == 1
-    assert table(counts).splitlines()[-1].split() == "| all | 3 | 1,200 | 0 | 1 | 1,204 |".split()
+    assert table(counts).splitlines()[-1].split() == "| all | 3 | 1,200 | 0 | 0 | 1 | 1,204 |".split()
     page.write_text("nothing")
     with pytest.raises(ValueError, match="has no marks between which to write"):
         write(page, counts, seed=7, minutes=2.4)

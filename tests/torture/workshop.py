@@ -5,8 +5,9 @@ import dataclasses
 import tempfile
 import time
 from collections.abc import Callable
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
+from threading import Thread
 
 import torch
 
@@ -27,6 +28,8 @@ ARCHITECTURES = {made.model_type: made for made in (GDLF, COPY_TRANSFORMER, DRGD
 READERS = ("bart", "drgd", "gdlf", "highlight_transformer")
 # tokens that the model of a reader reads, and that a summary has
 READ, WRITTEN = 60, 4
+# the work that is too much for one service, and the seconds that are for another
+FRUGAL, HASTY = 50_000, 1.5
 # no tagger is installed with the tests
 _UNTAGGED = {"gdlf": {"tags": "none"}}
 
@@ -46,6 +49,9 @@ def _made_once(make: Callable) -> Callable:
 
 class Workshop:
     """Makes each thing when it is first asked for."""
+
+    def __init__(self):
+        self._ends: list[Callable[[], object]] = []
 
     @cached_property
     def tokenizer(self):
@@ -91,27 +97,55 @@ class Workshop:
     @_made_once
     def service(self, kind: str):
         """A service of such a pipeline, which takes requests."""
+        return self._service(kind, limit_new_tokens=2 * WRITTEN, limit_num_beams=4)
+
+    @_made_once
+    def frugal_service(self, kind: str):
+        """One that takes long summaries, but not much work."""
+        return self._service(kind, limit_work=FRUGAL)
+
+    @_made_once
+    def hasty_service(self, kind: str):
+        """One that takes any work, but ends it soon."""
+        return self._service(kind, limit_work=1e15, limit_decode_seconds=HASTY)
+
+    def _service(self, kind: str, **limits):
         from hf_summ.serving import Limits, Service
 
         summarizer = self.reader(kind)
-        limits = Limits(
-            batch_wait=2,
-            limit_body=20_000,
-            limit_source_tokens=2000,
-            limit_new_tokens=2 * WRITTEN,
-            limit_num_beams=4,
+        service = Service(
+            lambda: summarizer, Limits(batch_wait=2, limit_body=20_000, limit_source_tokens=2000, **limits)
         )
-        service = Service(lambda: summarizer, limits).start()
+        self._ends.append(partial(service.stop, 0))
+        service.start()
         while service.state == "loading":
             time.sleep(0.01)
         if service.problem is not None:
             raise service.problem
         return service
 
+    @_made_once
+    def server(self, kind: str) -> tuple[str, int]:
+        """Where the web server of a service listens, which waits a second for a request."""
+        from hf_summ.serving import Limits, Service
+        from hf_summ.serving.server import Server, bind
+
+        summarizer, listening = self.reader(kind), bind("127.0.0.1", 0)
+        server = Server(Service(lambda: summarizer, Limits(limit_seconds=1, limit_body=20_000)))
+        thread = Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+
+        def end() -> None:
+            server.should_exit = True
+            thread.join()
+
+        self._ends.append(end)
+        return listening.getsockname()
+
     def close(self) -> None:
-        """End the services."""
-        for service in vars(self).pop("service_made", {}).values():
-            service.stop(0)
+        """End the services and servers."""
+        while self._ends:
+            self._ends.pop()()
 
     @_made_once
     def checkpoint(self, model_type: str) -> Path:

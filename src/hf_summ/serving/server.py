@@ -303,6 +303,16 @@ def _protocol(seconds: float) -> type[H11Protocol]:
                 self._probe()
             return True
 
+        def send_400_response(self, msg: str) -> None:
+            if self._is_answering():
+                # the application would answer once more
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                super().send_400_response(msg)
+            else:
+                self.transport.close()
+
         def on_response_complete(self) -> None:
             super().on_response_complete()
             if self._sends_no_more and not self._is_answering():
