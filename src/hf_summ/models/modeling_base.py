@@ -105,7 +105,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             for name, weight in self.named_parameters()
             if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all())
         ]
-        return f"has weights that are not finite in {broken[0]} ({len(broken)} have such)" if broken else None
+        return f"has weights that are not finite in {broken[0]} ({len(broken)} in all)" if broken else None
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
         """transformers' `save_pretrained`, also for a model sharded by FSDP2.
