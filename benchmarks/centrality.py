@@ -1,8 +1,8 @@
 """Self-attention that also returns the centrality of words, compared with storing the weights of all heads.
 
-The candidates are eager attention, which stores all weights, ours, which computes context and mean weights in chunks of
-queries with its own backward pass, and attention that returns no weights. Forward and backward passes, with the
-indegree of two rounds.
+The candidates are attention without weights, eager attention, which stores all weights, and ours. It computes context
+and mean weights in chunks of queries, with its own backward pass. Forward and backward passes, with the indegree of two
+rounds.
 
 Run: python benchmarks/centrality.py
 """

@@ -191,7 +191,7 @@ SETTINGS: Mapping[str, Setting] = {
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
-        "Exponent of the length by which scores are divided; above 0 favors longer summaries",
+        "Exponent of the length that divides scores; above 0 favors longer summaries",
         # a summary's length to the power of 100 is still finite
         asked=100,
         is_common=True,

@@ -112,7 +112,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`.
 
-        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`): all
+        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
         layers of a step become one graph, which later steps and calls reuse. The first call compiles, and so does the
         first call with documents of another length or number; then both may vary.
 
