@@ -423,7 +423,7 @@ def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
 
 
 def check_decoder_cache(past_key_values) -> None:
-    """Raise a ValueError unless the last layer is a `DecoderStateLayer`, as in all our caches."""
+    """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
     layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
     if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
         raise ValueError(

@@ -199,7 +199,7 @@ class SummarizationPipeline(Pipeline):
         if length is not None:
             documents = _Examples(documents, phrases)
         if shorten is not iter:
-            # in this process, where the model is
+            # a generator, as the shortener needs the model of this process
             documents = _generated(shorten(_generated(documents)))
         elif length is None and not isinstance(documents, IterableDataset):
             documents = _generated(documents)
