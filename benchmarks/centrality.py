@@ -1,8 +1,8 @@
-"""Self-attention that also gives the centrality of words, compared with holding the weights of all heads.
+"""Self-attention that also returns the centrality of words, compared with storing the weights of all heads.
 
-The candidates are attention whose weights are all kept (eager), and ours, which computes context and mean weights in
-chunks of queries with a backward pass of its own; beside them attention that gives no weights. Forward with backward,
-indegree of two rounds.
+The candidates are attention without weights, eager attention, which stores all weights, and ours. It computes context
+and mean weights in chunks of queries, with its own backward pass. Forward and backward passes, with the indegree of two
+rounds.
 
 Run: python benchmarks/centrality.py
 """
@@ -32,12 +32,12 @@ def ours(queries, keys, values):
 
 
 def plain(queries, keys, values):
-    """Context alone."""
+    """Only the context."""
     return nn.functional.scaled_dot_product_attention(queries, keys, values).transpose(1, 2), None
 
 
 def backward(attend, inputs, gradient, of_scores):
-    """Gradients of the inputs, through the context and, if there is one, the centrality."""
+    """Gradients of the inputs, through the context and the centrality, if any."""
     context, mean = attend(*inputs)
     outputs, gradients = [context], [gradient]
     if mean is not None:

@@ -1,7 +1,7 @@
-"""Convolutional self-attention in chunks, compared with full attention under a mask of the windows.
+"""Convolutional self-attention in chunks, compared with full attention and a mask of the windows.
 
-The peers are full attention with the mask, eager and as torch's scaled_dot_product_attention; in two dimensions over
-the keys of all heads within the head window. Run: python benchmarks/convolutional_attention.py
+The peers are full attention with the mask, eager and with torch's scaled_dot_product_attention. In two dimensions they
+attend to the keys of all heads in the head window. Run: python benchmarks/convolutional_attention.py
 """
 
 import argparse
@@ -16,12 +16,12 @@ from torch import nn
 
 from hf_summ.models.layers_windowed_attention import windowed_attention
 
-# name of each kind, its head window, and whether that is circular
+# name of each kind, its head window, and whether the window is circular
 KINDS = {"1d": (1, False), "2d": (3, False), "2d circular": (3, True)}
 
 
 def seen_heads(states: torch.Tensor, head_window: int, circular: bool) -> torch.Tensor:
-    """(B, H, S, D) -> (B, H, N · S, D), neighboring heads one after the other, with zeros where there is none."""
+    """(B, H, S, D) -> (B, H, N · S, D), neighboring heads concatenated, with zeros for missing ones."""
     if head_window == 1:
         return states
     heads, reach = states.shape[1], head_window // 2
@@ -33,7 +33,7 @@ def seen_heads(states: torch.Tensor, head_window: int, circular: bool) -> torch.
 
 
 def seen(heads: int, length: int, window: int, head_window: int, circular: bool) -> torch.Tensor:
-    """(1, H or 1, S, N · S), true where a query sees a key."""
+    """(1, H or 1, S, N · S), true at keys inside a query's window."""
     positions = torch.arange(length)
     band = ((positions[:, None] - positions).abs() <= window // 2).repeat(1, head_window)[None, None]
     if circular or head_window == 1:
@@ -44,7 +44,7 @@ def seen(heads: int, length: int, window: int, head_window: int, circular: bool)
 
 
 def eager(queries, keys, values, head_window, circular, mask, bias):
-    """Attention with all scores, to which the mask is added."""
+    """Attention with all scores, plus the mask."""
     keys, values = (seen_heads(states, head_window, circular) for states in (keys, values))
     scores = queries @ keys.transpose(2, 3) * queries.shape[3] ** -0.5 + bias
     return scores.softmax(-1) @ values
@@ -57,7 +57,7 @@ def sdpa(queries, keys, values, head_window, circular, mask, bias):
 
 
 def measure(kind: str, length: int, batch: int, arguments) -> dict[str, float]:
-    """Print the table of one kind and length, and return the seconds of forward with backward passes."""
+    """Print the table of one kind and length; return the seconds of forward and backward passes."""
     head_window, circular = KINDS[kind]
     shape = (batch, arguments.heads, length, arguments.head_width)
     inputs = tuple(torch.randn(shape, requires_grad=True) for _ in range(3))
@@ -126,7 +126,7 @@ def main() -> None:
         seconds = {}
         for length in arguments.lengths:
             batch = max(1, arguments.tokens // length)
-            # time per document, as batch sizes differ
+            # per document, as batch sizes differ
             seconds[length] = {name: time / batch for name, time in measure(kind, length, batch, arguments).items()}
         first, last = arguments.lengths[0], arguments.lengths[-1]
         rows = [[name, f"{seconds[last][name] / seconds[first][name]:.1f}"] for name in seconds[first]]

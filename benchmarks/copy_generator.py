@@ -1,7 +1,7 @@
 """The copy mixture's training loss and decoding step, compared with the mixture over the full vocabulary.
 
-The loss includes the output projection, label smoothing and all gradients; plain cross-entropy, which cannot copy, is
-measured too. Run: python benchmarks/copy_generator.py
+The loss includes the output projection, label smoothing and all gradients. Plain cross-entropy, without copying, is
+measured as well. Run: python benchmarks/copy_generator.py
 """
 
 import argparse
@@ -64,7 +64,7 @@ def training(width: int, arguments) -> None:
     for tensor in learned.values():
         tensor.requires_grad_()
     source_ids = torch.randint(vocabulary, (batch, source))
-    # half of the labels can be copied
+    # half of the labels occur in the source
     labels = torch.where(
         torch.rand(batch, target) < 0.5,
         source_ids.gather(1, torch.randint(source, (batch, target))),
@@ -102,7 +102,7 @@ def training(width: int, arguments) -> None:
 
 
 def decoding(beams: int, arguments) -> None:
-    """One decoding step, from the logits on."""
+    """One decoding step, starting from the logits."""
     rows, source, vocabulary = arguments.batch * beams, arguments.source, arguments.vocabulary
     inputs = (
         torch.randn(rows, 1, vocabulary),

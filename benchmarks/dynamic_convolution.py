@@ -1,6 +1,6 @@
 """Dynamic convolution, chunked and compiled, compared with the expanded band matrix and the unfolded windows.
 
-The peers are the two formulations in use for dynamic convolutions: one T × (T + K - 1) band matrix per head, and a copy
+The peers are the two common formulations of dynamic convolutions: one T × (T + K - 1) band matrix per head, and a copy
 of the input for each tap. Run: python benchmarks/dynamic_convolution.py
 """
 
@@ -49,7 +49,7 @@ CANDIDATES = {
 
 
 def training(length: int, kernel: int, causal: bool, arguments) -> None:
-    """Measure forward passes, and forward with backward passes, of all candidates."""
+    """Measure forward passes, and forward and backward passes, of all candidates."""
     left = kernel - 1 if causal else (kernel - 1) // 2
     inputs = torch.randn(arguments.batch, length, arguments.width, requires_grad=True)
     taps = torch.randn(arguments.batch, length, arguments.heads, kernel).softmax(-1).requires_grad_()
@@ -91,7 +91,7 @@ def training(length: int, kernel: int, causal: bool, arguments) -> None:
 
 
 def decoding(kernel: int, arguments) -> None:
-    """Measure one decoding step: with the cached window, and by convolving the text so far."""
+    """Measure one decoding step, with the cached window and with a convolution of the text so far."""
     rows, length = arguments.batch * 10, 40
     inputs = torch.randn(rows, length, arguments.width)
     taps = torch.randn(rows, length, arguments.heads, kernel).softmax(-1)

@@ -1,6 +1,6 @@
 """CPU seconds and peak memory of ranking a long document's sentences, and next-sentence pairs per second, on one core.
 
-The memory is that of Python's and numpy's allocations, by tracemalloc in a run that is not timed.
+The memory is the allocations of Python and numpy, measured by tracemalloc in a separate run.
 
 Run: python benchmarks/extraction.py
 """
@@ -32,13 +32,13 @@ def made_up_sentences(generator: np.random.Generator, number: int, words: int = 
 
 
 def keep_a_tenth(sentences: list[list[str]]) -> list[int]:
-    """The stage without its next-sentence model."""
+    """The consistent stage without its next-sentence model."""
     costs = [len(sentence) for sentence in sentences]
     return keep_sentences(sentences, costs, max(sum(costs) // 10, 1))
 
 
 def peak_mebibytes(candidate: Callable[[], object]) -> float:
-    """The peak of allocations above the level before, in MiB."""
+    """The peak of allocations above the initial level, in MiB."""
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     tracemalloc.reset_peak()
@@ -49,7 +49,7 @@ def peak_mebibytes(candidate: Callable[[], object]) -> float:
 
 
 def measure_ranking(sizes: list[int], rounds: int) -> None:
-    """Each method at each number of sentences."""
+    """Measure each method for each number of sentences."""
     methods = {
         "consistent": keep_a_tenth,
         "tfidf": tfidf_scores,
@@ -69,7 +69,7 @@ def measure_ranking(sizes: list[int], rounds: int) -> None:
 
 
 def saved_model(folder: str, width: int, layers: int) -> str:
-    """A BERT of random weights that reads the words of `made_up_sentences`."""
+    """A BERT with random weights and the vocabulary of `made_up_sentences`."""
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{number}" for number in range(1, 30_001))]
     tokenizer = Tokenizer(models.WordLevel({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -81,7 +81,7 @@ def saved_model(folder: str, width: int, layers: int) -> str:
 
 
 def measure_pairs(number: int, width: int, layers: int, rounds: int) -> None:
-    """Pairs of sentences of 3 to 60 words, in sorted batches and one by one."""
+    """Measure pairs of sentences of 3 to 60 words, in sorted batches and one by one."""
     generator = np.random.default_rng(0)
     texts = [" ".join(made_up_sentences(generator, 1, words)[0]) for words in generator.integers(3, 60, 2 * number)]
     pairs = list(zip(texts[::2], texts[1::2], strict=True))

@@ -1,8 +1,8 @@
 """`generate()` of GDLF and CopyTransformer in 32 and 8 bits, compared with a BART of the same sizes.
 
-Ours are decoded by PyTorch and by ONNX Runtime, and the BART by transformers and by CTranslate2, which the extra dev
-installs. SAGCopy is compared with MASS+Copy, its network without guidance. Measures time, torch's memory, and, of the
-first two, whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
+PyTorch and ONNX Runtime decode ours; transformers and CTranslate2, which the extra dev installs, decode the BART.
+SAGCopy is compared with MASS+Copy, its network without guidance. Measures time, torch's memory, and for the first two
+models whether the tokens equal those of uncached decoding. Run: python benchmarks/generation.py
 """
 
 import argparse
@@ -27,7 +27,7 @@ def lengths(arguments: argparse.Namespace) -> dict[str, int]:
 def report(
     setting: str, times: dict[str, float], candidates: dict[str, Callable], labels: dict[str, str], reference: str
 ) -> None:
-    """Print the table of one setting; `times` may have more than `candidates`, whose memory is measured too."""
+    """Print the table of one setting; memory is measured only for `candidates`, a subset of `times`."""
     documents = int(setting.partition("x")[0])
     peaks = {name: peak_mebibytes(candidate) for name, candidate in candidates.items()}
     rows = [
@@ -45,7 +45,7 @@ def report(
 
 
 def compare_guided(arguments: argparse.Namespace) -> None:
-    """Measure SAGCopy and MASS+Copy, which differ in what is computed once a document."""
+    """Measure SAGCopy and MASS+Copy, which differ in computations once per document."""
     kinds = {UNGUIDED: "none", GUIDED: "indegree-2"}
     models = {name: sagcopy(centrality=kind).eval() for name, kind in kinds.items()}
     for setting in arguments.settings:
@@ -92,12 +92,12 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         for label, model in models.items():
             if getattr(model, "compiles_steps", False):
                 candidates[f"{label}, compiled"] = lambda model=model: generate(model, compile_config=CompileConfig())
-        # whose memory is not torch's
+        # their memory is not torch's
         others = {label: lambda model=model: generate(model) for label, model in runtimes.items()}
         others |= {label: lambda other=other: translate(other) for label, other in translators.items()}
         times = cpu_seconds({**candidates, **others}, arguments.rounds)
         report(setting, times, candidates, labels, "BART")
-        # in float32 rounding may decide between tied beams
+        # float64, as rounding may decide between tied beams in float32
         ours.double()
         same = torch.equal(generate(ours), generate(ours, use_cache=False))
         ours.float()

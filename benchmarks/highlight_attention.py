@@ -1,7 +1,7 @@
-"""Highlighting attention, compared with plain attention and with a dense reading of the equations.
+"""Highlighting attention, compared with plain attention and with a dense implementation of the equations.
 
-The peers are torch's scaled_dot_product_attention without a bias, which highlights nothing, and eager attention with
-the whole matrix H. Without attention dropout, forward with backward passes.
+The peers are torch's scaled_dot_product_attention without highlighting, and eager attention with the full matrix H.
+Forward and backward passes, without attention dropout.
 Run: python benchmarks/highlight_attention.py
 """
 
@@ -23,7 +23,7 @@ ALPHA = 8.0
 
 
 def dense(queries, keys, values, starts, ends, strengths, highlighting: str, heads: list[int]):
-    """Equations 2 and 4 with all of H, which is zero in heads that are not lit."""
+    """Equations 2 and 4 with the full matrix H, which is zero in unlit heads."""
     positions = torch.arange(queries.shape[2])
     inside = ((positions >= starts[..., None]) & (positions < ends[..., None])).float()
     is_lit = torch.zeros(queries.shape[1], 1, 1)
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--head_width", type=int, default=64)
     parser.add_argument("--lit", type=int, default=2, help="Number of heads that highlight (default: 2)")
-    parser.add_argument("--spans", type=int, default=20, help="Number of phrases of a document (default: 20)")
+    parser.add_argument("--spans", type=int, default=20, help="Number of phrases per document (default: 20)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--shapes", nargs="+", default=["8x512", "2x2048"], help="Documents x tokens of each")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Examples per second whose key phrases are found, with their places, and by scikit-learn without, on one core.
+"""Examples per second for key phrases with their places, compared with scikit-learn without places, on one core.
 
 Run: python benchmarks/key_phrases.py
 """
@@ -19,7 +19,7 @@ STOPS = sorted(STOP_WORDS)
 
 
 def made_up_text(generator: np.random.Generator, words: int) -> str:
-    """Sentences of natural word frequencies (Zipf's law), in which two words of five are stop words."""
+    """Sentences with natural word frequencies (Zipf's law); two of five words are stop words."""
     drawn = np.minimum(generator.zipf(1.2, words), 30_000)
     is_stop = generator.random(words) < 0.4
     texts = [STOPS[n % len(STOPS)] if stop else f"w{n:x}" for n, stop in zip(drawn, is_stop, strict=True)]
@@ -47,7 +47,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=1000, help="Number of texts (default: 1000)")
-    parser.add_argument("--words", type=int, default=500, help="Words of a text (default: 500)")
+    parser.add_argument("--words", type=int, default=500, help="Words per text (default: 500)")
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     generator = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: measure candidates in turn in one process, by CPU time and by the allocator's peak."""
+"""Helpers of the benchmarks: alternate candidates in one process, and measure CPU time and the allocator's peak."""
 
 import os
 import statistics
@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Callable
 
-# glibc returns large buffers to the system and faults them in again at every call, which would slow only candidates
-# with large buffers; with these settings it keeps them
+# by default glibc returns large buffers to the system, and page faults slow candidates with large buffers; with these
+# settings it keeps them
 _ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": "17179869184",
@@ -17,13 +17,13 @@ _ALLOCATOR = {
 
 
 def fix_allocator() -> None:
-    """Restart this program with the allocator's settings, which are read when a process starts."""
+    """Restart this program with the allocator's settings, which only a new process reads."""
     if any(os.environ.get(name) != value for name, value in _ALLOCATOR.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_ALLOCATOR})
 
 
 def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of each candidate, measured A B C A B C … after one round that is not counted."""
+    """Median CPU seconds of each candidate, measured in the order A B C A B C … after one warm-up round."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(rounds + 1):
         for name, candidate in candidates.items():
@@ -35,7 +35,7 @@ def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dic
 
 
 def peak_mebibytes(candidate: Callable[[], object]) -> float:
-    """The peak of torch's allocator above its level before, in MiB."""
+    """The peak of torch's allocator above its initial level, in MiB."""
     import torch
 
     with torch.autograd.profiler.profile(profile_memory=True, use_kineto=True) as profile:
@@ -50,7 +50,7 @@ def peak_mebibytes(candidate: Callable[[], object]) -> float:
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     """Print a Markdown table, as in the documentation."""
-    # imports torch, which must not be loaded before `fix_allocator`
+    # imported late, as it imports torch, which must not be loaded before `fix_allocator`
     from hf_summ.common.pages import markdown_table
 
     print(f"\n{title}\n\n{markdown_table(columns, rows)}", flush=True)

@@ -1,6 +1,6 @@
 """Rows of `hf-summ summarize --text_column`, compared with the pipeline alone on the same documents.
 
-The pipeline gets them sorted by length, and as they are. The documents are made of the same words, of lengths as in
+The pipeline reads them sorted by length, and unsorted. The documents consist of the same words, with lengths as in
 news. Measures CPU time in one process, from reading the rows to writing the shards. Run: python benchmarks/offline.py
 """
 
@@ -37,7 +37,7 @@ def documents(number: int) -> list[str]:
 
 
 def small_bart(texts: list[str], width: int) -> SummarizationPipeline:
-    """A BART of two layers on each side, which reads 512 tokens."""
+    """A BART with two layers on each side and 512 positions."""
     tokenizer = fit_vocabulary(texts[:200], vocab_size=1000, show_progress=False)
     tokenizer.model_max_length = 512
     sides = {"layers": 2, "ffn_dim": 4 * width, "attention_heads": 4}

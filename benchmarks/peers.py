@@ -1,4 +1,4 @@
-"""Our models in the papers' sizes, and a BART with the same number of parameters for each."""
+"""Our models in the papers' sizes, each with a BART of equal parameter count."""
 
 import tempfile
 from pathlib import Path
@@ -31,7 +31,7 @@ def gdlf(**overrides) -> PreTrainedModel:
 
 
 def copy_transformer(**overrides) -> PreTrainedModel:
-    """The thesis's final CopyTransformer in its small width."""
+    """The thesis's final CopyTransformer in the small width."""
     sizes = {"d_model": 256, "ffn_dim": 1024, "num_heads": 8, "vocab_size": VOCABULARY}
     special = {"bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 1}
     return CopyTransformerForConditionalGeneration(CopyTransformerConfig(**{**sizes, **special, **overrides}))
@@ -57,9 +57,10 @@ def drgd(**overrides) -> PreTrainedModel:
 
 
 def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:
-    """A BART with a model's width, layers and heads, whose feed-forward networks are as wide as equal sizes require.
+    """A BART with a model's width, layers and heads; the width of its feed-forward networks equalizes parameter counts.
 
-    If the model's output projection is untied, so is BART's; otherwise its feed-forward networks would be much wider.
+    If the model's output projection is untied, BART's is as well; otherwise its feed-forward networks would be much
+    wider.
 
     Args:
         attention_dropout: if above 0, training on a CPU cannot use the fused attention kernel, which has no dropout.
@@ -98,14 +99,14 @@ def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedMod
 
 
 def in_8_bits(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy of one of our models with linear layers in 8 bits, loaded as users load it."""
+    """A copy of one of our models with linear layers in 8 bits, loaded by `from_pretrained`."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         return type(model).from_pretrained(folder, quantization_config=Int8Config())
 
 
 def in_onnx(model: PreTrainedModel, int8: bool) -> PreTrainedModel:
-    """One of our models as ONNX Runtime computes it, with one thread."""
+    """One of our models in ONNX Runtime, with one thread."""
     with tempfile.TemporaryDirectory() as folder:
         write_graphs(model, Path(folder), int8)
         for settings in (model.config, model.generation_config):
@@ -114,7 +115,7 @@ def in_onnx(model: PreTrainedModel, int8: bool) -> PreTrainedModel:
 
 
 def ctranslate2_bart(model: PreTrainedModel, compute_type: str):
-    """A BART as CTranslate2's translator with one thread; its words are the ids as text.
+    """A BART as a CTranslate2 translator with one thread; its words are ids as text.
 
     Args:
         compute_type: `float32` or `int8`.
@@ -122,7 +123,7 @@ def ctranslate2_bart(model: PreTrainedModel, compute_type: str):
     import ctranslate2
     from ctranslate2.converters.transformers import BartLoader
 
-    # the converter reads what transformers' configuration and modules no longer have
+    # the converter reads attributes that transformers' configuration and modules no longer have
     model.config.normalize_before = False
     spec = BartLoader().get_model_spec(model)
     words = [str(index) for index in range(model.config.vocab_size)]
@@ -140,7 +141,7 @@ def ctranslate2_bart(model: PreTrainedModel, compute_type: str):
 
 
 def count(model: PreTrainedModel) -> int:
-    """The number of parameters, counting shared ones once."""
+    """The number of parameters; shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -1,10 +1,11 @@
-"""DRGD's decoder, with its own backward through time, compared with a loop of GRU steps; a training step; `generate()`.
+"""DRGD's decoder, training step and `generate()`, compared with usual implementations.
 
-The decoder is measured with the reset gate before the recurrent product, its default, and after it, where the loop has
-torch's GRUCells. Its attention has the source's keys outside already. The training step of the peer is that loop with
-the latent chain and the output layers inside, as they are usually written, an encoder of GRUCells, and cross-entropy
-over all logits; as the equations are printed, the keys are inside, too. The peer of `generate()` is the same model with
-its source repeated for each beam.
+- Decoder: its own backpropagation through time, compared with a loop of GRU steps that computes the source's keys
+  once. The reset gate is before the recurrent product (the default) or after it; then the loop uses torch's GRUCells.
+- Training step: the peer is that loop with the latent chain and the output layers inside, an encoder of GRUCells, and
+  cross-entropy over all logits. "As printed", the loop computes the keys at each step.
+- `generate()`: the peer is the same model with its source repeated for each beam.
+
 Run: python benchmarks/recurrent_decoder.py
 """
 
@@ -31,7 +32,7 @@ COLUMNS = ["formulation", "ms", "peak, MiB", "times faster", "of the memory"]
 
 
 def gru_step(cell: nn.GRUCell, reset_after: bool, inputs, state):
-    """The next state: the cell's own, or with the reset gate before its product."""
+    """The next state: the cell's own, or with the reset gate before the product."""
     if reset_after:
         return cell(inputs, state)
     gates = 2 * cell.hidden_size
@@ -57,7 +58,7 @@ def loop(layer: AttentiveGrus, words, source, keys, mask, state):
 
 
 def decoder(batch: int, target: int, source: int, rounds: int) -> None:
-    """Forward and backward passes of the two GRUs and their attention, with all gradients."""
+    """Measure forward and backward passes of the two GRUs and their attention, with all gradients."""
     layers = [AttentiveGrus(300, 500, 1000, 1000, True, reset_after) for reset_after in (False, True)]
     for layer in layers:
         for parameter in layer.parameters():
@@ -87,7 +88,7 @@ def decoder(batch: int, target: int, source: int, rounds: int) -> None:
 
 
 def encode(gru: nn.GRU, words, mask):
-    """The GRU's states, zero at padding, which leaves them as they are, by GRUCells."""
+    """The GRU's states from GRUCells, zero at padding, which does not change the state."""
     cell = nn.GRUCell(gru.input_size, gru.hidden_size)
     for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
         setattr(cell, name, getattr(gru, f"{name}_l0"))
@@ -99,12 +100,12 @@ def encode(gru: nn.GRU, words, mask):
 
 
 def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
-    """The loss of the model (`released`, without copying), in one loop over the summary and with all logits."""
+    """The model's loss (`released`, without copying), in one loop over the summary and with all logits."""
     embed, encoder, head = model.model.shared, model.model.encoder, model.model.decoder
     chain, output = head.latent_chain, head.output
     mask = attention_mask.bool()
     words = embed(model.prepare_decoder_input_ids_from_labels(labels))
-    # before new cells draw their weights
+    # drawn before new cells draw their weights
     noise = draw_noise(words, model.config.latent_size, "released")
     read = embed(input_ids)
     source = torch.cat(
@@ -136,7 +137,7 @@ def step_of_loops(model, input_ids, attention_mask, labels, keys_outside=True):
 
 
 def training(batch: int, target: int, source: int, rounds: int) -> None:
-    """A training step with Adam of the paper's model."""
+    """Measure a training step of the paper's model with Adam."""
     model = drgd().train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-5)
     inputs = {
@@ -170,16 +171,16 @@ def training(batch: int, target: int, source: int, rounds: int) -> None:
 
 
 class Repeating(DrgdForConditionalGeneration):
-    """The same model, which keeps its source once for each beam, as transformers' models do."""
+    """The same model with its source repeated for each beam, as in transformers' models."""
 
     def _expand_inputs_for_generation(self, *args, **kwargs):
         return GenerationMixin._expand_inputs_for_generation(self, *args, **kwargs)
 
 
 def decoding(documents: int, beams: int, source: int, length: int, rounds: int) -> None:
-    """`generate()` of the paper's model."""
+    """Measure `generate()` of the paper's model."""
     model = drgd().eval()
-    # weights of a new model give all words the same score
+    # a new model gives all words the same score
     model.lm_head.bias.data.normal_(std=2.0)
     repeating = Repeating(model.config).eval()
     repeating.load_state_dict(model.state_dict())
@@ -190,7 +191,7 @@ def decoding(documents: int, beams: int, source: int, length: int, rounds: int) 
     settings = {"num_beams": beams, "max_new_tokens": length, "min_new_tokens": length, "do_sample": False}
 
     def generate_repeating():
-        # what belongs to a beam moves with it
+        # reorder the repeated source with the beams
         with patch.object(SharedSourceCache, "reorder_cache", EncoderDecoderCache.reorder_cache):
             return repeating.generate(**inputs, **settings)
 
@@ -203,7 +204,7 @@ def decoding(documents: int, beams: int, source: int, length: int, rounds: int) 
 
 
 def compare(title: str, candidates: dict, rounds: int) -> None:
-    """Print time and memory of the candidates, and their ratios to the first one."""
+    """Print time and memory of the candidates, and ratios to the first one."""
     times = cpu_seconds(candidates, rounds)
     peaks = {name: peak_mebibytes(candidate) for name, candidate in candidates.items()}
     first = next(iter(candidates))

@@ -1,4 +1,4 @@
-"""Pairs per second of both modes of ROUGE and of the package rouge-score, and the time of the bootstrap, on one core.
+"""Pairs per second of both ROUGE modes and of the package rouge-score, and the time of the bootstrap, on one core.
 
 Run: python benchmarks/rouge.py
 """
@@ -22,7 +22,7 @@ _THREE = ("rouge1", "rouge2", "rougeL")
 
 
 def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> str:
-    """Sentences of words with natural frequencies (Zipf's law), inflected so that there is something to stem."""
+    """Sentences with natural word frequencies (Zipf's law), inflected to exercise the stemmer."""
     endings = ("", "s", "ed", "ing", "ation", "ly")
     drawn = np.minimum(generator.zipf(1.3, (sentences, words)), 30_000)
     lines = (" ".join(f"w{chr(97 + n % 26)}rd{n:x}".replace("0", "o") + endings[n % 6] for n in row) for row in drawn)
@@ -30,7 +30,7 @@ def made_up_text(generator: np.random.Generator, sentences: int, words: int) -> 
 
 
 def package_scores(predictions: list[str], references: list[str]) -> None:
-    """The scores of mode rouge_score by lines, computed by the package itself."""
+    """The scores of mode rouge_score by lines, from the package itself."""
     scorer = RougeScorer(ROUGE_TYPES, use_stemmer=True)
     for prediction, reference in zip(predictions, references, strict=True):
         scorer.score(reference, prediction)
@@ -39,7 +39,7 @@ def package_scores(predictions: list[str], references: list[str]) -> None:
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=1000, help="Number of pairs of each size of text (default: 1000)")
+    parser.add_argument("--pairs", type=int, default=1000, help="Number of pairs per size of text (default: 1000)")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     rows = []

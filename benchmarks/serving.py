@@ -1,7 +1,8 @@
 """`hf-summ serve` under load: requests per CPU second of the service, with 1, 16 and 64 clients at once.
 
-A client asks again as soon as it is answered, and, if it is refused, when it is told to. Without `--model`, a GDLF with
-random weights writes summaries of 20 tokens with 4 beams, of made-up news. Run: python benchmarks/serving.py
+A client sends its next request on each response, or after `Retry-After` if the request was refused. Without `--model`,
+a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news.
+Run: python benchmarks/serving.py
 """
 
 import argparse
@@ -38,7 +39,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Load:
-    """What came of a number of clients: answers by status, "lost" for none at all, and seconds of those answered."""
+    """The results for a number of clients: responses by status ("lost" without one), and seconds of answers."""
 
     clients: int
     answers: Counter = field(default_factory=Counter)
@@ -53,7 +54,7 @@ class Load:
 
 
 def made_up(number: int, folder: Path) -> list[str]:
-    """Texts of one to three articles; a checkpoint that reads them is written to the folder."""
+    """Make texts of one to three articles, and write a checkpoint for them to the folder."""
     texts = [article["document"] for article in articles("test", 3 * number, seed=1)]
     processor = GdlfProcessor(fit_vocabulary(texts, vocab_size=2000, show_progress=False), tags="none")
     config = GdlfConfig(**SIZES, **KERNELS, tags="none", conv_implementation="chunked")
@@ -68,7 +69,7 @@ def made_up(number: int, folder: Path) -> list[str]:
 
 @contextmanager
 def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, int]]:
-    """The process and the port of a service that is ready."""
+    """Run a service; yield its process and port when it is ready."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "hf_summ", "serve", "--model", model, "--port", str(port), *flags]
@@ -76,7 +77,7 @@ def service(model: str, flags: list[str]) -> Iterator[tuple[subprocess.Popen, in
     try:
         while not is_ready(port):
             if process.poll() is not None:
-                raise SystemExit(f"the service has ended: {' '.join(command)}")
+                raise SystemExit(f"the service exited: {' '.join(command)}")
             time.sleep(0.2)
         yield process, port
     finally:
@@ -93,29 +94,29 @@ def is_ready(port: int) -> bool:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds that a process has used, all its threads together."""
+    """CPU seconds of a process, over all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def peak_mebibytes(pid: int) -> float:
-    """The largest memory that a process has had."""
+    """The peak memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 class Connection:
-    """A client's connection, which is opened again when the service has closed it; lighter than any library's."""
+    """A client's connection, reopened after the service closes it; it uses less CPU time than a library's."""
 
     def __init__(self, port: int):
         self._port = port
         self._writer: asyncio.StreamWriter | None = None
 
     async def post(self, body: bytes) -> tuple[int, float]:
-        """Status, and how many seconds to wait before the next request.
+        """Send a request; return its status, and the seconds to wait before the next one.
 
         Raises:
-            OSError, EOFError: there was no answer.
+            OSError, EOFError: there was no response.
         """
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
@@ -134,7 +135,7 @@ class Connection:
 
 
 async def client(port: int, bodies: Iterator[bytes], end: float, load: Load) -> None:
-    """Ask until the time is over."""
+    """Send requests until the time is over."""
     connection = Connection(port)
     while time.monotonic() < end:
         began = time.monotonic()
@@ -152,7 +153,7 @@ async def client(port: int, bodies: Iterator[bytes], end: float, load: Load) -> 
 
 
 async def measure(process: subprocess.Popen, port: int, bodies: Iterator[bytes], clients: int, seconds: float) -> Load:
-    """Some clients at once for so many seconds."""
+    """Run concurrent clients for a number of seconds."""
     load = Load(clients)
     before, end = cpu_seconds(process.pid), time.monotonic() + seconds
     await asyncio.gather(*(client(port, bodies, end, load) for _ in range(clients)))
@@ -162,7 +163,7 @@ async def measure(process: subprocess.Popen, port: int, bodies: Iterator[bytes],
 
 
 def row(load: Load, alone: Load) -> list[str]:
-    """A line of the table."""
+    """A row of the table."""
     percentiles = statistics.quantiles(load.seconds, n=100) if len(load.seconds) > 1 else load.seconds * 99
     refused = load.answers.total() - load.answers[200] - load.answers["lost"]
     return [
@@ -182,10 +183,10 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="Checkpoint to serve (default: a GDLF with random weights)")
-    parser.add_argument("--texts", help="File with a text in `document` of each line (default: made-up news)")
+    parser.add_argument("--texts", help="JSON Lines file with a text in `document` (default: made-up news)")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 16, 64], help="(default: 1 16 64)")
     parser.add_argument("--seconds", type=float, default=15, help="Seconds for each number of clients (default: 15)")
-    # what stands behind a bare -- is for the service
+    # arguments after a bare -- go to the service
     parser.add_argument("flags", nargs="*", help="Flags of `hf-summ serve`, after --")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

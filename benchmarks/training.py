@@ -1,9 +1,9 @@
-"""Training steps with Adam: of GDLF compared with BART, and of models that steer copying with ones that do not.
+"""Training steps with Adam: GDLF compared with BART, and models with guided copying compared with ones without.
 
-The BART has the same number of parameters. It is measured in its best setting on a CPU, without dropout of attention
-weights, and with it, as in many recipes: the fused attention kernel has no dropout, so that all weights are then
-computed and kept. Highlight-Transformer is compared with a CopyTransformer, and SAGCopy with itself without guidance,
-of the same size; none of them drops weights.
+The BART has the same number of parameters. It is measured without attention dropout, its best setting on a CPU, and
+with attention dropout, as in many recipes: the fused attention kernel has no dropout, so all weights are then computed
+and stored. Highlight-Transformer is compared with a CopyTransformer of the same size, and SAGCopy with itself without
+guidance; none of these has attention dropout.
 
 Run: python benchmarks/training.py
 """
@@ -40,7 +40,7 @@ def gdlf_and_barts(inputs: dict[str, torch.Tensor]) -> Models:
 
 
 def highlighting(inputs: dict[str, torch.Tensor]) -> Models:
-    """The paper's Highlight-Transformer with 20 phrases a document, and CopyTransformer."""
+    """The paper's Highlight-Transformer with 20 phrases per document, and CopyTransformer."""
     dropout = {"dropout": 0.2, "activation_dropout": 0.2, "attention_dropout": 0.0}
     sizes = {"d_model": 512, "ffn_dim": 2048, "encoder_layers": 4, "decoder_layers": 4}
     models: Models = {COPYING: (copy_transformer(**sizes, **dropout, convolutional_attention="none", **PLAIN), inputs)}

@@ -167,7 +167,7 @@ def test_broken_weights_are_not_summarized_with(architecture, tiny_tokenizer, tm
         message = f"{tmp_path} has {name} with the shape .*, but its config.json with .* \\(1 differ\\)"
     else:
         weights[name].flatten()[0] = float(damage)
-        message = f"^{tmp_path} has weights that are not finite in {name} \\(1 have such\\)"
+        message = f"^{tmp_path} has weights that are not finite in {name} \\(1 in all\\)"
     save_file(weights, file, metadata={"format": "pt"})
     with pytest.raises(ValueError, match=message):
         pipeline("summarization", model=str(tmp_path))

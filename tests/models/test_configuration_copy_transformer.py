@@ -86,7 +86,9 @@ def test_pretrained_part_that_is_not_there_is_named(key, tmp_path):
 def test_what_is_no_encoder_that_reads_both_ways_is_refused_as_bert(tmp_path, other, model_type):
     other.save_pretrained(tmp_path)
     config = COPY_TRANSFORMER.config(encoder_type="bert", bert_name=str(tmp_path), convolutional_attention="none")
-    with pytest.raises(ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be an encoder"):
+    with pytest.raises(
+        ValueError, match=f"`bert_name` is '{tmp_path}', a {model_type}, but must be a bidirectional encoder"
+    ):
         config.read_pretrained_parts()
 
 

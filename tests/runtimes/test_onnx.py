@@ -144,15 +144,15 @@ def test_a_folder_of_another_version_is_refused(checkpoint, tmp_path):
     shutil.copytree(checkpoint / "onnx", folder)
     record = json.loads((folder / "runtime.json").read_text(encoding="utf-8"))
     (folder / "runtime.json").write_text(json.dumps({**record, "layout": 0}), encoding="utf-8")
-    with pytest.raises(ValueError, match="is of another version of hf_summ: export it again"):
+    with pytest.raises(ValueError, match="was written by another version of hf_summ: export it again"):
         load(folder)
 
 
 def test_what_graphs_cannot_do_is_refused(checkpoint):
     model, read = load(checkpoint / "onnx"), inputs(checkpoint, DOCUMENTS)
-    with pytest.raises(ValueError, match="ONNX graphs do not read `output_attentions`: leave it out"):
+    with pytest.raises(ValueError, match="ONNX graphs do not support `output_attentions`: leave it out"):
         model.generate(**read, output_attentions=True, return_dict_in_generate=True)
-    with pytest.raises(ValueError, match="ONNX graphs do not read `labels`"):
+    with pytest.raises(ValueError, match="ONNX graphs do not support `labels`"):
         model(**read, decoder_input_ids=read["input_ids"][:, :2], labels=read["input_ids"][:, :2])
     with pytest.raises(ValueError, match="the model needs `input_ids`: use its processor"):
         model.get_encoder()(attention_mask=read["attention_mask"])
@@ -173,7 +173,7 @@ def save(model, folder: Path):
     ids=["convolution", "bert"],
 )
 def test_architectures_without_graphs_are_refused(architecture, problem, tmp_path):
-    with pytest.raises(ValueError, match=f"{problem}, of which there are no graphs"):
+    with pytest.raises(ValueError, match=f"{problem}, which has no graphs"):
         export(save(architecture.model().float(), tmp_path / "model"), None, tmp_path / "onnx", int8=False)
     assert not (tmp_path / "onnx").exists()
 
@@ -181,7 +181,7 @@ def test_architectures_without_graphs_are_refused(architecture, problem, tmp_pat
 def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path):
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
     bart = BartForConditionalGeneration(BartConfig(vocab_size=400, max_position_embeddings=40, **sizes))
-    with pytest.raises(ValueError, match="is a bart, of which there are no graphs: export one of gdlf, drgd, "):
+    with pytest.raises(ValueError, match="is a bart, which has no graphs: export one of gdlf, drgd, "):
         export(save(bart, tmp_path / "bart"), None, tmp_path / "onnx", int8=False)
     with pytest.raises(ValueError, match="`runtime` is 'onnx', but a bart has none: leave it out"):
         pipeline("summarization", model=bart, tokenizer=tiny_tokenizer, runtime="onnx")
@@ -190,7 +190,7 @@ def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path):
 def test_adapters_are_refused(tmp_path):
     model = save(GDLF.model().float(), tmp_path / "model")
     model.add_adapter(LoraConfig())
-    with pytest.raises(ValueError, match="has an adapter on it, which graphs do not contain: merge both"):
+    with pytest.raises(ValueError, match="has an adapter, which graphs do not contain: merge both"):
         export(model, None, tmp_path / "onnx", int8=False)
 
 
@@ -205,7 +205,7 @@ def test_runtimes_that_are_not_there_are_named(tmp_path, monkeypatch):
     model = save(DRGD.model().float(), tmp_path / "model")
     with pytest.raises(ValueError, match="`runtime` is 'openvino', but must be one of onnx"):
         model.with_runtime("openvino")
-    with pytest.raises(ValueError, match="has no graphs for ONNX Runtime: write them, `hf-summ export "):
+    with pytest.raises(ValueError, match="has no graphs for ONNX Runtime: run `hf-summ export "):
         model.with_runtime("onnx")
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(ImportError, match=r"needs onnxscript: pip install 'hf-summ\[onnx\]'"):
@@ -226,5 +226,5 @@ def test_flags_that_exclude_each_other(tmp_path, capsys):
 
 def test_a_record_without_a_layout_is_of_another_version(tmp_path):
     (tmp_path / RUNTIME_FILE).write_text("{}", encoding="utf-8")
-    with pytest.raises(ValueError, match="is of another version of hf_summ: export it again"):
+    with pytest.raises(ValueError, match="was written by another version of hf_summ: export it again"):
         find(str(tmp_path))

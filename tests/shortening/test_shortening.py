@@ -105,7 +105,7 @@ def test_truncation_says_where_it_ends(summarizer, caplog):
     assert details["cut_tokens"] == details["source_tokens"] - 100
     # a word that is cut may have other tokens than at its whole
     assert 97 <= reader.length(text[:end]) <= 100
-    assert "`long_documents` can be 'extract' or 'windows' instead" in caplog.text
+    assert "set `long_documents` to 'extract' or 'windows'" in caplog.text
 
 
 def test_extraction_reads_the_sentences_that_it_names(summarizer, caplog):
@@ -230,7 +230,7 @@ def test_ways_that_there_are_not(summarizer, monkeypatch):
             ValueError, match="`long_documents` is 'skip', but must be one of truncate, extract, windows"
         ):
             make()
-    with pytest.raises(ValueError, match="cannot be found in windows"):
+    with pytest.raises(ValueError, match="cannot be located in windows"):
         summarizer("a text", long_documents="windows", phrases={"a": 1.0})
     for way in ("extract", "windows"):
         # also if this document would not need it

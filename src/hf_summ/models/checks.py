@@ -164,7 +164,7 @@ class Setting:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The allowed texts, for a text."""
+        """The allowed texts, if it is a text."""
         return get_args(self.kind)
 
     def problem(self, value: Any) -> str | None:
@@ -191,7 +191,7 @@ SETTINGS: Mapping[str, Setting] = {
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
-        "Scores are divided by the length to the power of this exponent; above 0 favors longer summaries",
+        "Exponent of the length that divides scores; above 0 favors longer summaries",
         # a summary's length to the power of 100 is still finite
         asked=100,
         is_common=True,
@@ -214,7 +214,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
-        help="Blocking of repeated n-grams: forbid the last token (token), or end the beam after it as OpenNMT (beam)",
+        help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
         asked=True,
         needs_beams=True,
         own_to="all",
@@ -232,7 +232,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gnmt_length_penalty": Setting(
         float,
         _NOT_NEGATIVE,
-        "Exponent of the GNMT length penalty: scores are divided by a power of (5 + n) / 6, for n tokens",
+        "Exponent of the GNMT length penalty (5 + n) / 6, for n tokens, which divides scores instead of the length",
         asked=100,
         needs_beams=True,
         own_to="all",
@@ -256,7 +256,7 @@ SETTINGS: Mapping[str, Setting] = {
     "support_weight": Setting(
         float,
         Range(0, 1e4),
-        "Weight of a summary's support in its document when finished beams are reranked",
+        "Weight of a summary's support in its document for reranking finished beams",
         asked=1000,
         is_common=True,
         needs_beams=True,

@@ -313,7 +313,9 @@ def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfi
     if isinstance(nested, dict):
         settings = {"model_type": "bert", **nested}
         if settings["model_type"] not in CONFIG_MAPPING:
-            raise ValueError(f"`{key}` has the model type {settings['model_type']!r}, which transformers does not know")
+            raise ValueError(
+                f"`{key}` has the model type {settings['model_type']!r}, which transformers does not support"
+            )
         config = AutoConfig.for_model(**settings)
     else:
         config = copy.copy(nested)

@@ -20,9 +20,9 @@ class DrgdConfig(SummarizationConfig):
         hidden_size: width of the recurrent states, in each direction of the encoder.
         latent_size: number of latent variables per position; 0 gives the baseline StanD.
         variant: `released`, as in the authors' program, or `printed`, as in the paper.
-        reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as torch
-            does, or before it, as program and paper do (docs/equations.md, section 4). Checkpoints without this key
-            apply it after.
+        reset_after: whether the decoder's GRUs apply the reset gate after the product of state and weights, as in
+            torch. Program and paper apply it before (docs/equations.md, section 4). Checkpoints without this key apply
+            it after.
         copy: whether words are also copied from the source, by the decoder's own attention.
         kl_weight: weight of the KL divergence of the latent variables from their prior. By default the variant's: 1 in
             the paper, .0222 in the program.

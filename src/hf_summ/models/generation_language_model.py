@@ -16,9 +16,9 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
     The LM reads `[draft so far, MASK]`. It accepts a token above the percentile of its distribution.
 
     In the space `log`, as in the author's commented-out code, a factor multiplies the distance of a token's
-    log-probability from the mean: the accepted factor for accepted tokens among the most likely ones, the rejected
-    factor for all others except end tokens. Nothing is normalized. In the space `probability`, factors multiply only
-    the probabilities of the most likely tokens, and the result is normalized log-probabilities.
+    log-probability from the mean. Accepted tokens among the most likely ones get the accepted factor, and all others
+    except end tokens the rejected factor. Nothing is normalized. In the space `probability`, factors multiply only the
+    probabilities of the most likely tokens, and the result is normalized log-probabilities.
 
     Scores may be logits or log-probabilities. Forbidden tokens stay forbidden. In the space `probability`, the others
     receive their probability; this processor must therefore precede those that forbid tokens.

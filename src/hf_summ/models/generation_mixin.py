@@ -112,7 +112,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     def generate(self, *args, tokenizer=None, **kwargs):
         """transformers' `generate`.
 
-        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`): all
+        `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
         layers of a step become one graph, which later steps and calls reuse. The first call compiles, and so does the
         first call with documents of another length or number; then both may vary.
 
@@ -158,7 +158,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         best = scores.view(-1, beams).topk(settings.num_return_sequences or 1).indices
         best = (best + torch.arange(0, len(scores), beams, device=best.device)[:, None]).view(-1)
         indices = output.beam_indices[best]
-        # the longest beam may not be selected
+        # the longest beam may be one of those dropped
         unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
         sequences = output.sequences[best][:, : output.sequences.shape[1] - unused]
         if not settings.return_dict_in_generate:

@@ -173,7 +173,7 @@ class ForbiddingLogitsProcessor(LogitsProcessor):
 class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
     """Forbids the end of a text before `min_new_words` words, including the unfinished one.
 
-    In scripts without spaces between words, characters count.
+    In scripts without spaces between words, characters count instead.
     """
 
     def __init__(self, min_new_words: int, table: WordTable, prompt_length: int, eos_token_ids: list[int]):

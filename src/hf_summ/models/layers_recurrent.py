@@ -377,8 +377,8 @@ def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tenso
 class _Attention:
     """Additive attention, position by position and a few documents at a time, and its accumulated gradients.
 
-    Its tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU: tanh x = 2 σ(2x) - 1, and a
-    constant added to all scores of a document changes neither the attention nor its gradients.
+    Its tanh layer is computed as a sigmoid, which takes a seventh of the time on a CPU. As tanh x = 2 σ(2x) - 1, all
+    scores of a document change by a constant, which affects neither the attention nor its gradients.
     """
 
     def __init__(self, source, keys, query_weight, score_weight, source_mask):

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-# minimum number of queries per product with the span of keys around them: more queries waste scores outside the
-# windows, fewer copy more gradients. a chunk has at least window - 1 queries, as a span must end within the next chunk.
+# minimum number of queries per product with the span of keys around them. more queries waste scores outside the
+# windows, and fewer copy more gradients. a chunk has at least window - 1 queries: a span must end in the next chunk.
 # for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two; 24
 # or more are slower
 CHUNK = 8

@@ -105,7 +105,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             for name, weight in self.named_parameters()
             if weight.is_floating_point() and not weight.is_meta and not bool(weight.isfinite().all())
         ]
-        return f"has weights that are not finite in {broken[0]} ({len(broken)} have such)" if broken else None
+        return f"has weights that are not finite in {broken[0]} ({len(broken)} in all)" if broken else None
 
     def save_pretrained(self, save_directory, *args, state_dict=None, **kwargs):
         """transformers' `save_pretrained`, also for a model sharded by FSDP2.
@@ -423,7 +423,7 @@ def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
 
 
 def check_decoder_cache(past_key_values) -> None:
-    """Raise a ValueError unless the last layer is a `DecoderStateLayer`, as in all our caches."""
+    """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
     layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
     if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
         raise ValueError(

@@ -43,7 +43,7 @@ from .modeling_base import (
 
 @dataclass
 class CopyEncoderOutput(BaseModelOutput):
-    """transformers' `BaseModelOutput` with the source's subwords, which decoding steps get from nowhere else.
+    """transformers' `BaseModelOutput` with the source's subwords, which decoding steps would otherwise lack.
 
     Attributes:
         source_ids: (B, S).
@@ -160,8 +160,8 @@ def feed_forward_settings(config) -> dict[str, Any]:
 class CopyingDecoder(SummarizationPreTrainedModel):
     """A Transformer decoder that also returns, for each position, a copy distribution over the source.
 
-    `copy_attention` says where that distribution comes from: a separate attention on top of the layers (`separate`),
-    the first head of the last layer's cross-attention (`first_head`), or the mean over its heads (`mean`).
+    `copy_attention` selects that distribution: the weights of a separate attention on top of the layers (`separate`),
+    of the first head of the last layer's cross-attention (`first_head`), or the mean over its heads (`mean`).
 
     Args:
         config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, optionally `activation`, and the

@@ -119,7 +119,7 @@ class SummarizationPipeline(Pipeline):
         if tokenizer is None and not model.name_or_path:
             raise ValueError("the pipeline needs a tokenizer: give the model's own as `processor` or `tokenizer`")
         if tokenizer is None:
-            # transformers failed to load it, but gave no reason: raise the error
+            # transformers failed to load it without a reason: load it again, to raise the error
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
@@ -199,7 +199,7 @@ class SummarizationPipeline(Pipeline):
         if length is not None:
             documents = _Examples(documents, phrases)
         if shorten is not iter:
-            # in this process, where the model is
+            # a generator, as the shortener needs the model of this process
             documents = _generated(shorten(_generated(documents)))
         elif length is None and not isinstance(documents, IterableDataset):
             documents = _generated(documents)

@@ -128,9 +128,9 @@ class SummarizationProcessor(ProcessorMixin):
             padding: as in `pad`; by default rows are padded if tensors are requested.
             pad_to_multiple_of: lengths are rounded up to a multiple of this number.
             return_tensors: `pt`, or None for lists (flat ones for a single text).
-            return_lengths: whether to add `lengths`, the number of ids of each example before truncation, and
-                `document_lengths` and `kept_lengths`, the numbers of subwords of each document before and after it.
-                The latter two are always lists.
+            return_lengths: whether to add three fields: `lengths`, the number of ids of each example before truncation;
+                `document_lengths` and `kept_lengths`, each document's number of subwords before and after it, always as
+                lists.
             show_progress: whether to show a progress bar for slow steps.
             source: the architecture's further inputs; see its `source_features`.
 
@@ -171,7 +171,7 @@ class SummarizationProcessor(ProcessorMixin):
         return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
 
     def clean(self, text: str, is_document: bool = False) -> str:
-        """Clean a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
+        """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
         return readable(text)
 
     def source_features(self, examples: list[list[str]], length: int | None, show_progress: bool) -> dict[str, list]:

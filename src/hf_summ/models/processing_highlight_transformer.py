@@ -108,7 +108,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
 
         Args:
             examples: the text or the documents of each example.
-            max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all in two examples.
+            max_frequencies: maximum number of phrases to keep, the most frequent ones; None keeps all found in two.
 
         Raises:
             ValueError: there is no example.

@@ -114,7 +114,7 @@ def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None 
 
 
 def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
-    """Term -> the number of a collection's members with it, where there are at least two, and that of all members.
+    """Term -> the number of a collection's members that contain it, if at least two; and the number of all members.
 
     Args:
         collection: the terms of each member.

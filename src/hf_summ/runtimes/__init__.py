@@ -1,1 +1,1 @@
-"""Other programs that compute our models: ONNX Runtime, for CPUs."""
+"""Other runtimes for our models: ONNX Runtime on CPUs."""

@@ -1,4 +1,4 @@
-"""Folders with a model's graphs in place of its weights: writing and loading them."""
+"""Writing and loading folders that contain a model's graphs instead of its weights."""
 
 import json
 from importlib.util import find_spec
@@ -12,19 +12,19 @@ from hf_summ.common.files import content_hash, moved_into_place, write_atomicall
 from hf_summ.common.records import parse_json
 from hf_summ.models.modeling_base import RUNTIME_FILE
 
-# name of a runtime, and of the folder in a checkpoint's that has what was exported for it
+# name of the runtime, and of its folder inside a checkpoint
 ONNX = "onnx"
 _LAYOUT = 1
 _MODEL_TYPES = ("gdlf", "drgd", "copy_transformer", "highlight_transformer", "sagcopy")
 
 
 def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> None:
-    """Write what ONNX Runtime computes in place of a loaded checkpoint, with all that goes with it.
+    """Export a loaded checkpoint to a folder for ONNX Runtime, with config and processor.
 
     Args:
-        model: in float32.
+        model: the model, in float32.
         processor: the checkpoint's processor or tokenizer.
-        output: folder, which is not there yet or empty.
+        output: folder, new or empty.
         int8: whether matrices have 8 bits.
 
     Raises:
@@ -49,7 +49,7 @@ def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> 
 
 
 def load(name: str) -> PreTrainedModel:
-    """The model of an exported folder.
+    """Load the model of an exported folder.
 
     Raises:
         ValueError: as `find`.
@@ -63,21 +63,20 @@ def load(name: str) -> PreTrainedModel:
 
 
 def find(name: str) -> Path:
-    """The exported folder of this name, or the one in the checkpoint's folder of this name.
+    """Find an exported folder by its own name, or by that of the checkpoint that contains it.
 
     Raises:
-        ValueError: there is none, or it is of other weights than the checkpoint's, or of another version.
+        ValueError: there is none, it was exported from other weights than the checkpoint's, or by another version.
     """
     folder = Path(name)
     exported = next((place for place in (folder, folder / ONNX) if (place / RUNTIME_FILE).is_file()), None)
     if exported is None:
         raise ValueError(
-            f"{name} has no graphs for ONNX Runtime: write them, `hf-summ export {name} --to {ONNX} --output "
-            f"{folder / ONNX}`"
+            f"{name} has no graphs for ONNX Runtime: run `hf-summ export {name} --to {ONNX} --output {folder / ONNX}`"
         )
     record = parse_json((exported / RUNTIME_FILE).read_text(encoding="utf-8"))
     if record.get("layout") != _LAYOUT:
-        raise ValueError(f"{exported} is of another version of hf_summ: export it again")
+        raise ValueError(f"{exported} was written by another version of hf_summ: export it again")
     if _weights(folder) not in ("", record["weights"]):
         raise ValueError(f"{exported} was exported from other weights than those of {name}: export it again")
     return exported
@@ -87,20 +86,20 @@ def _problem(model: PreTrainedModel) -> str | None:
     """Why a model cannot be exported, or None."""
     config = model.config
     if config.model_type not in _MODEL_TYPES:
-        return f"is a {config.model_type}, of which there are no graphs: export one of {', '.join(_MODEL_TYPES)}"
+        return f"is a {config.model_type}, which has no graphs: export one of {', '.join(_MODEL_TYPES)}"
     if hasattr(config, "quantization_config"):
         return "has 8 bits already: export the checkpoint in 32 bits, with --int8"
     if hasattr(model, "peft_config"):
-        return "has an adapter on it, which graphs do not contain: merge both into one checkpoint"
+        return "has an adapter, which graphs do not contain: merge both into one checkpoint"
     if getattr(model, "masked_lm", None) is not None or getattr(config, "encoder_type", "transformer") != "transformer":
-        return "contains a pre-trained BERT, of which there are no graphs"
+        return "contains a pre-trained BERT, which has no graphs"
     if getattr(config, "convolutional_attention", "none") != "none":
-        return "has convolutional attention, of which there are no graphs"
+        return "has convolutional attention, which has no graphs"
     return None
 
 
 def _weights(folder: Path) -> str:
-    """A name for the weights in a folder; empty if there are none."""
+    """A fingerprint of the weights in a folder; empty if there are none."""
     return "-".join(content_hash(file) for file in sorted(folder.glob("*.safetensors")))
 
 

@@ -1,4 +1,4 @@
-"""A model as two ONNX graphs: one reads documents, and the other writes a token of each row."""
+"""Export of a model as two ONNX graphs: one encodes documents, and the other decodes one token per row."""
 
 from collections import defaultdict
 from collections.abc import Generator, Mapping
@@ -20,7 +20,7 @@ from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, m
 from hf_summ.runtimes.onnx_quantization import quantize
 
 READ, WRITE = "read.onnx", "write.onnx"
-# what the names begin with of tensors that all steps read, of states that a step reads, and of those that it gives
+# name prefixes of tensors that all steps read, of a step's input states, and of its output states
 SOURCE, STATE, NEXT = "source.", "state.", "next."
 # the encoder's output
 LAST = f"{SOURCE}last"
@@ -28,12 +28,12 @@ LAST = f"{SOURCE}last"
 _OPSET = 20
 _GRU_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _KEYS_AND_VALUES = ("keys", "values")
-# sizes of the example by which a model is traced: documents, their tokens and phrases, rows, and tokens written
+# sizes of the example for tracing: documents, their tokens and phrases, rows, and decoded tokens
 _SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 3, 13, 5, 6, 7
 
 
 def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
-    """Write the graphs of a model in float32 to a folder, with `int8` those of its matrices in 8 bits."""
+    """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
     read, write, documents = _Read(model), _Write(model), _example(model)
     with torch.no_grad(), _eager_attention(model), _grus_as_nodes(model):
         tensors = read(documents)
@@ -50,29 +50,29 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
         for _ in range(_WRITTEN):
             outputs = write({**step, **states})
             states = {name: outputs[name] for name in states}
-        # no two tensors of a graph have one name
+        # names of tensors in a graph must differ
         names = [f"{NEXT}{name}" if name in states else name for name in outputs]
         _write(write, {**step, **states}, names, folder / WRITE, int8)
 
 
 @dataclass
 class _Encoded(BaseModelOutput):
-    """An encoder's output, with some centrality: SAGCopy's keys, which are computed from it, are there already."""
+    """An encoder's output with a placeholder for the centrality: SAGCopy's keys, which depend on it, are cached."""
 
     centrality: torch.Tensor | None = None
 
 
 class _Read(nn.Module):
-    """Maps documents to what each step reads of them, and to the states before the first step."""
+    """Maps documents to the source tensors of each step, and to the initial states."""
 
     def __init__(self, model: PreTrainedModel):
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The encoder's inputs by name -> tensors by name, all with a row for each document."""
+        """The encoder's inputs by name -> tensors by name, with one row per document."""
         encoded, mask = self.model.get_encoder()(**inputs), inputs["attention_mask"]
-        # a step fills the cache; the graph lacks what only its scores depend on
+        # run a step to fill the cache; the graph omits its scores
         first = inputs["input_ids"][:, :1]
         outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
         cache, last = outputs.past_key_values, encoded.last_hidden_state
@@ -93,17 +93,17 @@ class _Read(nn.Module):
 
 
 class _Write(nn.Module):
-    """Maps the last token of each row, and the states behind the tokens before, to the scores of the next token."""
+    """Maps each row's last token, and the states after the previous tokens, to the scores of the next token."""
 
     def __init__(self, model: PreTrainedModel):
         super().__init__()
         self.model = model
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Tensors by name, of which `rows` are the rows that are continued -> scores, copy distributions and states."""
+        """Tensors by name, with the rows to continue in `rows` -> scores, copy distributions and states."""
         cache = _cache_of(inputs)
         outputs = self.model(
-            # copying reads them
+            # for copying
             input_ids=inputs["input_ids"],
             attention_mask=inputs["attention_mask"],
             encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=inputs["attention_mask"]),
@@ -127,7 +127,7 @@ def _states_of(cache: SharedSourceCache) -> dict[str, torch.Tensor]:
 
 
 def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
-    """The cache behind the tokens before, with the states of the rows that are continued."""
+    """The cache after the previous tokens, with the states of the rows to continue."""
     states, source = defaultdict(dict), defaultdict(dict)
     for name, value in inputs.items():
         if name.startswith(STATE):
@@ -150,7 +150,7 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
 
 
 def _example(model: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """Inputs of the encoder."""
+    """Example inputs of the encoder."""
     inputs = {name: torch.ones(_DOCUMENTS, _LENGTH, dtype=torch.long) for name in ("input_ids", "attention_mask")}
     if getattr(model.config, "tags", "none") != "none":
         inputs["tag_ids"] = torch.ones_like(inputs["input_ids"])
@@ -178,7 +178,7 @@ def _write(module: nn.Module, inputs: dict[str, torch.Tensor], outputs: list[str
 
 @contextmanager
 def _eager_attention(model: PreTrainedModel) -> Generator[None]:
-    """Within, attention is written out as products and a softmax, which ONNX Runtime fuses itself."""
+    """Use eager attention in this context: ONNX Runtime fuses its products and softmax."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:
@@ -189,7 +189,7 @@ def _eager_attention(model: PreTrainedModel) -> Generator[None]:
 
 @contextmanager
 def _grus_as_nodes(model: PreTrainedModel) -> Generator[None]:
-    """Within, a GRU is a node of ONNX; torch would export a step for each position of the example."""
+    """Export GRUs as ONNX nodes in this context; torch would export a step for each position of the example."""
     layers = [module for module in model.modules() if isinstance(module, nn.GRU)]
     for layer in layers:
         layer.forward = partial(_gru, layer)

@@ -1,4 +1,4 @@
-"""A model of ours that ONNX Runtime computes; its `generate()` is that of its architecture."""
+"""Our models in ONNX Runtime, with the `generate()` of their architecture."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
 
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "past_key_values")
-# of which the graphs compute nothing
+# inputs that the graphs do not support
 _NOT_READ = (
     *("inputs_embeds", "decoder_inputs_embeds", "decoder_attention_mask", "labels"),
     *("latent_seed", "zero_latent", "output_attentions", "output_hidden_states"),
@@ -29,11 +29,11 @@ _NOT_READ = (
 
 @dataclass
 class OnnxSource(ModelOutput):
-    """What was read of documents.
+    """The encoded documents.
 
     Attributes:
         last_hidden_state: the encoder's output, (B, S, C).
-        tensors: name -> what steps read, and the states before the first one, with a row for each document.
+        tensors: name -> source tensors of the steps, and initial states, with one row per document.
     """
 
     last_hidden_state: torch.Tensor | None = None
@@ -52,10 +52,10 @@ class OnnxOutput(CopySummarizationOutput):
 
 
 class OnnxCache:
-    """The states behind the last token of each row.
+    """The states after the last token of each row.
 
     Args:
-        states: name -> states, from which the next step takes those of `rows`.
+        states: name -> states; the next step reads the rows in `rows`.
         rows: (R).
     """
 
@@ -67,22 +67,22 @@ class OnnxCache:
         return self.written
 
     def reorder_cache(self, rows: torch.Tensor) -> None:
-        """Continue these rows."""
+        """Select the rows to continue."""
         self.rows = self.rows[rows]
 
     def keep_documents(self, documents: torch.Tensor) -> None:
-        """Do nothing, as what was read of documents is not kept here."""
+        """Do nothing: this cache does not contain the documents' tensors."""
 
 
 class Graph:
-    """A graph, and the names of what it reads and gives."""
+    """A graph, with the names of its inputs and outputs."""
 
     def __init__(self, file: Path):
         from onnxruntime import InferenceSession, SessionOptions
 
         options = SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        # sums of 8-bit products that are exact where processors have no instructions for them
+        # exact sums of 8-bit products on processors without instructions for them
         options.add_session_config_entry("session.x64quantprecision", "1")
         self._session = InferenceSession(file, options, providers=["CPUExecutionProvider"])
         self.inputs = [value.name for value in self._session.get_inputs()]
@@ -94,17 +94,17 @@ class Graph:
 
 
 class _Reader(nn.Module):
-    """Reads documents, as an encoder does."""
+    """Encodes documents."""
 
     def __init__(self, file: Path):
         super().__init__()
         self.graph = Graph(file)
 
     def forward(self, input_ids=None, attention_mask=None, **kwargs) -> OnnxSource:
-        """The inputs of the architecture's encoder -> what steps read.
+        """The inputs of the architecture's encoder -> the encoded documents.
 
         Raises:
-            ValueError: one of them is missing.
+            ValueError: an input is missing.
         """
         if attention_mask is None and input_ids is not None:
             attention_mask = torch.ones_like(input_ids)
@@ -117,25 +117,25 @@ class _Reader(nn.Module):
 
 
 class OnnxGeneration(PreTrainedModel):
-    """What comes before an architecture's class among the bases of its ONNX model.
+    """Mixin of ONNX models, listed before the architecture's class.
 
     Args:
         config: the architecture's config.
-        folder: where the graphs are.
+        folder: the folder of the graphs.
     """
 
-    # of language models, which graphs do not contain
+    # graphs do not contain language models
     masked_lm = None
     compiles_steps = False
 
     def __init__(self, config, folder: Path):
-        # not the architecture's own, which has weights
+        # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
         self._reader, self._step = _Reader(folder / READ), Graph(folder / WRITE)
 
     @property
     def model(self) -> "OnnxGeneration":
-        """What computes the states that words are scored by, here also the scores."""
+        """This model, as the graphs compute hidden states and scores together."""
         return self
 
     @property
@@ -145,7 +145,7 @@ class OnnxGeneration(PreTrainedModel):
 
     @property
     def dtype(self) -> torch.dtype:
-        """float32, that of the scores."""
+        """float32, the dtype of the scores."""
         return torch.float32
 
     def with_runtime(self, runtime: str) -> "OnnxGeneration":
@@ -155,7 +155,7 @@ class OnnxGeneration(PreTrainedModel):
         return self._reader
 
     def get_input_embeddings(self) -> nn.Module:
-        # only their number can be read
+        # only the number of embeddings is valid
         return nn.Embedding(self.config.vocab_size, 0, device="meta")
 
     def save_pretrained(self, *args, **kwargs):
@@ -168,10 +168,10 @@ class OnnxGeneration(PreTrainedModel):
         return super()._apply(fn, recurse)
 
     def _forward(self, **inputs) -> OnnxOutput:
-        """The scores of the next subword behind each one of `decoder_input_ids`, step by step."""
+        """The scores of the next subword after each one of `decoder_input_ids`, step by step."""
         for name in _NOT_READ:
             if (value := inputs.get(name)) is not None and value is not False:
-                raise ValueError(f"ONNX graphs do not read `{name}`: leave it out, or load the checkpoint itself")
+                raise ValueError(f"ONNX graphs do not support `{name}`: leave it out, or load the checkpoint itself")
         mask, tokens, source, cache = (inputs[name] for name in _INPUTS)
         if source is None:
             source = self._reader(**{name: inputs[name] for name in self._reader.graph.inputs})
@@ -195,7 +195,7 @@ class OnnxGeneration(PreTrainedModel):
         )
 
     def _write(self, tokens: torch.Tensor, tensors: Mapping[str, Any], cache: OnnxCache) -> dict[str, np.ndarray]:
-        """The outputs of a step without its states, which the cache keeps."""
+        """The outputs of a step without its states, which go to the cache."""
         written = np.empty(cache.written, np.float32)
         given = {**tensors, **cache.states, "tokens": tokens, "rows": cache.rows, "written": written}
         outputs = self._step(given)
@@ -206,12 +206,12 @@ class OnnxGeneration(PreTrainedModel):
 
 
 def _stacked(steps: list[np.ndarray]) -> np.ndarray:
-    # in decoding there is one, which need not be copied
+    # decoding has a single step, which needs no copy
     return np.stack(steps, axis=1) if len(steps) > 1 else steps[0][:, None]
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:
-    """The model of a folder of graphs."""
+    """Load the model from a folder of graphs."""
     config = AutoConfig.from_pretrained(folder)
     architecture = MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING[type(config)]
     model = type(f"Onnx{architecture.__name__}", (OnnxGeneration, architecture), {})(config, folder)

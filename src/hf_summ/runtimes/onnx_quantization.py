@@ -1,4 +1,4 @@
-"""ONNX graphs whose products are of 8-bit integers, with a scale for each row and for each output channel."""
+"""Quantization of ONNX graphs to 8-bit products, with a scale per row and per output channel."""
 
 from collections.abc import Iterator
 from math import prod
@@ -11,18 +11,18 @@ from hf_summ.models.quantization_int8 import Int8Config, quantize_weight
 
 # the domain of ONNX Runtime's own operators
 _MICROSOFT = "com.microsoft"
-# which input may be a matrix
+# operator -> the input that may be a matrix
 _PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0}
 
 
 def quantize(model: ModelProto, least_weights: int = Int8Config.least_weights) -> None:
-    """Give the constant matrices of a graph 8 bits, in place: those of products and embeddings.
+    """Quantize a graph's constant matrices to 8 bits in place: those of products and embeddings.
 
-    As in `Int8Linear`, a row of a product's input is quantized by its own largest magnitude, so that it does not depend
-    on the rows beside it.
+    As in `Int8Linear`, each row of a product's input is quantized by its own largest magnitude, independently of other
+    rows.
 
     Args:
-        least_weights: matrices with fewer weights keep their 32 bits.
+        least_weights: matrices with fewer weights keep 32 bits.
     """
     graph = model.graph
     matrices = {
@@ -36,7 +36,7 @@ def quantize(model: ModelProto, least_weights: int = Int8Config.least_weights) -
         if matrix is None:
             nodes.append(node)
         elif node.op_type == "Transpose":
-            # one that another node looks up, too
+            # the transpose of a matrix that another node may look up
             matrices[node.output[0]] = matrix.T
         else:
             nodes += (quantizer.embedding if node.op_type == "Gather" else quantizer.product)(node, matrix)
@@ -50,7 +50,7 @@ def quantize(model: ModelProto, least_weights: int = Int8Config.least_weights) -
 
 
 class _Quantizer:
-    """Makes the nodes that take the place of others, and collects their constants."""
+    """Creates replacement nodes, and collects their constants."""
 
     def __init__(self):
         self.constants = {
@@ -59,15 +59,15 @@ class _Quantizer:
             "int8.step": np.array(1 / 127, np.float32),
             "int8.zero": np.array(128, np.uint8),
         }
-        # what shares a matrix shares its integers
+        # nodes that share a matrix share its integers
         self._names: dict[bytes, tuple[str, str]] = {}
 
     def product(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
-        """Nodes in place of a product of rows and a matrix."""
+        """Replacement for a product of rows and a matrix."""
         (rows, _, *bias), (output,), name = node.input, node.output, f"int8.{node.name}"
         is_transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
         integers, scales = self._integers(matrix if is_transposed else matrix.T)
-        # when the graph is loaded, the same nodes for several products of the same rows become one
+        # on loading, equal nodes for several products of the same rows are merged
         yield helper.make_node("Abs", [rows], [f"{name}.sizes"])
         yield helper.make_node("ReduceMax", [f"{name}.sizes", "int8.last"], [f"{name}.largest"])
         yield helper.make_node("Max", [f"{name}.largest", "int8.tiny"], [f"{name}.range"])
@@ -81,7 +81,7 @@ class _Quantizer:
             yield helper.make_node("Add", [f"{name}.scaled", *bias], [output])
 
     def embedding(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
-        """Nodes in place of a look-up of rows of a matrix."""
+        """Replacement for a look-up of a matrix's rows."""
         (_, ids), (output,), name = node.input, node.output, f"int8.{node.name}"
         integers, scales = self._integers(matrix)
         yield helper.make_node("Gather", [integers, ids], [f"{name}.levels"])
@@ -91,7 +91,7 @@ class _Quantizer:
         yield helper.make_node("Mul", [f"{name}.floats", f"{name}.column"], [output])
 
     def _integers(self, matrix: np.ndarray) -> tuple[str, str]:
-        """The names of a matrix's integers, and of the scales of its rows."""
+        """The names of a matrix's integers and of its row scales."""
         key = np.ascontiguousarray(matrix).tobytes()
         if key not in self._names:
             self._names[key] = names = f"int8.matrix.{len(self._names)}", f"int8.scales.{len(self._names)}"

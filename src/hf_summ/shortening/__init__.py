@@ -1,4 +1,4 @@
-"""Documents longer than a model reads, shortened for it: what `pipeline("summarization")` has in `long_documents`."""
+"""Shortening of long documents to a model's input length, for `long_documents` of `pipeline("summarization")`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The most important sentences of a document, as many as its model reads."""
+"""Extraction of a document's most important sentences, as many as its model can read."""
 
 from collections.abc import Sequence
 
@@ -7,23 +7,23 @@ from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
 
 
 def extract(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
-    """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1), without next-sentence judgments.
+    """Shorten examples by the consistent extractive stage (Aksenov 2020, section 4.1), without next-sentence scores.
 
-    The sentences of several documents compete with each other. `details` has `sentences`: of each that is kept its
-    `index`, counted over all documents, and its characters `start` and `end`, and `document` where there are several.
+    The sentences of several documents compete with each other. `details` has `sentences`: for each kept sentence its
+    `index` over all documents, its `start` and `end` characters and, with several documents, its `document`.
 
     Args:
         language: ISO 639 code.
 
     Raises:
-        ValueError: `language` is no such code, whatever the length of the examples.
+        ValueError: `language` is no such code, even if no example is too long.
     """
     language_code(language)
     return [_shortened(example, reader, language) for example in examples]
 
 
 def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
-    # the libraries of the scores beside them take a second, which `import hf_summ` should not
+    # imported late, as these packages import slow libraries
     from hf_summ.evaluation.words import split_words
     from hf_summ.extractive.consistent import keep_sentences
 
@@ -44,7 +44,7 @@ def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
             wanted[document].append(place)
         shorter = [pick_sentences(*parts) for parts in zip(texts, sentences, wanted, strict=True)]
         excess = reader.length(shorter[0] if isinstance(example, str) else shorter) - (reader.limit or 0)
-        # a text may have more tokens than its sentences have apart
+        # a text may have more tokens than its separate sentences
         if excess <= 0 or len(kept) < 2 or budget == 1:
             break
         budget = max(budget - excess, 1)

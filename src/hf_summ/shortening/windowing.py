@@ -1,4 +1,4 @@
-"""Windows of a document: each is summarized, and their summaries are what the model reads."""
+"""Windows of a document: each is summarized, and the model reads the summaries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,24 +6,24 @@ from typing import Any
 from hf_summ.data.sentences import language_code, sentence_places, split_sentences
 from hf_summ.models.pipeline_long_documents import Example, ModelReader, Reading
 
-# no tokenizer needs so many characters for a token on average
+# more characters than an average token of any tokenizer has
 _CHARACTERS = 64
 
 
 def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
-    """Shorten examples to summaries of their parts, and these again while the model cannot read them together.
+    """Replace long examples by summaries of their parts, repeatedly until the model can read them.
 
-    Windows end with sentences, are of about equal length, and do not cross the documents of an example. `details` has
-    `windows`, of the first round, each with its characters `start` and `end`, its `tokens` and `summary_text`, and
-    `document` where there are several; and `rounds`, how often the text was replaced by summaries.
+    Windows end with sentences, have about equal lengths, and do not cross the documents of an example. `details` has
+    the `windows` of the first round: `start` and `end` characters, `tokens`, `summary_text` and, with several
+    documents, `document`. `rounds` is the number of replacements.
 
     Args:
-        examples: documents, or lists of documents that one summary is of.
-        reader: counts their tokens and summarizes their windows.
+        examples: documents, or lists of documents with one summary each.
+        reader: counts tokens, and summarizes windows.
         language: ISO 639 code.
 
     Raises:
-        ValueError: `language` is no such code, whatever the length of the examples.
+        ValueError: `language` is no such code, even if no example is too long.
     """
     language_code(language)
     states = [_Shortening(example, reader.length(example)) for example in examples]
@@ -49,8 +49,8 @@ class _Shortening:
     """An example between rounds.
 
     Attributes:
-        texts: what is left of each of its documents.
-        length: the number of tokens of what is left.
+        texts: the current text of each document.
+        length: the number of tokens of the current texts.
     """
 
     def __init__(self, example: Example, length: int):
@@ -63,10 +63,10 @@ class _Shortening:
     def replace(
         self, places: Sequence[Sequence[tuple[int, int]]], summaries: Sequence[Sequence[str]], reader: ModelReader
     ) -> bool:
-        """Put summaries in place of the texts' windows, and return whether that is still too long, but less so."""
+        """Replace the texts' windows by summaries; return whether the result is shorter but still too long."""
         shorter = [" ".join(own) for own in summaries]
         length = reader.length(self._like_example(shorter))
-        # summaries as long as what they are of would never end
+        # stop if the summaries are no shorter than the text, which would never end
         if length >= self.length:
             return False
         self._details["rounds"] = self._details.get("rounds", 0) + 1
@@ -76,7 +76,7 @@ class _Shortening:
         return reader.is_too_long(length)
 
     def reading(self) -> Reading:
-        """What the model reads in place of the example."""
+        """The text that the model reads in place of the example."""
         return Reading(self._like_example(self.texts), self._source_tokens, None, self._details)
 
     def _like_example(self, texts: list[str]) -> Example:
@@ -95,9 +95,9 @@ class _Shortening:
 
 
 def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[int, int]]:
-    """The [start, end) characters of the fewest windows that the model reads, the longest as short as can be.
+    """The [start, end) characters of the fewest windows that the model can read, with a minimal longest window.
 
-    They end where sentences do; a sentence that is longer than a window is cut between words, or within one.
+    Windows end with sentences; a sentence longer than a window is split between words, or within a word.
     """
     room = reader.room()
     places = sentence_places(text, split_sentences(text, language))
@@ -112,9 +112,9 @@ def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[i
 
 
 def partition(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """The fewest runs of neighboring items whose costs add up to at most `most`, the most costly as cheap as can be.
+    """Split items into the fewest runs [first, last) with costs of at most `most`, and minimize the highest cost.
 
-    An item that costs more has a run of its own. Runs are [first, last).
+    An item that costs more forms its own run.
     """
     fewest = len(_filled(costs, most))
     least = max(costs, default=0)
@@ -125,7 +125,7 @@ def partition(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def _filled(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
-    """Runs that each take as many items as fit."""
+    """Fill runs greedily up to a cost of `most`."""
     if not costs:
         return []
     runs, first, total = [], 0, 0
@@ -138,11 +138,11 @@ def _filled(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 
 def _cut(text: str, start: int, end: int, reader: ModelReader) -> list[tuple[int, int]]:
-    """The parts of a sentence that is longer than a window."""
+    """Split a sentence that is longer than a window."""
     room, parts = reader.room(), []
     while start < end:
         near = text[start : min(end, start + _CHARACTERS * room)]
-        # a window has at least one character, whatever its tokens
+        # a window has at least one character, even if that exceeds its tokens
         length = max(reader.end_of(near, room), 1)
         if start + length < end:
             space = near.rfind(" ", 1, length)
