@@ -1,18 +1,18 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
 #   make quickstart   train a small model on a toy corpus and compare its ROUGE with LEAD-3 (about 3 minutes on 2 cores)
-#   make test         check format, lint and types, and run the tests but for the thorough ones
-#   make test-all     run those too: every architecture, two processes, compilers, browsers, each hostile area, each page
+#   make test         check format, lint and types, and run all tests except the thorough ones
+#   make test-all     also run those: all architectures, two processes, compilers, browsers, hostile inputs, docs pages
 #   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"
 #   make docs         build the documentation in build/docs
 #   make torture      try 20,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
 #   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
 #   make test-newest  run the suite with the newest version of transformers that pip finds
-#   make clean        remove everything that these wrote, including environments
+#   make clean        remove all outputs of these commands, including environments
 
 PYTHON ?= python3
-# one thread per worker, as two workers already use two cores
+# one thread per worker, as two workers already occupy two cores
 WORKERS ?= 2
-# bytecode is kept, wherever the machine's settings say otherwise: two workers and fifty processes read the same files
+# bytecode is kept, even if the environment disables it: two workers and fifty processes read the same files
 SUITE = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(1)/bin/python -m pytest -n $(WORKERS) --dist worksteal
 
 VENV = .venv
@@ -26,7 +26,7 @@ QUICKSTART = build/quickstart
 
 install: $(VENV)/.installed
 
-# torch is installed first, at the version in constraints.txt: as a dependency, it might come as a newer build with
+# torch is installed first, at the version in constraints.txt: as a dependency, pip might choose a newer build with
 # gigabytes of CUDA packages
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
@@ -46,7 +46,7 @@ test: lint
 test-all: lint
 	$(call SUITE,$(VENV))
 
-# pytest's status 5 says that the rooms have none
+# pytest's exit status 5 means that the rooms have no thorough tests
 test-rooms: install
 	$(call SUITE,$(VENV)) -m thorough $(ROOMS) || test $$? = 5
 
@@ -55,7 +55,7 @@ lint: install
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ty check src
 
-# a warning, such as of a broken link, is an error
+# warnings, for example about a broken link, are errors
 docs: install
 	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet docs build/docs
 	$(VENV)/bin/python docs/extensions/sentence_lengths.py README.md docs/*.md docs/tutorials/*.md
@@ -64,7 +64,7 @@ torture: install
 	mkdir -p build
 	OMP_NUM_THREADS=1 $(VENV)/bin/python tests/torture --write --journal build/torture.jsonl
 
-# huggingface_hub and tokenizers are not pinned, as each version of transformers needs its own range of them
+# huggingface_hub and tokenizers are not pinned, as each version of transformers requires another range
 $(LOWEST)/.installed $(NEWEST)/.installed: pyproject.toml constraints.txt
 	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	grep -viE '^(transformers|huggingface[_-]hub|tokenizers)==' constraints.txt > $(@D)/constraints.txt
@@ -77,7 +77,7 @@ test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -c "import transformers; print('transformers', transformers.__version__)"
 	$(call SUITE,$(LOWEST))
 
-# there may be a newer one than when the environment was made
+# a newer version may have appeared since the environment was created
 test-newest: $(NEWEST)/.installed
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade transformers --constraint $(NEWEST)/constraints.txt
 	$(NEWEST)/bin/python -c "import transformers; print('transformers', transformers.__version__)"

@@ -8,10 +8,10 @@ from hf_summ.serving import Service, answer
 
 @serve.deployment(max_ongoing_requests=256)
 class Summarizer:
-    """Answers as `POST /` of `hf-summ serve` does; Ray's own proxy has the other paths.
+    """Answers like `POST /` of `hf-summ serve`; Ray's proxy serves the other paths.
 
     Args:
-        checkpoint: a folder or a repository (default: the model that comes with the package).
+        checkpoint: a folder or a repository (default: the bundled model).
     """
 
     def __init__(self, checkpoint: str | None = None):

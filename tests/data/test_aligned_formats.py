@@ -215,7 +215,7 @@ def test_references_of_duc_are_ordered_by_number(load, tmp_path):
 @pytest.mark.parametrize(
     ("without", "message"),
     [
-        (["input.txt"], r"has no input.txt \(or .gz\), where `data_format` 'duc' looks for the test split"),
+        (["input.txt"], r"has no input.txt \(or .gz\), the test split of `data_format` 'duc'"),
         (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt \(or .gz\) does not exist"),
         (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt \(or .gz\) does not exist"),
         (["task1_ref1.txt", "task1_ref2.txt"], r"only one file of references \(.*task1_ref0.txt\).* 'gigaword'"),

@@ -92,7 +92,7 @@ def test_bytes_that_are_mostly_zero(load, tmp_path, name):
 def test_characters_that_are_zero_are_told(load, tmp_path, caplog):
     rows = [*ROWS[:1], {"document": "the\0mayor", "summary": "opened"}, *ROWS[1:]]
     load(train_file=write(tmp_path / "rows.jsonl", json_lines(rows)))
-    assert "rows.jsonl: NUL characters in line 2, which are no text" in caplog.text
+    assert "rows.jsonl: NUL characters in line 2, which are not text" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz"])

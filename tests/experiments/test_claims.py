@@ -57,7 +57,7 @@ def test_claim_needs_the_documents_and_the_seeds(judge, gain, our_seeds, their_s
 def shown(claim):
     """The cells of a claim in Markdown."""
     head, empty, table = markdown_of_claims([claim], TITLES, 200)
-    assert head.startswith("What the papers claim")
+    assert head.startswith("The papers' claims")
     assert empty == ""
     titles, _, row = ([cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines())
     assert titles == ["row", "above", "R-1"]

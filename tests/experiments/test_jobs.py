@@ -86,7 +86,7 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
 @pytest.mark.thorough
 def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys):
     job = Job(tmp_path / "job", settings | {"tokenizer_name": None, "run_name": "Brücke"})
-    with pytest.raises(JobFailed, match=r"^no processor or tokenizer: .* `hf-summ vocabulary` makes") as failed:
+    with pytest.raises(JobFailed, match=r"^no processor or tokenizer: .* `hf-summ vocabulary` creates") as failed:
         perform(job)
     assert failed.value.folder == job.folder
     assert capsys.readouterr().err == (job.folder / "log.txt").read_bytes().decode("utf-8")

@@ -217,7 +217,7 @@ def test_flags_are_read_as_their_values(tokens, flags):
         (["--config_overrides", "d_model"], "--config_overrides 'd_model': write key=JSON"),
         (
             ["--resume_from_checkpoint", "x"],
-            "--resume_from_checkpoint: cannot be shared by the rows of a table.*; leave it out",
+            "--resume_from_checkpoint: cannot be shared by the rows of a table.*; omit it",
         ),
         (["--push_to_hub"], "--push_to_hub: cannot be shared by the rows of a table"),
         (["--token", "hf_x"], "--token: would be written to the settings of each run; set HF_TOKEN instead"),

@@ -125,7 +125,7 @@ The documents were in files, which are not part of this repository\.
 \| Perplexity +\| +{POINTS} \| +- \| +- \| +- \|
 
 ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; {READING}\)\.
-Intervals are those of the mean over documents, by 1,000 bootstrap resamples\.
+Intervals are those of the mean over documents, from 1,000 bootstrap resamples\.
 LEAD-1 is the first sentence of each document\.
 Support is the mean of two shares: [^\n]+ of the document\. It is no fact check\.
 Perplexity is per token of the references, so it depends on the vocabulary\.

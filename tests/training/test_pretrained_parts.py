@@ -98,7 +98,7 @@ def test_vocabulary_that_is_not_berts_is_refused(settings, bert_folder, processo
 def test_language_model_flags_are_not_for_other_models(settings, processor_folder):
     gdlf = {"model_type": "gdlf", "config_overrides": tiny.MODEL, "tokenizer_name": processor_folder}
     path = settings({}, **gdlf, lm_rejected_factor=0.9)
-    with pytest.raises(ValueError, match=r"--lm_rejected_factor 0\.\d+: generate\(\) of gdlf does not know it"):
+    with pytest.raises(ValueError, match=r"--lm_rejected_factor 0\.\d+: generate\(\) of gdlf does not support it"):
         build(parse_arguments([path]))
 
 

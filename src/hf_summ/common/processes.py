@@ -1,4 +1,4 @@
-"""A pool of processes, each with a connection to this one; they end no later than this process."""
+"""A pool of processes, each with a connection to this one, which stops them; they do not outlive it."""
 
 import multiprocessing
 import os

@@ -228,7 +228,7 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
             f"{path}: cannot tell where its summaries are: name an X.src beside its X.tgt, their folder, "
             f"'documents,summaries', or one file of {', '.join(ROW_FILES)}"
         )
-    # corrected documents (X.src.cleaned) belong to uncorrected summaries (X.tgt)
+    # corrected documents (X.src.cleaned) have summaries that needed no correction (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
 
 

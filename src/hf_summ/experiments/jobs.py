@@ -47,7 +47,7 @@ class Job:
 
 
 class JobFailed(Exception):
-    """The run in `folder` ended with an error, whose message this is."""
+    """The run in `folder` ended with an error; the message is the run's."""
 
     def __init__(self, message: str, folder: Path):
         super().__init__(message)

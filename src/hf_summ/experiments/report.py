@@ -279,7 +279,7 @@ def write_plot(report: dict[str, Any], path: Path) -> None:
     if report["against"] is not None:
         blocks = [block for block in blocks if block.get("relations")]
     if not blocks:
-        # without a result there is nothing to draw
+        # there are no results to draw
         return
     if report["against"] is not None:
         _save(_relations(report, blocks, Figure), report, blocks, path, FigureCanvasAgg)

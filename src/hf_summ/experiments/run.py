@@ -148,7 +148,7 @@ def _block(workplace: Workplace, planned: Plan, outcomes: list[Outcome]) -> tupl
         try:
             if planned.unreachable is not None:
                 raise OSError(planned.unreachable)
-            # a trained system's settings are known to work; those of a waiting one may not
+            # the settings of a trained system are known to work; those of a waiting one are second choice
             trainings = [
                 system.training
                 for problem in (None, WAITING)

@@ -1,1 +1,1 @@
-"""Summaries of millions of rows: in shards that are written completely or not at all, so that a killed run goes on."""
+"""Summaries of millions of rows, in shards that are written completely or not at all, so a killed run can resume."""

@@ -1,4 +1,4 @@
-"""The models that come with the package: beside this file, each is a folder with what it writes in `purpose.txt`."""
+"""The bundled models: folders beside this file, each with a phrase in `purpose.txt` that says what it writes."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _FILES = (_PURPOSE, "config.json", "generation_config.json", "processor_config.j
 
 
 def shipped_model(name: str = DEFAULT_MODEL) -> Path:
-    """The folder of a model that comes with the package, as in `pipeline("summarization", model=shipped_model())`.
+    """The folder of a bundled model, as in `pipeline("summarization", model=shipped_model())`.
 
     Args:
         name: one of `shipped_models`.
@@ -33,7 +33,7 @@ def shipped_model(name: str = DEFAULT_MODEL) -> Path:
 
 
 def shipped_models() -> list[str]:
-    """The names of the models that come with the package, and that of the default even if it is missing."""
+    """The names of the bundled models, including the default model even if it is missing."""
     return sorted({DEFAULT_MODEL, *(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))})
 
 

@@ -136,7 +136,7 @@ def base_model(model: Any) -> Any:
 
 
 def takes(model: Any, name: str) -> bool:
-    """Whether the model's forward has an input of that name; of an adapted model, the base model's forward."""
+    """Whether the forward of the model, without its adapter, has an input of that name."""
     return name in inspect.signature(base_model(model).forward).parameters
 
 

@@ -267,7 +267,7 @@ def find_resumption(
     """Where training resumes in its output folder; an empty resumption without `do_train`.
 
     It resumes from the last complete checkpoint. `--resume_from_checkpoint` may name another one, or `no` for none.
-    This applies once: if the same command is repeated, the run resumes from its own checkpoints.
+    This applies once: if the same command is repeated, the run resumes from its last checkpoint.
 
     Args:
         description: the run's, see `describe`.
