@@ -122,6 +122,7 @@ def test_list_without_names(load, tmp_path):
     [
         ("", r"has no .story files: name the folder that does, such as cnn/stories"),
         ("nowhere", r"nowhere does not exist: for `data_format` 'cnn_dm', name folders of .story files"),
+        ("x" * 300, r"x does not exist: for `data_format` 'cnn_dm'"),
         ("nowhere.story", r"nowhere.story does not exist: for `data_format` 'cnn_dm'"),
     ],
 )

@@ -21,13 +21,39 @@ from hf_summ.extractive import (
 from tests.torture import values
 from tests.torture.area_texts import language
 from tests.torture.cases import Case
-from tests.torture.checks import first_problem, rows_problem, texts_problem, without_space
+from tests.torture.checks import first_problem, rows_problem, texts_problem, untouched, without_space
+from tests.torture.commands import command
 from tests.torture.workshop import Workshop
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """Documents and a method, or settings of the consistent stage."""
-    return _consistent(draw, shop, folder) if draw.random() < 0.5 else _any_method(draw)
+    """Documents and a method, on the command line too, or settings of the consistent stage."""
+    kind = draw.random()
+    if kind < 0.5:
+        return _consistent(draw, shop, folder)
+    return _any_method(draw) if kind < 0.9 else _command(draw, folder)
+
+
+def _command(draw: random.Random, folder: Path) -> Case:
+    rows = [{"document": values.some_text(draw), "summary": values.some_text(draw)} for _ in range(3)]
+    contents = {
+        "rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows).encode(),
+        "text.txt": values.some_text(draw).encode("utf-8", "surrogatepass"),
+    }
+    files = [folder / name for name in draw.sample(sorted(contents), k=draw.choice((1, 2)))]
+    for file in files:
+        content = contents[file.name]
+        file.write_bytes(values.spoiled(draw, content) if draw.random() < 0.2 else content)
+    output = folder / draw.choice(("summaries.txt", "summaries.txt", "no/summaries.txt"))
+    flags = ["--method", values.word(draw, *METHODS), "--sentences", draw.choice((1, 3, 0, "x"))]
+    flags += ["--language", language(draw), "--output", output]
+
+    def problem(_: None) -> str | None:
+        number = output.read_text(encoding="utf-8").count("\n")
+        # a file that is spoiled may have lost rows
+        return None if len(files) <= number <= 4 else f"{number} summaries of {[file.name for file in files]}"
+
+    return Case(f"extract {[*files, *flags]}", lambda: command("extract", *files, *flags), problem, untouched(*files))
 
 
 def _any_method(draw: random.Random) -> Case:

@@ -7,11 +7,13 @@ from typing import Any
 
 from hf_summ.data import Corpus, load
 from hf_summ.data.columns import has_text
+from hf_summ.data.public_corpora import PUBLIC_CORPORA
 from hf_summ.data.raw_formats import DATA_FORMATS
 from hf_summ.models.text_documents import readable
 from tests.torture import values
 from tests.torture.cases import Case
 from tests.torture.checks import untouched
+from tests.torture.commands import command
 from tests.torture.workshop import Workshop
 
 _SPLITS = ("train", "validation", "test")
@@ -47,8 +49,12 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     split = _split_of(sorted(file.name for file in files)) if draw.random() < 0.9 else draw.choice(_SPLITS)
     corpus = Corpus(**{f"{split}_file": str(named), "data_format": read_as, **options})
     cache = str(folder / "cache")
+    # which needs all splits, and so refuses all but XSum
+    prepared = values.word(draw, *PUBLIC_CORPORA) if draw.random() < 0.1 else None
 
     def read() -> Any:
+        if prepared is not None:
+            command("prepare", prepared, named, "--output", folder / "rows")
         corpus.check()
         return load(corpus, cache_dir=cache)[split]
 
@@ -58,8 +64,8 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
                 return f"a blank row {row!r:.200}"
         return None if len(loaded) else "no rows and no error"
 
-    told = f"{read_as} {named} {split} {options} of { {file.name: content[:150] for file, content in files.items()} }"
-    return Case(told, read, problem, untouched(data))
+    shown = {file.name: content[:150] for file, content in files.items()}
+    return Case(f"{read_as} {named} {split} {options} {prepared} of {shown}", read, problem, untouched(data))
 
 
 def _split_of(names: list[str]) -> str:

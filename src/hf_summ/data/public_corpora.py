@@ -94,5 +94,7 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
                     kept = {key: value for key, value in row.items() if key != "document" or "documents" not in row}
                     file.write(json.dumps(kept, ensure_ascii=False) + "\n")
             found = len(loaded[split])
-            differs = "" if found == expected else f", but {corpus.source} has {expected:,}: is the download complete?"
-            yield f"{path}: {found:,} rows{differs}"
+            line = f"{path}: {found:,} rows"
+            if found != expected:
+                line += f", but {corpus.source} has {expected:,}: is a file cut off or of another version?"
+            yield line

@@ -258,7 +258,7 @@ def _locate_stories(name: str, split: str) -> tuple[Path, ...]:
     stories: list[Path] = []
     for part in [name] if os.path.exists(name) else name.split(","):
         path = Path(part.strip())
-        lists = [path / file for file in _ADDRESSES[split] if (path / file).is_file()]
+        lists = [path / file for file in _ADDRESSES[split] if os.path.isfile(path / file)]
         if lists:
             stories += _listed_stories(lists[0])
         elif os.path.isdir(path):
