@@ -28,7 +28,7 @@ class Drawing(SphinxDirective):
 
 
 def draw(title: str, rows: Sequence[str]) -> str:
-    """The SVG of these rows."""
+    """The HTML of these rows: an SVG with its caption."""
     parts: list[str] = []
     # column -> the lower end of its last box
     ends: dict[int, int] = {}
@@ -50,9 +50,9 @@ def draw(title: str, rows: Sequence[str]) -> str:
         top += height + BETWEEN
         columns = max(columns, len(cells))
     size = f"{columns * (WIDTH + GAP) - GAP + 2} {top - BETWEEN + 2}"
-    return (
-        f'<svg class="drawing" viewBox="-1 -1 {size}" role="img"><title>{escape(title)}</title>{"".join(parts)}</svg>'
-    )
+    caption = f"{escape(title)}. Framed in color: what the paper adds."
+    svg = f'<svg viewBox="-1 -1 {size}" role="img"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    return f'<figure class="drawing">{svg}<figcaption>{caption}</figcaption></figure>'
 
 
 def _box(left: int, top: int, height: int, lines: Sequence[str], is_new: bool) -> str:
