@@ -1,14 +1,16 @@
 """`hf-summ serve` under load: requests per CPU second of the service, with 1, 16 and 64 clients at once.
 
 A client sends its next request on each response, or after `Retry-After` if the request was refused. Without `--model`,
-a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news.
-Run: python benchmarks/serving.py
+a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news. Then 4 clients share the service
+with a hostile one, whose requests are as costly as single limits allow: with the default limits of work and time, and
+with the former lifted. Run: python benchmarks/serving.py
 """
 
 import argparse
 import asyncio
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -34,16 +36,20 @@ from hf_summ.data.toy_news import articles
 NEW_TOKENS = 20
 SIZES = {"d_model": 128, "ffn_dim": 256, "fusion_dim": 256, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
 KERNELS = {"encoder_kernel_sizes": [3, 7], "decoder_kernel_sizes": [3, 7]}
+# the parameters of a hostile request, its characters, and the flags with which it is decoded
+HOSTILE = {"long_documents": "windows", "num_beams": 16, "min_new_tokens": 1024, "max_new_tokens": 1024}
+CHARACTERS, LIFTED = 480_000, ["--limit_work", "1e15", "--limit_source_tokens", "1000000"]
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Load:
-    """The results for a number of clients: responses by status ("lost" without one), and seconds of answers."""
+    """The results for a number of clients: responses by status ("lost" without one), seconds of summaries and others."""
 
     clients: int
     answers: Counter = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
+    other_seconds: list[float] = field(default_factory=list)
     cpu_seconds: float = 0.0
     peak_mebibytes: float = 0.0
 
@@ -120,7 +126,7 @@ class Connection:
         """
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
-        self._writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._writer.write(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
         head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
         headers = dict(line.split(": ", 1) for line in head.splitlines()[1:] if line)
         await self._reader.readexactly(int(headers["content-length"]))
@@ -146,8 +152,7 @@ async def client(port: int, bodies: Iterator[bytes], end: float, load: Load) -> 
             connection.close()
             continue
         load.answers[status] += 1
-        if status == 200:
-            load.seconds.append(time.monotonic() - began)
+        (load.seconds if status == 200 else load.other_seconds).append(time.monotonic() - began)
         await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
     connection.close()
 
@@ -162,9 +167,32 @@ async def measure(process: subprocess.Popen, port: int, bodies: Iterator[bytes],
     return load
 
 
+async def beside_hostile(port: int, texts: list[str], seconds: float) -> list[str]:
+    """A line of the second table: of 4 clients and a hostile one."""
+    text = (" ".join(texts) * (1 + CHARACTERS // len(" ".join(texts))))[:CHARACTERS]
+    hostile = itertools.repeat(json.dumps({"inputs": text, "parameters": HOSTILE}).encode())
+    bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
+    load, other, end = Load(4), Load(1), time.monotonic() + seconds
+    await asyncio.gather(client(port, hostile, end, other), *(client(port, bodies, end, load) for _ in range(4)))
+    percentiles = percentiles_of(load.seconds)
+    return [
+        str(load.answers[200]),
+        str(load.answers.total() - load.answers[200]),
+        f"{1000 * percentiles[49]:.0f}",
+        f"{1000 * percentiles[98]:.0f}",
+        ", ".join(f"{number} times {status}" for status, number in other.answers.items()),
+        f"{1000 * statistics.median(other.seconds + other.other_seconds):.0f}",
+    ]
+
+
+def percentiles_of(seconds: list[float]) -> list[float]:
+    """The 1st to the 99th."""
+    return statistics.quantiles(seconds, n=100) if len(seconds) > 1 else (seconds or [math.nan]) * 99
+
+
 def row(load: Load, alone: Load) -> list[str]:
-    """A row of the table."""
-    percentiles = statistics.quantiles(load.seconds, n=100) if len(load.seconds) > 1 else load.seconds * 99
+    """A line of the table."""
+    percentiles = percentiles_of(load.seconds)
     refused = load.answers.total() - load.answers[200] - load.answers["lost"]
     return [
         str(load.clients),
@@ -199,9 +227,15 @@ def main() -> None:
             loads = [
                 asyncio.run(measure(process, port, bodies, clients, arguments.seconds)) for clients in arguments.clients
             ]
+        beside = []
+        for limits in ([], LIFTED):
+            with service(arguments.model or folder, [*arguments.flags, *limits]) as (_, port):
+                beside.append(asyncio.run(beside_hostile(port, texts, arguments.seconds)))
     columns = ["clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
     columns += ["answered", "refused", "lost", "peak, MiB"]
     print_table("requests under load", columns, [row(load, loads[0]) for load in loads])
+    columns = ["answered", "refused or lost", "p50, ms", "p99, ms", "hostile requests", "p50, ms"]
+    print_table("4 clients beside a hostile one; first with the usual limits", columns, beside)
 
 
 if __name__ == "__main__":

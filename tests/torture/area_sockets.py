@@ -52,28 +52,33 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     def attempt() -> bytes:
         expected = json.dumps(shop.reader(kind)([text]), ensure_ascii=False).encode()
         with _no_errors():
-            answer = _exchange(address, pieces, pause, end, _PATIENCE if is_whole else _SHORT)
-            ordinary = _exchange(address, [_post(json.dumps({"inputs": text}).encode())], 0, "wait", _PATIENCE)
+            answer = _exchange(address, pieces, pause, end, number if is_whole else None)
+            ordinary = _exchange(address, [_post(json.dumps({"inputs": text}).encode())], 0, "shut", 1)
         if expected not in ordinary:
             raise TimeoutError(f"an ordinary request beside has the answer {ordinary!r:.200}")
-        statuses = _STATUS.findall(answer)
-        if statuses and not any(status.startswith(b"2") for status in statuses) and problem(answer) is None:
-            raise Refused(f"status {statuses[0].decode()}")
+        statuses = _answers(answer)
+        if statuses and 200 not in statuses and problem(answer) is None:
+            raise Refused(f"status {statuses[0]}")
         return answer
 
     def problem(answer: bytes) -> str | None:
-        statuses = [int(status) for status in _STATUS.findall(answer)]
-        wrong = [status for status in statuses if not (status in (100, 200, 503) or 400 <= status < 500)]
+        statuses = _answers(answer)
+        wrong = [status for status in statuses if not (status == 200 or 400 <= status < 500)]
         return first_problem(
             f"statuses {wrong}" if wrong else None,
             f"the answer is {answer!r:.200}" if answer and not answer.startswith(b"HTTP/1.1 ") else None,
             # of what is whole, all is answered, also if the client sends no more
             Held(f"{number} requests, but the statuses {statuses}")
-            if is_whole and end in ("shut", "wait") and len([one for one in statuses if one > 100]) != number
+            if is_whole and end in ("shut", "wait") and len(statuses) != number
             else None,
         )
 
     return Case(f"{kind} {end} {len(pieces)} pieces {sent!r:.400}", attempt, problem)
+
+
+def _answers(found: bytes) -> list[int]:
+    """The statuses of answers, but for signs before them."""
+    return [int(status) for status in _STATUS.findall(found) if status != b"100"]
 
 
 def _whole(draw: random.Random) -> bytes:
@@ -125,11 +130,11 @@ def _pieces(draw: random.Random, sent: bytes) -> list[bytes]:
     return [sent[start:end] for start, end in zip([0, *places], [*places, len(sent)], strict=True)]
 
 
-def _exchange(address: tuple[str, int], pieces: Sequence[bytes], pause: float, end: str, seconds: float) -> bytes:
-    """What comes back until the other side closes, or nothing more comes."""
+def _exchange(address: tuple[str, int], pieces: Sequence[bytes], pause: float, end: str, number: int | None) -> bytes:
+    """What comes back until the other side closes, or there are so many answers."""
     found = b""
     with socket.create_connection(address[:2]) as connection:
-        connection.settimeout(seconds)
+        connection.settimeout(_SHORT if number is None else _PATIENCE)
         try:
             for piece in pieces:
                 connection.sendall(piece)
@@ -142,8 +147,8 @@ def _exchange(address: tuple[str, int], pieces: Sequence[bytes], pause: float, e
                 connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(65_536):
                 found += part
-                # what else comes, comes soon
-                connection.settimeout(seconds if end == "shut" else _SHORT)
+                if end == "wait" and len(_answers(found)) == number:
+                    break
         except OSError:
             # closed from the other side, or nothing more comes
             pass

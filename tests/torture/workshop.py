@@ -126,14 +126,17 @@ class Workshop:
 
     @_made_once
     def server(self, kind: str) -> tuple[str, int]:
-        """Where the web server of a service listens, which waits a second for a request."""
+        """Where the web server of a service listens, which waits some seconds for a request."""
         from hf_summ.serving import Limits, Service
         from hf_summ.serving.server import Server, bind
 
         summarizer, listening = self.reader(kind), bind("127.0.0.1", 0)
-        server = Server(Service(lambda: summarizer, Limits(limit_seconds=1, limit_body=20_000)))
+        service = Service(lambda: summarizer, Limits(limit_seconds=5, limit_body=20_000))
+        server = Server(service)
         thread = Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
+        while service.state == "loading":
+            time.sleep(0.01)
 
         def end() -> None:
             server.should_exit = True
