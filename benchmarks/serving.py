@@ -44,7 +44,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Load:
-    """The results for a number of clients: responses by status ("lost" without one), seconds of summaries and others."""
+    """The results for a number of clients: responses by status ("lost" if none), seconds of summaries and others."""
 
     clients: int
     answers: Counter = field(default_factory=Counter)
