@@ -23,7 +23,7 @@ from hf_summ import SummarizationPipeline
 from hf_summ.data import fit_vocabulary
 from hf_summ.data.streams import FileRows
 from hf_summ.offline.engines import Work, in_this_process
-from hf_summ.offline.run import summarize_rows
+from hf_summ.offline.run import run_plan
 from hf_summ.offline.shards import Plan
 
 WORDS = [f"{start}{end}" for start in "bcdfglmnprst" for end in ("ana", "olo", "eri", "unt", "ister")]
@@ -68,7 +68,7 @@ def main() -> None:
         def offline() -> None:
             shutil.rmtree(output, ignore_errors=True)
             plan = Plan(FileRows([rows]), "text", None, "summary", arguments.rows, output, "parquet")
-            summarize_rows(plan, {}, partial(in_this_process, work, plan))
+            run_plan(plan, {}, partial(in_this_process, work, plan))
 
         def alone(given: list[str]) -> None:
             summarizer(given, batch_size=arguments.batch_size, **settings)

@@ -27,6 +27,8 @@ ARCHITECTURES = [*(prefix + kind for prefix in PREFIXES for kind in KINDS), "Int
 PUBLIC_NAMES = {
     "hf_summ": [*ARCHITECTURES, "SummarizationCollator", "shipped_model"],
     "hf_summ.data": ["Corpus", "SummarizationCollator", "fit_vocabulary", "lead", "load", "split_sentences"],
+    "hf_summ.offline": ["Outcome", "summarize_rows"],
+    "hf_summ.training": ["train"],
     "hf_summ.evaluation": [
         "bleu",
         "bleu_statistics",

@@ -9,7 +9,7 @@ import pytest
 from hf_summ.cli import main
 from hf_summ.offline import engines
 from hf_summ.offline.engines import in_processes, in_this_process
-from hf_summ.offline.run import summarize_rows
+from hf_summ.offline.run import run_plan
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
 from tests.data.files import json_lines, write
@@ -26,15 +26,15 @@ def test_processes_that_end(mortal, monkeypatch):
     told: list[int] = []
     engine = partial(in_processes, work(mortal, is_mortal=True), job, number=1, announce=said.append)
     with pytest.raises(ValueError, match="2 processes ended at rows 31 to 40, the last with status 9: if memory was"):
-        summarize_rows(job, {}, lambda done, _: engine(done, told.append))
+        run_plan(job, {}, lambda done, _: engine(done, told.append))
     assert said == [
         "a process ended at rows 21 to 30, by SIGKILL: another one continues",
         "a process ended at rows 31 to 40, with status 9: another one continues",
     ]
     assert (sum(told), job.done()) == (30, {0, 1, 2})
     # this process goes on, and alone writes the same
-    assert summarize_rows(job, {}, partial(in_this_process, work(mortal), job)).rows == 10
-    assert summarize_rows(whole, {}, partial(in_this_process, work(mortal), whole)).rows == 40
+    assert run_plan(job, {}, partial(in_this_process, work(mortal), job)).rows == 10
+    assert run_plan(whole, {}, partial(in_this_process, work(mortal), whole)).rows == 40
     assert rows_of(mortal / "out") == rows_of(mortal / "whole")
     assert [row["id"] for row in rows_of(mortal / "out")] == list(range(40))
 

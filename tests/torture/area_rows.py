@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.text_documents import readable
 from hf_summ.offline.engines import Work, in_this_process
-from hf_summ.offline.run import RECORD, summarize_rows
+from hf_summ.offline.run import RECORD, run_plan
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan
 from tests.torture import values
 from tests.torture.area_files import written
@@ -157,7 +157,7 @@ def _pieces(draw: random.Random, shop: Workshop, names: list[str], output: Path)
     def run() -> None:
         plan = Plan(source=FileRows(streamed_files(names)), folder=output, **told)
         work = Work(lambda **_: watched, settings, batch_size, told["output_column"], phrases)
-        summarize_rows(plan, {"model": kind, **_storable(settings)}, partial(in_this_process, work, plan))
+        run_plan(plan, {"model": kind, **_storable(settings)}, partial(in_this_process, work, plan))
 
     return run, {**told, "settings": settings, "model": kind}, watched.deep
 

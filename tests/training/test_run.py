@@ -16,7 +16,7 @@ from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
-from hf_summ.training import preparing
+from hf_summ.training import preparing, train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
 from tests.training import tiny
@@ -321,6 +321,18 @@ def test_wrong_settings_are_reported_before_anything_starts(settings, tmp_path, 
     with pytest.raises(ValueError, match=message):
         tiny.check([path])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_call_is_the_command(settings, tmp_path):
+    path = settings(num_beams=2)
+    sizes = {"encoder_kernel_sizes": [5]}
+    metrics = train(path, max_steps=2, num_beams=None, lr_scheduler_kwargs=None, config_overrides=sizes)
+    assert AutoConfig.from_pretrained(tmp_path / "out").encoder_kernel_sizes == [5]
+    assert metrics == main(
+        [path, "--max_steps=2", "--num_beams=null", "--config_overrides", "encoder_kernel_sizes=[5]"]
+    )
+    with pytest.raises(ValueError, match="unknown flag --max_step; did you mean --max_steps"):
+        train(path, max_step=2)
 
 
 def test_padding_flags(settings, tmp_path):

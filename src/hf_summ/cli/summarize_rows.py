@@ -114,7 +114,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
     _check_output(arguments)
     from hf_summ.data.streams import FileRows, HubRows, streamed_files
     from hf_summ.offline.engines import Work
-    from hf_summ.offline.run import model_identity, summarize_rows
+    from hf_summ.offline.run import model_identity, run_plan
     from hf_summ.offline.shards import Plan
     from hf_summ.runtimes.folders import find
 
@@ -144,7 +144,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         # other processes may work in another folder
         arguments.model = os.path.realpath(arguments.model)
     work = Work(partial(_load, arguments), decoding, arguments.batch_size, arguments.output_column, phrases)
-    outcome = summarize_rows(plan, settings, _engine(arguments, work, plan))
+    outcome = run_plan(plan, settings, _engine(arguments, work, plan))
     for message in _notes(outcome, arguments.output):
         _print_note(message)
 

@@ -1,8 +1,11 @@
 """A run over all shards, which resumes after an interruption."""
 
 import importlib.metadata
-from collections.abc import Callable, Iterator
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,11 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.common.records import changed, read_record, shown, write_record
-from hf_summ.offline.engines import Progress
+from hf_summ.data.streams import FileRows, streamed_files
+from hf_summ.offline.engines import Progress, Work, in_processes, in_this_process
 from hf_summ.offline.shards import Plan, Summarized
+
+logger = logging.getLogger(__name__)
 
 RECORD, LOCK = "summaries.yaml", ".lock"
 
@@ -57,7 +63,62 @@ class Outcome:
         self.difference = self.difference or next(iter(shard.unlike), "")
 
 
-def summarize_rows(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:
+def summarize_rows(
+    files: str | Path | Sequence[str | Path],
+    model: str | Path,
+    text_column: str,
+    output: str | Path,
+    *,
+    columns: list[str] | None = None,
+    output_column: str = "summary",
+    rows_per_shard: int = 1000,
+    format: str = "parquet",
+    num_processes: int = 1,
+    batch_size: int = 8,
+    device: str | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Summarize the rows of files into a folder of shards, like `hf-summ summarize FILES --text_column COLUMN`.
+
+    The same call resumes an interrupted run.
+
+    Args:
+        files: .jsonl, .json, .csv (also .gz) or .parquet files, or patterns such as `news/*.jsonl.gz`.
+        model: the folder of a checkpoint, such as `hf_summ.shipped_model()`, or its name on the Hub.
+        text_column: the column of the documents; a list of texts is one example of several documents.
+        output: the folder, which need not exist.
+        columns: columns to keep; all by default.
+        rows_per_shard: number of rows that are written at a time.
+        format: `parquet` or `jsonl` (.jsonl.gz).
+        num_processes: number of processes, each with its own model. With more than one, a script must call this
+            function under `if __name__ == "__main__":`.
+        device: the device of each model; by default, a GPU for each process if there are any.
+        settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
+
+    Raises:
+        ValueError: a file or a column does not exist, or as `run_plan`.
+        OSError: as `run_plan`.
+    """
+    names = [files] if isinstance(files, str | Path) else files
+    source = FileRows(streamed_files(list(map(str, names))))
+    folder = Path(output).resolve()
+    plan = Plan(source, text_column, columns, output_column, rows_per_shard, folder, format)
+    # other processes may work in another folder
+    name = os.path.realpath(model) if Path(model).is_dir() else str(model)
+    work = Work(partial(_load, name, device), settings, batch_size, output_column)
+    engine: Engine = partial(in_this_process, work, plan)
+    if num_processes > 1:
+        engine = partial(in_processes, work, plan, number=num_processes, announce=logger.warning)
+    return run_plan(plan, {**model_identity(name, None), **settings}, engine)
+
+
+def _load(model: str, own_device: str | None, device: str | None = None) -> Any:
+    from transformers import pipeline
+
+    return pipeline("summarization", model=model, device=own_device or device)
+
+
+def run_plan(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:
     """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
     Only this process writes files, and it writes each shard completely or not at all. Thus every row is in the folder

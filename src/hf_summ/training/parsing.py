@@ -7,6 +7,7 @@ import json
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,7 +22,7 @@ from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
 from hf_summ.training.effects import without_effect
-from hf_summ.training.overrides import MergeOverrides
+from hf_summ.training.overrides import MergeOverrides, override_item
 
 # folders of `configs` that are not architectures: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")
@@ -107,16 +108,26 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
         if value is None or value == []:
             settings[name] = None
             continue
-        if isinstance(value, dict):
-            if name == "config_overrides":
-                settings[name] = _configuration_values(value)
-                continue
-            value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
-        elif isinstance(value, bool) and not _is_boolean(name):
-            # YAML reads an unquoted `no` as false, and transformers writes "never" as no
-            value = "yes" if value else "no"
-        tokens += [f"--{name}", *map(str, value)] if isinstance(value, list) else [f"--{name}={value}"]
+        if name == "config_overrides" and isinstance(value, dict):
+            settings[name] = _configuration_values(value)
+        else:
+            tokens += as_flag(name, value)
     return settings | parse_flags(tokens)
+
+
+def as_flag(name: str, value: Any) -> list[str]:
+    """A setting as on a command line."""
+    if value is None:
+        value = "null"
+    elif isinstance(value, dict):
+        if name == "config_overrides":
+            value = list(starmap(override_item, value.items()))
+        else:
+            value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
+    elif isinstance(value, bool) and not _is_boolean(name):
+        # YAML reads an unquoted `no` as false, and transformers writes "never" as no
+        value = "yes" if value else "no"
+    return [f"--{name}", *map(str, value)] if isinstance(value, list | tuple) else [f"--{name}={value}"]
 
 
 def _configuration_values(values: Mapping[Any, Any]) -> dict[str, Any]:

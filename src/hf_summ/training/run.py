@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import torch
@@ -19,7 +20,7 @@ from hf_summ.training.arguments import RunArguments, SummarizationTrainingArgume
 from hf_summ.training.building import build, build_trained
 from hf_summ.training.cards import make_card
 from hf_summ.training.extraction import load_extraction
-from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.preparing import load_splits, prepare_splits, source_ranges
 from hf_summ.training.resuming import (
     Resumption,
@@ -43,6 +44,22 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     metrics = run(parse_arguments(argv), argv)
     end_processes()
     return metrics
+
+
+def train(config: str | Path | None = None, **settings: Any) -> dict[str, float]:
+    """Train, evaluate and predict in Python, like `hf-summ train CONFIG --flag value`, and return all metrics.
+
+    Args:
+        config: a .yaml or .json file of settings, or the name of a bundled configuration such as `drgd/headline`.
+        settings: flags by name, such as `train_file="train.jsonl"`, `max_steps=1000`; they take precedence, and None
+            removes one.
+
+    Raises:
+        ValueError: an unknown or invalid setting, or as `run`.
+        FloatingPointError: the loss is no longer finite.
+    """
+    flags = [token for name, value in settings.items() for token in as_flag(name, value)]
+    return main(flags if config is None else [str(config), *flags])
 
 
 def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = lambda: None) -> dict[str, float]:

@@ -1,0 +1,39 @@
+"""Rows that are summarized from Python."""
+
+import pyarrow.parquet as pq
+import pytest
+from transformers import pipeline
+
+from hf_summ.offline import summarize_rows
+from tests.data.files import json_lines, write
+from tests.offline.conftest import ROWS
+from tests.training.tiny import bart
+
+SETTINGS = {"max_new_tokens": 2, "num_beams": 2}
+
+
+@pytest.fixture
+def checkpoint(tmp_path, tiny_tokenizer):
+    bart(tiny_tokenizer).save_pretrained(tmp_path / "bart")
+    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    return tmp_path / "bart"
+
+
+def read(folder):
+    return [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
+
+
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.thorough)])
+def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
+    write(tmp_path / "news.jsonl", json_lines(ROWS))
+    names = [str(tmp_path / "*.jsonl")]
+    flags = {"text_column": "text", "output": tmp_path / "out", "columns": ["id"], "rows_per_shard": 15}
+    outcome = summarize_rows(names, checkpoint, **flags, num_processes=number, device="cpu", **SETTINGS)
+    assert (outcome.shards, outcome.rows, outcome.failed) == (3, 40, 0)
+    records = pipeline("summarization", model=str(checkpoint))([row["text"] for row in ROWS], **SETTINGS)
+    written = [(row["id"], row["summary"]) for row in read(tmp_path / "out")]
+    assert written == [(row["id"], record["summary_text"]) for row, record in zip(ROWS, records, strict=True)]
+    # the same call has nothing to do, and others need another folder
+    assert summarize_rows(names, checkpoint, **flags, **SETTINGS).rows == 0
+    with pytest.raises(ValueError, match="has summaries of another run"):
+        summarize_rows(names, checkpoint, **flags, **SETTINGS | {"num_beams": 1})
