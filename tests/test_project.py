@@ -69,6 +69,7 @@ PUBLIC_NAMES = {
     ],
     "hf_summ.serving": ["Limits", "Service", "answer", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
+    "hf_summ.training": ["train"],
     "hf_summ.extractive": [
         *("METHODS", "DocumentFrequencies"),
         *("consistent_extract", "consistent_sentences", "extract", "extract_sentences"),

@@ -18,7 +18,7 @@ from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
 from hf_summ.training import preparing
 from hf_summ.training.__main__ import main as run_recipe
-from hf_summ.training.run import main
+from hf_summ.training.run import main, train
 from tests.training import tiny
 from tests.training.conftest import CPU, PICKLES, start
 
@@ -70,6 +70,17 @@ def test_script_trains_evaluates_and_predicts(settings, tmp_path):
         assert json.loads((folder / "training_args.json").read_text())["train_tokens_per_batch"] == 160
         assert not list(folder.glob("*.bin"))
     assert not [path.name for path in out.iterdir() if path.suffix in PICKLES]
+
+
+def test_python_runs_the_recipe_as_flags_do(settings, tmp_path):
+    path = settings(max_steps=1)
+    flags = {"do_predict": True, "max_predict_samples": 2, "metrics": ["rouge", "novelty"], "num_beams": None}
+    metrics = train(path, **flags, config_overrides={"dropout": 0.5, "gating": "glu"})
+    assert {"train_loss", "predict_rouge1", "predict_novel2"} < metrics.keys()
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert (config["dropout"], config["gating"]) == (0.5, "glu")
+    with pytest.raises(ValueError, match="unknown flag --max_step; did you mean --max_steps"):
+        train(path, max_step=1)
 
 
 def test_saved_model_alone_gives_the_scores_of_the_run(settings, tmp_path, monkeypatch):

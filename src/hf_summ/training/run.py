@@ -3,8 +3,9 @@
 import gc
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import datasets
 import torch
@@ -19,6 +20,7 @@ from hf_summ.training.arguments import RunArguments, SummarizationTrainingArgume
 from hf_summ.training.building import build, build_trained
 from hf_summ.training.cards import make_card
 from hf_summ.training.extraction import load_extraction
+from hf_summ.training.overrides import override_item
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.preparing import load_splits, prepare_splits, source_ranges
 from hf_summ.training.resuming import (
@@ -35,6 +37,29 @@ from hf_summ.training.scores import Scorer
 from hf_summ.training.trainer import SummarizationTrainer, make_trainer
 
 logger = logging.getLogger(__name__)
+
+
+def train(config: str | None = None, **flags: Any) -> dict[str, float]:
+    """Train, evaluate and predict as `hf-summ train` does, and return all metrics.
+
+    Args:
+        config: a YAML or JSON file of flags, or a configuration that comes with the package, such as "drgd/headline";
+            by default, the flags alone describe the run.
+        flags: flags by name, with values as in such a file: True or False, a list, None to unset what the file sets,
+            and for `config_overrides` a mapping.
+
+    Raises:
+        ValueError, FloatingPointError: as `hf-summ train`, with the same message.
+    """
+    argv = [] if config is None else [config]
+    for name, value in flags.items():
+        if isinstance(value, Mapping):
+            value = [override_item(key, item) for key, item in value.items()]
+        if isinstance(value, (list, tuple)):
+            argv += [f"--{name}", *map(str, value)]
+        else:
+            argv.append(f"--{name}={'null' if value is None else value}")
+    return main(argv)
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
