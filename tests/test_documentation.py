@@ -158,10 +158,33 @@ def as_novelty(predictions: list[str], sources: list[str], language: str, colour
     ],
 )
 def test_undocumented_parameters_are_found(thing, problems):
-    spec = importlib.util.spec_from_file_location("public_names", DOCS / "extensions" / "public_names.py")
-    public_names = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(public_names)
+    public_names = extension("public_names")
     assert list(public_names.undocumented("x", thing)) == problems
+
+
+def test_drawings():
+    svg = extension("drawings").draw("A & B", ["words | summary", "* encoder -> attention", ". | * output"])
+    assert svg.count("<rect") == 5
+    # down: words to encoder, summary to attention, attention to output; to the right: encoder to attention
+    assert svg.count("<path") == 4
+    assert svg.count('class="new"') == 2
+    assert "A &amp; B" in svg
+    assert "*" not in svg
+
+
+def test_sentences_of_pages():
+    text = (
+        "# Title\n\nOne *is* here. Two\nis [there](a.md).\n\n- three\n- four\n\n```python\nx = 1.\n```\n\n| a | b |\n"
+    )
+    assert extension("sentence_lengths").sentences(text) == ["One *is* here.", "Two is [there].", "three", "four"]
+
+
+def extension(name: str):
+    """A module of docs/extensions, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / "extensions" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def publish(hub, folder: Path, tokenizer) -> None:

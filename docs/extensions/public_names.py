@@ -20,7 +20,7 @@ from transformers import BartForConditionalGeneration
 # a name in several of these is documented in the first
 ROOMS = (
     *("hf_summ", "hf_summ.data", "hf_summ.evaluation", "hf_summ.extractive"),
-    *("hf_summ.shortening", "hf_summ.votes", "hf_summ.serving"),
+    *("hf_summ.shortening", "hf_summ.votes", "hf_summ.serving", "hf_summ.training"),
 )
 # the inputs of any encoder-decoder of transformers
 _FORWARD = inspect.signature(BartForConditionalGeneration.forward).parameters

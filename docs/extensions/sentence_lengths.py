@@ -13,7 +13,7 @@ _NO_PROSE = r"(?ms)^```.*?^```$|<!--.*?-->|^\|.*?$|^#.*?$|!\[.*?\]\(.*?\)|(?<=\]
 def sentences(text: str) -> list[str]:
     """The sentences of a page's paragraphs and list items."""
     prose = re.sub(_NO_PROSE, "", text)
-    paragraphs = re.split(r"\n\s*\n|\n\s*(?:- |\d+\. )", prose)
+    paragraphs = re.split(r"\n\s*(?:\n|- |\d+\. )", prose)
     return [sentence for part in paragraphs for sentence in split_sentences(" ".join(part.split()))]
 
 

@@ -1,4 +1,4 @@
-"""The training recipe: arguments, batches, optimization, checkpoints, trainer and run."""
+"""The training recipe: arguments, batches, optimization, checkpoints, the trainer and the run."""
 
 from typing import TYPE_CHECKING
 
