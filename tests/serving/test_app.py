@@ -387,6 +387,25 @@ def test_a_full_queue_and_clients_that_hang_up(summarizer):
         assert metric(running.address, 'requests_total{status="499"}') == 2
 
 
+@pytest.mark.parametrize(
+    "framing",
+    [
+        # which programs on the way may take for one request or two
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        # a chunk without a length, after the request has begun
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nno length\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\n\r\n",
+    ],
+)
+def test_a_request_of_which_the_end_is_unclear_has_one_answer(address, caplog, framing):
+    with connected(address) as one:
+        one.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + framing)
+        answer = received(one)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_a_client_that_sends_no_more_has_its_answers(summarizer):
     gate = Gate()
     body = json.dumps({"inputs": DOCUMENT}).encode()
