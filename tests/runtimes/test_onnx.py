@@ -115,12 +115,19 @@ def test_a_documents_summary_in_8_bits_does_not_depend_on_its_batch(in_8_bits):
         assert alone.tolist() == tokens[: len(alone)].tolist()
 
 
+def interrupt(input_ids, scores):
+    raise InterruptedError
+
+
 def test_pipeline_and_command_line_take_the_folder_or_the_checkpoint(checkpoint, tmp_path, capsys):
     (wanted,) = pipeline("summarization", model=str(checkpoint), device="cpu")(DOCUMENTS[:1])
     for folder, settings in ((checkpoint, {"runtime": "onnx"}), (checkpoint / "onnx", {})):
         summarizer = pipeline("summarization", model=str(folder), **settings)
         assert type(summarizer.model).__name__.startswith("Onnx")
         assert summarizer(DOCUMENTS[:1]) == [wanted]
+        # as the service ends what takes too long
+        with pytest.raises(InterruptedError):
+            summarizer(DOCUMENTS[:1], logits_processor=[interrupt])
     (tmp_path / "document.txt").write_text(DOCUMENTS[0], encoding="utf-8")
     for folder in (checkpoint, checkpoint / "onnx"):
         flags = ("--model", str(folder), "--runtime", "onnx")
