@@ -161,10 +161,10 @@ def test_tags_end_sentences(run, workplace, tag, options):
     whole = re.compile(r"^\| ROUGE-L +(\| 100.00 \| +none ){3}", re.MULTILINE)
     output, said = run("evaluate", *PAIR, *options)
     assert whole.search(output)
-    assert f"hf-summ: p.txt: 1 of 1 rows contain {tag.split()[0]}, read as a sentence's end\n" in said
+    assert f"hf-summ: p.txt: 1 of 1 rows contain {tag.split()[0]}, read as the end of a sentence\n" in said
     output, said = run("evaluate", *PAIR, "--separator", "none")
     assert not whole.search(output)
-    assert "sentence's end" not in said
+    assert "end of a sentence" not in said
     assert "hf-summ: no text contains the separator '###'\n" in run("evaluate", *PAIR, "--separator", "###")[1]
 
 

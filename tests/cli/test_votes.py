@@ -114,7 +114,7 @@ def test_three_systems_references_and_own_questions(run):
 def test_tags_do_not_tell_systems_apart(run):
     Path("ours.txt").write_text("One <q> two.\n" * 8, encoding="utf-8")
     _, errors = run("votes", "make", *MAKE)
-    assert errors == "hf-summ: ours.txt: 8 of 8 rows contain <q>, read as a sentence's end\n"
+    assert errors == "hf-summ: ours.txt: 8 of 8 rows contain <q>, read as the end of a sentence\n"
     assert "<q>" not in Path("sheets/voter-1.csv").read_text(encoding="utf-8")
 
 

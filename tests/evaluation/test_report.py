@@ -77,7 +77,7 @@ def test_a_difference_is_significant_if_its_adjusted_p_is():
     for name, p_value, p_holm in (("worse", 2 / 2**10, 6 * 2 / 2**10), ("equal", 1, 1), ("near", 1, 1)):
         found = rows[name, "rouge1"]
         assert [found["p_value"], found["p_holm"]] == pytest.approx([p_value, p_holm], rel=0.4)
-    assert "if p is at most 0.05 after Holm's adjustment for 6 tests. p is of" in as_text(report)
+    assert "if p is at most 0.05 after Holm's adjustment for 6 tests. p is computed" in as_text(report)
 
 
 @pytest.mark.parametrize("limit", [{"byte_limit": 3}, {"word_limit": 1}])
@@ -250,9 +250,9 @@ def test_blank_texts_are_counted():
         "2 of 3 predictions are blank and score 0",
         "1 of 3 texts of o.txt are blank and score 0",
         "1 of 3 references are blank: their pairs score 0",
-        "there are only 3 pairs, for which the bootstrap's intervals are too narrow (of 20, 8% of chance "
-        "differences have one that excludes 0): go by p",
-        "1 of 3 pairs have several references: scores are of matches with all; lengths are those of the first",
+        "there are only 3 pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
+        "intervals of chance differences exclude 0): rely on p",
+        "1 of 3 pairs have several references: scores pool the matches with all; lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["predictions"]["fmeasure"] == pytest.approx(100 / 3)
 
@@ -260,8 +260,8 @@ def test_blank_texts_are_counted():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (Settings(rouge_mode="rouge_score"), "the best counts for each score"),
-        (Settings(several="best"), "the best counts for each score"),
+        (Settings(rouge_mode="rouge_score"), "each score is that of the best one"),
+        (Settings(several="best"), "each score is that of the best one"),
         (Settings(several="mean"), "scores are means over them"),
     ],
 )
@@ -284,13 +284,13 @@ def test_other_alphabets_in_english_mode_are_noted_once(mode):
         (Settings(rouge_mode="rouge_score"), "stemming: Porter (NLTK's)"),
         (Settings(use_stemmer=False), "stemming: none"),
         (Settings(language="de"), "stemming: none; language de; sentences"),
-        (Settings(language="zh", units="characters"), "language zh, by characters of everything"),
-        (Settings(language="zh", units="lcsts"), "language zh, by characters that DRGD's program for LCSTS leaves"),
-        (Settings(language="zh", units="spaced"), "language zh, by what stands between spaces"),
+        (Settings(language="zh", units="characters"), "language zh, all characters"),
+        (Settings(language="zh", units="lcsts"), "language zh, characters kept by DRGD's program for LCSTS"),
+        (Settings(language="zh", units="spaced"), "language zh, words separated by spaces"),
         (Settings(sentences="lines"), "one sentence per line"),
         (Settings(splitter="spacy"), "sentences by spacy"),
-        (Settings(byte_limit=75), "sentences by sentencex; cut after 75 bytes; 1000 resamples, seed 0"),
-        (Settings(word_limit=9, seed=4), "cut after 9 words; 1000 resamples, seed 4"),
+        (Settings(byte_limit=75), "sentences by sentencex; truncated after 75 bytes; 1000 resamples, seed 0"),
+        (Settings(word_limit=9, seed=4), "truncated after 9 words; 1000 resamples, seed 4"),
     ],
 )
 def test_settings_line_says_what_the_scores_depend_on(settings, said):

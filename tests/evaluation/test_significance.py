@@ -278,7 +278,7 @@ def test_perplexity_of_sums():
         ([[1.0, 1.0], [2.0, float("inf")]], {}, "contains inf in row 1"),
         ([[1.0, 1.0]], {"resamples": 0}, "`resamples` is 0"),
         ([[1.0, 1.0]], {"confidence": -1}, "`confidence` is -1"),
-        ([[1.0, 1.0]], {"measure": np.sum}, r"`measure` maps sums of shape \(1000, 2\) to \(\), but must to \(1000,\)"),
+        ([[1.0, 1.0]], {"measure": np.sum}, r"maps sums of shape \(1000, 2\) to \(\), but must map them to \(1000,\)"),
         ([[0.0, 0.0]], {}, "`measure` is nan for the corpus: too few rows"),
         ([[0.0, 0.0], [1.0, 1.0]], {}, r"`measure` is nan for \d+ of 1000 resamples: too few rows"),
     ],

@@ -1,6 +1,6 @@
-"""Agreement between people who judged the same things, corrected for what chance alone would give.
+"""Agreement between judges of the same units, corrected for chance.
 
-Judgments are codes: (V, N) for V judges and N units, NaN where a judge left a unit out.
+Judgments are codes: (V, N) for V judges and N units, NaN where a judge skipped a unit.
 """
 
 import math
@@ -13,7 +13,7 @@ Level = Literal["nominal", "ordinal", "interval"]
 
 
 def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
-    """Fleiss' κ: 1 for full agreement, 0 for that of chance; NaN if all judgments are the same.
+    """Fleiss' κ: 1 for full agreement, 0 for agreement by chance; NaN if all judgments are the same.
 
     Source: Fleiss (1971), "Measuring nominal scale agreement among many raters".
 
@@ -38,15 +38,15 @@ def fleiss_kappa(judgments: Sequence[Sequence[float]] | np.ndarray) -> float:
 
 
 def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level: Level = "nominal") -> float:
-    """Krippendorff's α: 1 for full agreement, 0 for that of chance; NaN if no two judgments differ.
+    """Krippendorff's α: 1 for full agreement, 0 for agreement by chance; NaN if no two judgments differ.
 
     Units with fewer than two judgments do not count. Source: Krippendorff (2011), "Computing Krippendorff's
     alpha-reliability".
 
     Args:
         judgments: (V, N) numbers, NaN where one is missing.
-        level: what is known of the numbers: that they differ ("nominal"), also their order ("ordinal"), or also their
-            distances ("interval").
+        level: which properties of the numbers count: only whether they differ ("nominal"), also their order
+            ("ordinal"), or also their distances ("interval").
 
     Raises:
         ValueError: fewer than two judges, no units, or an unknown level.
@@ -63,7 +63,7 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
     if (totals > 0).sum() < 2:
         return math.nan
     distances = _DISTANCES[level](np.unique(values[~np.isnan(values)]), totals)
-    # how often two would coincide by chance; equal values have no distance, so that their own pairs do not matter
+    # how often two would coincide by chance; pairs of equal values have no distance and do not matter
     expected = np.outer(totals, totals) / (totals.sum() - 1)
     return 1 - float((coincidences * distances).sum() / (expected * distances).sum())
 
@@ -84,7 +84,7 @@ def _counts(values: np.ndarray) -> np.ndarray:
 
 
 def _ordinal(values: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """The squared number of judgments from one value to the other, of which the ends count half."""
+    """The squared number of judgments from one value to the other; both ends count half."""
     middles = np.cumsum(totals) - totals / 2
     return (middles[:, None] - middles) ** 2
 

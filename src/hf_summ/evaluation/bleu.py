@@ -12,11 +12,11 @@ from hf_summ.evaluation.words import check_pairs
 from hf_summ.models.checks import check_texts, is_list
 
 _PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
-# the numbers in the result; the signature is text
+# the measures that are numbers; the signature is text
 MEASURES = ("bleu", *_PRECISIONS, "bleu_brevity_penalty")
 # sacrebleu's default tokenizers
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# the number at which sacrebleu warns
+# sacrebleu warns from this number on
 _TOKENIZED_LINES = 100
 
 
@@ -30,7 +30,7 @@ def bleu(
 
     Returns:
         `bleu` and `bleu_precision1` to `bleu_precision4` in points, 0 to 100, to 4 digits; `bleu_brevity_penalty`, 0 to
-        1; `bleu_signature`, sacrebleu's description of the settings, to be cited with a score.
+        1; `bleu_signature`, sacrebleu's description of the settings, to cite with a score.
 
     See `bleu_statistics` for arguments and errors.
     """
@@ -57,7 +57,7 @@ def bleu_statistics(
         predictions: one text per row.
         references: one or several texts per row.
         tokenize: sacrebleu's tokenizer, such as 13a (European languages), zh (Chinese), ja-mecab (Japanese), intl,
-            char, none. The texts must not be tokenized already.
+            char, none. The texts must not be tokenized.
         lowercase: whether to ignore case.
 
     Returns:
@@ -69,7 +69,7 @@ def bleu_statistics(
         ValueError: different numbers of predictions and references, none at all, a row without a reference, only blank
             references, or an unknown tokenizer.
     """
-    # examples' own scores are not used, and this setting keeps sacrebleu from warning about short ones
+    # the scores of single examples are not used; this setting avoids sacrebleu's warning about short ones
     metric = _metric(tokenize, lowercase, effective_order=True)
     rows = _reference_rows(predictions, references)
     _warn_of_tokenized(predictions, tokenize)
@@ -93,7 +93,7 @@ def corpus_bleu(sums: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         penalty = np.exp(np.minimum(0, 1 - lengths[..., 1] / lengths[..., 0]))
         score = 100 * penalty * np.exp(np.log(matches / total).mean(-1))
-    # no match at all, or no prediction long enough for the highest order
+    # no match at all, or every prediction is too short for the highest order
     return np.where(missed.all(-1) | (total == 0).any(-1), 0.0, score)
 
 

@@ -1,4 +1,4 @@
-"""Whether a source entails its summary, by a model of natural language inference."""
+"""Entailment of a summary by its source, computed by a model of natural language inference."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -40,7 +40,7 @@ class EntailmentModel(PairModel):
         return logits.softmax(-1)[:, self._label]
 
     def passages(self, source: str, claims: Sequence[str], language: str) -> Iterator[str]:
-        """Windows of consecutive sentences of a source, each as long as fits beside the longest of the claims."""
+        """Windows of consecutive source sentences, each as long as fits beside the longest claim."""
         sentences = split_sentences(source, language)
         texts = [readable(text) for text in (*claims, *sentences)]
         lengths = list(map(len, self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]))
@@ -60,14 +60,14 @@ class EntailmentModel(PairModel):
 def entailment_scores(
     model: EntailmentModel, predictions: Sequence[str], sources: Sequence[str], language: str = "en"
 ) -> np.ndarray:
-    """The mean over a summary's sentences of the highest probability with which a passage entails it, in points.
+    """Mean over a summary's sentences of the highest probability that a source passage entails the sentence, in points.
 
-    A passage consists of as many consecutive sentences of the source as the model reads beside the summary's longest
-    sentence; a sentence that is longer by itself loses its end.
+    A passage is as many consecutive source sentences as fit into the model's input with the summary's longest sentence.
+    A source sentence that does not fit alone is truncated.
 
     Args:
         predictions, sources: one summary and one document per row.
-        language: ISO 639 code, by which sentences are found.
+        language: ISO 639 code, for sentence splitting.
 
     Returns:
         (N,), NaN where the summary or the source is blank.

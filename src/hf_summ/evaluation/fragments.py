@@ -1,4 +1,4 @@
-"""The fragments that a summary copies from its source, found in time linear in the lengths of both."""
+"""The fragments that a summary copies from its source, found in time linear in both lengths."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,8 +11,8 @@ from hf_summ.evaluation.words import split_words, split_words_and_marks
 class Matches:
     """Where the parts of `words` occur in `source`.
 
-    A suffix automaton (Blumer et al. 1985) of the words from last to first, so that a state stands for parts with a
-    common beginning; it reads the source from last to first too. State 0 stands for the empty part.
+    A suffix automaton (Blumer et al. 1985) of the reversed words, so a state stands for parts with a common beginning.
+    It reads the source in reverse too. State 0 stands for the empty part.
 
     Attributes:
         lengths: for each word, the length of the longest part that begins there and occurs in the source, 0 for none.
@@ -28,7 +28,7 @@ class Matches:
             self._longer[links[state]].append(state)
             if found[state] and links[state]:
                 found[links[state]] = sizes[links[state]]
-        # the state of the longest part that occurs in the source, among the beginnings of a state's parts
+        # per state: the state of the longest part in the source among the beginnings of its parts
         longest = list(range(len(links)))
         for state in by_size:
             if not found[state]:
@@ -37,7 +37,7 @@ class Matches:
         self.lengths = [found[state] for state in self._states]
 
     def places(self, start: int) -> list[int]:
-        """All positions in the source, ascending, at which the longest part from word `start` on begins."""
+        """All source positions, ascending, where the longest part that begins at word `start` occurs."""
         first, length = self._states[start], self.lengths[start]
         if not length:
             return []
@@ -68,7 +68,7 @@ class Matches:
                 continue
             following = steps[state][word]
             if sizes[following] > sizes[state] + 1:
-                # its longer parts do not occur here: the shorter ones get a state of their own
+                # its longer parts do not occur here, so the shorter ones get a separate state
                 longer, following = following, len(steps)
                 steps.append(steps[longer].copy())
                 sizes.append(sizes[state] + 1)
@@ -133,7 +133,7 @@ def copied_fragments(
 ) -> list[Fragment]:
     """The extractive fragments F(A, S) of a summary, in its order (Grusky et al. 2018).
 
-    They are found greedily from the left: the longest that begins at a word, then the next after its end. They do not
+    The search is greedy from the left: the longest fragment at a word, then the next after its end. Fragments do not
     overlap.
 
     Args:

@@ -1,6 +1,6 @@
-"""Comparison of pre-trained language models as judges of text (Aksenov 2020, section 4.2.2, Tables 4.1 to 4.3).
+"""Pre-trained language models compared as judges of text (Aksenov 2020, section 4.2.2, Tables 4.1 to 4.3).
 
-A token of a text is accepted if its probability, given the tokens before it, is above the p-th percentile of the
+A token is accepted if its probability, given the tokens before it, is above the p-th percentile of the
 language model's distribution there. A good judge accepts a written text and rejects its words in random order, and
 random words: *recall* is the share of tokens accepted in the text, *detection* the share rejected in its shuffle or in
 random words, *accuracy* the mean of the two.
@@ -29,7 +29,7 @@ from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
 
 MASKED, CAUSAL, PERMUTATION = "masked", "causal", "permutation"
-# the longest context in which a token is judged, to bound memory where a model's positions do not
+# the longest context for a token, which bounds memory where a model's positions do not
 _LONGEST_CONTEXT = 1024
 _RANDOM = "random words"
 
@@ -40,9 +40,9 @@ class LanguageModel:
 
     Attributes:
         kind: "masked", "causal" or "permutation": how a token is predicted from those before it.
-        start: id of the token that precedes a text, so that its first token has a context too; None if there is none,
-            and the first token is not judged.
-        context: number of tokens, including the predicted one, that the model reads at once.
+        start: id of the token that precedes a text and gives its first token a context. If None, the first token is not
+            judged.
+        context: number of tokens that the model reads at once, including the predicted one.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LanguageModel:
         """Ids of the text's tokens, without special tokens.
 
         Raises:
-            ValueError: the tokenizer gives an id for which the model has no embedding.
+            ValueError: the tokenizer gives an id without an embedding in the model.
         """
         tokens = self.tokenizer(readable(text), add_special_tokens=False, verbose=False)["input_ids"]
         if max(tokens, default=0) >= self.model.config.vocab_size:
@@ -87,7 +87,7 @@ def load_language_model(name: str) -> LanguageModel:
         kind = _kind(name, config)
         loader = AutoModelForMaskedLM if kind == MASKED else AutoModelForCausalLM
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        # float32: at lower precision many tokens are equally likely, and the percentile is one of them
+        # float32: at lower precision many tokens are equally likely, and the percentile ties with them
         model, loaded = loader.from_pretrained(
             name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, output_loading_info=True
         )
@@ -140,15 +140,14 @@ def acceptance(
 ) -> list[list[bool]]:
     """Whether the language model accepts each token of a text, at each percentile.
 
-    A text longer than the model's context is judged with a sliding left context: a masked LM reads the last tokens that
-    fit, and the others read windows that advance by half their length, so that a token has at least half a window
-    before it.
+    A text longer than the model's context is judged with a sliding left context. A masked LM reads the last tokens that
+    fit. The others read windows that advance by half their length, so at least half a window precedes each token.
 
     Args:
         progress: called with the number of tokens judged since the last call.
 
     Returns:
-        One list per percentile with one value per token; the first token is left out if the model has no start token.
+        One list per percentile with one value per token; without the first token if the model has no start token.
 
     Raises:
         ValueError: the text has no tokens to judge.
@@ -175,7 +174,7 @@ def acceptance(
 def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
     """Scores (n, V) of the tokens from the second on, in batches; each is predicted at [MASK] after its own draft."""
     tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
-    # without a padding token the mask will do: padding is not attended to
+    # without a padding token, [MASK] serves as well: padding is not attended to
     padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
     places = torch.arange(context - 1, device=sequence.device)
     for ends in torch.arange(1, len(sequence), device=sequence.device).split(rows_at_once(context)):
@@ -194,7 +193,7 @@ def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[t
 def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
     for start, end, known in _windows(len(sequence), language_model.context):
         length = end - start
-        # the order of prediction is the text's: each position is predicted from those before it, not from itself
+        # predictions follow the text's order: each position sees those before it, not itself
         hidden = torch.ones(length, length, device=sequence.device).triu()
         targets = torch.eye(length, device=sequence.device)[known - start :]
         yield language_model.model(
@@ -234,7 +233,7 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     candidates = [(token, word) for token, word in candidates if len(word) > 1 and word.isalpha()]
     words = []
     if candidates:
-        # the tokenizer turns the letters of a word's part into another token when they follow a space
+        # after a space, the tokenizer maps the letters of a word part to another token
         written = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
         alone = tokenizer("a", add_special_tokens=False)["input_ids"]
         words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*alone, token]]
@@ -252,8 +251,8 @@ def compare_language_models(
 ) -> dict:
     """Recall, detection and accuracy of each language model on each text, in points, 0 to 100 (Tables 4.1 to 4.3).
 
-    Texts are judged as words separated by single spaces. All models judge the same shuffles of whole words and the same
-    random words.
+    Texts are normalized to words separated by single spaces. All models judge the same shuffles of whole words and the
+    same random words.
 
     Args:
         texts: name and content of each.

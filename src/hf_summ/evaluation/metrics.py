@@ -14,7 +14,7 @@ from hf_summ.evaluation.support import support
 
 _TEXT = Value("string")
 _REFERENCES = [
-    # tried in this order: a string is not a list of references
+    # `evaluate` tries them in this order: a string is not a list of references
     Features({"predictions": _TEXT, "references": Sequence(_TEXT)}),
     Features({"predictions": _TEXT, "references": _TEXT}),
 ]
@@ -33,8 +33,8 @@ class _TextMetric(evaluate.Metric):
 
     Args:
         settings: those of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`, and keyword
-            arguments of the function. The latter may also be given to `compute`, where they take precedence; for a
-            combination of metrics, whose `compute` passes its arguments to all of them, give them here.
+            arguments of the function. `compute` also takes the latter, which then take precedence. The `compute` of a
+                combination passes its arguments to all metrics, so give them here for a combination.
 
     Raises:
         TypeError: the function has no such argument.
@@ -48,9 +48,9 @@ class _TextMetric(evaluate.Metric):
         super().__init__(**settings)
 
     def compute(self, *, predictions=None, references=None, **kwargs) -> Any:
-        """The measures of the texts given here or added before; None in all but the first of several processes."""
+        """The measures of the texts given here or added before; None in all processes but the first."""
         if "sources" not in self._feature_names():
-            # for another metric of a combination
+            # meant for another metric of a combination
             kwargs.pop("sources", None)
         return evaluate.Metric.compute(self, predictions=predictions, references=references, **kwargs)
 
@@ -83,7 +83,7 @@ class Rouge(_TextMetric):
 
     def _compute(self, **inputs: Any) -> dict[str, Any]:
         rows = inputs["references"]
-        # a data set with a list column gives lists of one reference
+        # a list column of a data set gives lists of one reference
         if all(not isinstance(row, str) and len(row) == 1 for row in rows):
             inputs["references"] = [row[0] for row in rows]
         return super()._compute(**inputs)
@@ -132,7 +132,7 @@ class Support(_TextMetric):
 
     def _info(self) -> evaluate.MetricInfo:
         return evaluate.MetricInfo(
-            description="Whether the content words of summaries are in their sources, and there stand together.",
+            description="Whether the content words of summaries occur in their sources, and occur there together.",
             citation="",
             features=_SOURCES,
             inputs_description=f"{_WITH_SOURCES}    language: see hf_summ.evaluation.support.\n",

@@ -14,7 +14,7 @@ from hf_summ.evaluation.words import check_sources, no_words, split_words, warn_
 from hf_summ.models.checks import check_integer, check_texts
 
 NGRAMS = (1, 2, 3, 4)
-# measures that are not shares and hence not in points
+# measures that are not shares, so not in points
 _PLAIN = ("copy_density", "compression", "length")
 MEASURES = (
     *(f"novel{n}" for n in NGRAMS),
@@ -61,17 +61,17 @@ def novelty_scores(
 ) -> dict[str, list[float]]:
     """Measures of each summary against its source: measure -> one value per row, NaN where a row has none.
 
-    A row whose source has no words has none of them, with a warning.
+    A row whose source has no words has NaN for all of them, with a warning.
 
     - `novel1` to `novel4`: share of the summary's n-grams that are not in the source, in points, 0 to 100. A summary
-      shorter than n has none. N-grams run across sentences on both sides.
-    - `repeated1` to `repeated4`: share of the summary's n-grams that occurred in it before, in points.
+      shorter than n has no value. N-grams cross sentence boundaries on both sides.
+    - `repeated1` to `repeated4`: share of the summary's n-grams that occur earlier in it, in points.
     - `copy_rate`: share of the summary's words inside a fragment of the source, in points; the coverage of
       Grusky et al. 2018. `copy_density` is their density: the mean length, in words, of the fragment that a word
       belongs to, 0 for a word in none.
     - `copy_position`: mean relative position of the source sentences that the copied words come from, in points; the
-      middle of sentence i of k is at 100 (i + 1/2) / k. A fragment with several occurrences counts at each in equal
-      parts.
+      middle of sentence i of k is at 100 (i + 1/2) / k. A fragment with several occurrences counts at each with equal
+      weight.
     - `compression`: number of words of the source per word of the summary (their compression).
     - `length`: number of words of the summary.
 
@@ -81,7 +81,7 @@ def novelty_scores(
         predictions, sources: one summary and one document per row.
         language: as for `rouge_scores`.
         count: whether novel n-grams are counted once each ("types") or as often as they occur ("tokens").
-        count_punctuation: whether punctuation marks are words too, as where tokenized texts are counted (Narayan et al.
+        count_punctuation: whether punctuation marks are words too, as in counts of tokenized texts (Narayan et al.
             2018).
 
     Raises:
@@ -102,14 +102,14 @@ class Fractions:
     wholes: np.ndarray
 
     def scores(self) -> dict[str, list[float]]:
-        """What `novelty_scores` gives."""
+        """The result of `novelty_scores`."""
         return dict(zip(MEASURES, _divide(self.parts, self.wholes).T.tolist(), strict=True))
 
     def means(self, average: Average) -> dict[str, float]:
-        """What `novelty` gives."""
+        """The result of `novelty`."""
         parts, wholes = self.parts, self.wholes
         if average == "micro":
-            # an empty summary has no compression, so its source is left out as well
+            # an empty summary has no compression, so the micro-average omits its source too
             parts = np.where(wholes > 0, parts, 0)
             parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
         values = _divide(parts, wholes)
@@ -121,10 +121,10 @@ class Fractions:
 def copy_positions(
     predictions: Sequence[str], sources: Sequence[str], language: str = "en", bins: int = 10
 ) -> list[float]:
-    """Where in the sources copied words come from: the share of each of `bins` equal parts of a source, in points.
+    """Share of copied words from each of `bins` equal parts of the sources, in points.
 
-    Words copied from sentence i of k are spread evenly from i / k to (i + 1) / k, and those with several occurrences in
-    equal parts over each; the words of all rows count alike. All shares are 0 if nothing is copied.
+    Words copied from sentence i of k are spread evenly from i / k to (i + 1) / k; those with several occurrences evenly
+    over all. The words of all rows have equal weight. All shares are 0 if nothing is copied.
 
     See `novelty_scores` for the other arguments.
 
@@ -218,7 +218,7 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
       whose words are WordPieces).
 
     Words are those that ROUGE compares, lowercased and without punctuation; a sentence has at least one. Papers that
-    count punctuation marks as words report about 13% more of them in English news.
+    count punctuation marks as words report about 13% more words in English news.
 
     Args:
         documents, summaries: one document and its summary per row.

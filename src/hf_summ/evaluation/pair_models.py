@@ -1,4 +1,4 @@
-"""Pre-trained models that classify pairs of texts, read in batches of like length."""
+"""Pre-trained models that classify pairs of texts, in batches of similar length."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,22 +14,22 @@ from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]
-# tokens that are read at once, with padding: enough to keep the machine busy, few enough to bound memory
+# tokens per batch, with padding: enough for throughput, few enough to bound memory
 _TOKENS_AT_ONCE = 8192
-# tokens of a pair, to bound memory where a model's positions do not
+# most tokens of a pair, which bounds memory where a model's positions do not
 _LONGEST_CONTEXT = 512
-# pairs that are split into tokens and sorted by length together
+# pairs that are tokenized and sorted by length together
 _PAIRS_AT_ONCE = 4096
 
 
 class Unfit(ValueError):
-    """A checkpoint's configuration is not of the kind that is needed."""
+    """A checkpoint's configuration is of the wrong kind."""
 
 
 class PairModel(ABC):
     """A model that gives a probability for a pair of texts, on the GPU if there is one.
 
-    A pair that is longer than the model's positions loses the end of its longer text.
+    A pair that exceeds the model's positions is truncated at the end of its longer text.
 
     Args:
         name: a folder, or a name on the Hub.
@@ -37,7 +37,7 @@ class PairModel(ABC):
 
     Attributes:
         auto_class: transformers' Auto class for the head.
-        kind, hint: what messages call such a model, and which checkpoint they advise.
+        kind, hint: the model's name in messages, and the checkpoint that they suggest.
         context: the number of tokens of a pair that the model reads.
 
     Raises:
@@ -79,7 +79,7 @@ class PairModel(ABC):
         """The probability of each pair from its logits in double precision, (B, labels) -> (B,)."""
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """The probability of each pair. Pairs of like length are read together."""
+        """The probability of each pair; pairs of similar length share a batch."""
         found: list[float] = []
         with progress_bar(None, self.kind, len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
@@ -91,7 +91,7 @@ class PairModel(ABC):
             *([readable(pair[side]) for pair in pairs] for side in (0, 1)),
             truncation="longest_first",
             max_length=self.context,
-            # some tokenizers leave them out, and the texts would look like one; other models do not take them
+            # some tokenizers omit them by default, so that a pair looks like one text; other models reject them
             return_token_type_ids=getattr(self.model.config, "type_vocab_size", 0) > 1 or None,
         )
         lengths = [len(row) for row in encoded["input_ids"]]
@@ -110,5 +110,5 @@ class PairModel(ABC):
     @torch.inference_mode()
     def _classify(self, batch: dict[str, list]) -> list[float]:
         inputs = self.tokenizer.pad(batch, return_tensors="pt").to(self.model.device)
-        # in double precision, in which probabilities near one still differ
+        # double precision keeps probabilities near one apart
         return self.probabilities(self.model(**inputs).logits.double()).tolist()

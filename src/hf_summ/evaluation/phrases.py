@@ -1,4 +1,4 @@
-"""Whether summaries are about the key phrases of their sources."""
+"""Recall of the sources' key phrases in summaries."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,12 +22,12 @@ def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], 
 def phrase_recall_scores(
     predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en"
 ) -> np.ndarray:
-    """The share of each example's key phrases that stand in its summary, word for word, in points.
+    """The share of each example's key phrases that occur in its summary word for word, in points.
 
     Args:
         predictions: (N,) summaries.
-        phrases: (N,) the different phrases of each example; those without a word are left out.
-        language: ISO 639 code, which decides what a word is.
+        phrases: (N,) the distinct phrases of each example; those without a word do not count.
+        language: ISO 639 code, for splitting into words.
 
     Returns:
         (N,), NaN where an example has no phrase.

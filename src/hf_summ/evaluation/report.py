@@ -18,29 +18,29 @@ from hf_summ.evaluation.significance import bootstrap_interval, holm, paired_boo
 from hf_summ.evaluation.support import mean_of, support_scores
 from hf_summ.evaluation.words import first_of, is_english, split_words
 
-# what counts of several references, for readers
+# how several references are combined, for readers
 OF_SEVERAL = {
-    "best": "the best counts for each score",
+    "best": "each score is that of the best one",
     "mean": "scores are means over them",
-    "pooled": "scores are of matches with all",
+    "pooled": "scores pool the matches with all",
 }
-# what a source has of its summaries, in the first table, if it was measured
+# measures against the source in the first table, where they were computed
 OF_SOURCES = ("support", "entailment", "copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
-# fewer pairs than this, and the bootstrap's intervals are too narrow
+# with fewer pairs than this, the bootstrap's intervals are too narrow
 _FEW_PAIRS = 100
 # the largest adjusted p of a difference that is called significant
 _LEVEL = 0.05
-# titles of columns, rows, and how many of the columns are of words
+# titles of columns, rows, and the number of columns with text
 _Table = tuple[list[str], list[list[str]], int]
 _PARTS = {"fmeasure": "F", "precision": "P", "recall": "R"}
-# of ROUGE, where they are not the language's words
+# units of ROUGE other than the language's words
 _UNITS = {
     "words": "",
-    "characters": ", by characters of everything",
-    "lcsts": ", by characters that DRGD's program for LCSTS leaves",
-    "spaced": ", by what stands between spaces",
+    "characters": ", all characters",
+    "lcsts": ", characters kept by DRGD's program for LCSTS",
+    "spaced": ", words separated by spaces",
 }
 _TITLES = {
     "support": "Support, %",
@@ -55,10 +55,10 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What scores depend on besides the texts: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
+    """The settings of scores: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
 
     Args:
-        nli: an `EntailmentModel` to measure entailment by, which needs sources; by default it is not measured.
+        nli: an `EntailmentModel` for the measure of entailment, which needs sources; by default there is none.
         rouge_types: which of the mode's types; None for all.
     """
 
@@ -81,7 +81,7 @@ class Settings:
 
     @property
     def of_several(self) -> str:
-        """What counts of several references, see `rouge_scores`."""
+        """How several references are combined, see `rouge_scores`."""
         return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
 
     @property
@@ -100,7 +100,7 @@ class Evaluation:
         references: one or several texts per row.
         sources: one document per row.
         against: name -> another system's predictions.
-        places: what messages call each row; by default its number, counted from 0.
+        places: name of each row in messages; by default its number, counted from 0.
 
     Raises:
         ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode`,
@@ -121,12 +121,12 @@ class Evaluation:
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
-        # before anything that takes long
+        # early: a missing model is reported before long computations
         entailment = None if self.settings.nli is None else _entailment(self.settings.nli, self.settings.language)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             self.rouge = {name: _rouge(texts, references, self.settings) for name, texts in self.systems.items()}
-        # all systems are scored against the same references, whose warnings would appear several times
+        # all systems share the references, whose warnings would appear once per system
         self._warnings = dict.fromkeys(
             str(found.message) for found in caught if issubclass(found.category, UserWarning)
         )
@@ -135,7 +135,7 @@ class Evaluation:
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
         if sources is not None:
             with warnings.catch_warnings():
-                # sources without words are among the notes, once and with their places
+                # the notes list sources without words once, with their places
                 warnings.simplefilter("ignore", UserWarning)
                 for name, texts in self._firsts.items():
                     novelty = novelty_fractions(
@@ -159,13 +159,13 @@ class Evaluation:
         - `rouge`: metric -> system -> precision, recall, fmeasure (macro means in points, 0 to 100) and their 95%
           `intervals`, null for a single pair.
         - `differences`: other system -> metric -> predictions minus it in `tested`, which is F, or recall if summaries
-          are cut: `mean`, the paired bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`, adjusted
-          for all of these tests, and `significant`, whether that is at most 0.05.
+          are truncated: `mean`, the paired bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`,
+          adjusted for all of these tests, and `significant`, whether `p_holm` is at most 0.05.
         - `of_sources`: with sources, measure -> system -> `mean` and its 95% `interval`, for `support`, `entailment`
           (with a model), `copy_density` and `copy_rate`; null where no row has a value.
         - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
-          these and `novelty`'s. Of several references the first is used; a measure that no row has is null.
-        - `settings`, `pairs`, and `notes`, which a reader of the scores should know.
+          these and `novelty`'s. The first of several references is used; a measure without any value is null.
+        - `settings`, `pairs`, and `notes`, which a reader of the scores needs.
         """
         settings = self.settings
         measures = [measure for measure in OF_SOURCES if measure in self._values.get("predictions", ())]
@@ -229,7 +229,7 @@ class Evaluation:
     def _of_sources(self, name: str, measure: str) -> dict[str, Any]:
         values = np.array(self._values[name][measure])
         values = values[~np.isnan(values)]
-        # the interval is one of a mean over rows
+        # the bootstrap is of a mean over rows
         with_interval = self.settings.average == "macro" and len(values)
         interval = _interval(values, self.settings) if with_interval else None
         return {"mean": self._measures(name)[measure], "interval": interval}
@@ -250,8 +250,8 @@ class Evaluation:
             yield "there is only one pair, so there is no interval"
         elif len(self.systems) > 1 and number < _FEW_PAIRS:
             yield (
-                f"there are only {number} pairs, for which the bootstrap's intervals are too narrow (of 20, 8% of "
-                "chance differences have one that excludes 0): go by p"
+                f"there are only {number} pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
+                "intervals of chance differences exclude 0): rely on p"
             )
         tests = len(self._metrics) * (len(self.systems) - 1)
         if tests > _LEVEL * (self.settings.resamples + 1):
@@ -280,7 +280,7 @@ def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], sett
 
 
 def _entailment(name: str, language: str) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
-    # which imports torch, as no other measure does
+    # imports torch, which no other measure needs
     from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
 
     return partial(entailment_scores, EntailmentModel(name), language=language)
@@ -326,7 +326,7 @@ def _scores_table(report: dict[str, Any]) -> _Table:
             interval = shown_interval(found["interval"], ".2f")
             rows.append([measure_title(measure), _system_title(name), mean, interval, *["-"] * 4])
     if not report["differences"]:
-        # of one system only
+        # a single system needs no name
         for row in (columns, *rows):
             del row[1]
     return columns, rows, 2 if report["differences"] else 1
@@ -346,8 +346,8 @@ def _differences_table(report: dict[str, Any]) -> _Table:
 def _rule_line(report: dict[str, Any]) -> str:
     tests = sum(map(len, report["differences"].values()))
     return (
-        f"A difference is significant if p is at most {_LEVEL} after Holm's adjustment for {tests} tests. p is of "
-        "approximate randomization; the intervals are the paired bootstrap's, without adjustment."
+        f"A difference is significant if p is at most {_LEVEL} after Holm's adjustment for {tests} tests. p is "
+        "computed by approximate randomization; the intervals are those of the paired bootstrap, without adjustment."
     )
 
 
@@ -365,10 +365,10 @@ def shown_interval(bounds: list[float] | None, form: str) -> str:
 
 
 def shown_p_value(p_value: float | None) -> str:
-    """Three digits, or the first that is not 0."""
+    """p with three digits, or with its first that is not 0."""
     if p_value is None:
         return "none"
-    # many resamples give values below the third digit
+    # with many resamples, values can be below the third digit
     return f"{p_value:.3f}" if p_value >= 0.001 else f"{p_value:.1g}"
 
 
@@ -399,7 +399,7 @@ def _settings_line(report: dict[str, Any]) -> str:
         f"sentences by {settings['splitter']}" if settings["sentences"] == "split" else "one sentence per line",
     ]
     parts += [
-        f"cut after {settings[name]} {unit}"
+        f"truncated after {settings[name]} {unit}"
         for name, unit in (("byte_limit", "bytes"), ("word_limit", "words"))
         if settings[name] is not None
     ]

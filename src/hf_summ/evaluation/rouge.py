@@ -1,4 +1,4 @@
-"""ROUGE (Lin 2004) as Google's rouge-score computes it, and both ways of computing it by name."""
+"""ROUGE (Lin 2004) as Google's rouge-score computes it, and the choice between both implementations by name."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
@@ -30,7 +30,7 @@ _MEASURES: dict[str, Measure] = {
     "rougeLsum": summary_lcs,
 }
 ROUGE_TYPES = tuple(_MEASURES)
-# options that only "rouge155" has
+# options of "rouge155" alone
 _LIMITS = ("byte_limit", "word_limit")
 
 
@@ -46,8 +46,8 @@ def rouge(
 
     Args:
         rouge_mode: "rouge_score" gives Google's numbers: rouge1, rouge2, rougeL, rougeLsum. rougeL treats a summary as
-            one sequence; rougeLsum compares sentence by sentence, and is what papers on summaries of several sentences
-            call ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
+            one sequence; rougeLsum compares sentence by sentence. Papers on summaries of several sentences call the
+            latter ROUGE-L. "rouge155" gives those of the Perl script ROUGE-1.5.5, which papers report: rouge1, rouge2,
             rouge3, rougeL (sentence by sentence), rougeSU4, rougeSU*.
         options: `rouge_types`, `sentences`, `splitter`, `units` and `several`, and for "rouge155" also `byte_limit` and
             `word_limit`.
@@ -100,21 +100,20 @@ def rouge_scores(
         predictions: one text per row.
         references: one or several texts per row.
         use_stemmer: whether to use NLTK's variant of Porter's stemmer; English only.
-        language: ISO 639 code. English is read as rouge-score reads it, as words of a-z and 0-9. Other languages are
-            split into words of any script, and Chinese and Japanese into characters.
+        language: ISO 639 code. English is split into words of a-z and 0-9, as in rouge-score. Other languages are split
+            into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as rouge-score does.
         splitter: what splits lines, as for `split_sentences`.
-        units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
-            that DRGD's program compares, without most marks, or "spaced" for what stands between spaces.
-        several: what counts of several references. "best": the one with the highest F, for each metric by itself;
+        units: the units of languages other than English: "words", "characters" (all of them), "lcsts" for those that
+            DRGD's program compares, without most marks, or "spaced" for words separated by spaces.
+        several: how several references are combined. "best": the one with the highest F, for each metric separately;
             "mean": the mean of the scores with each; "pooled": the matches with all, summed before dividing. By default
-            "best", as rouge-score does (`RougeScorer.score_multi`).
+            "best", as in rouge-score (`RougeScorer.score_multi`).
 
     Raises:
         ValueError: different numbers of predictions and references, none at all, a row without a reference, references
-            without words, or an unknown ROUGE type, splitter or value of
-            `sentences`, `units` or `several`.
+            without words, or an unknown ROUGE type, splitter or value of `sentences`, `units` or `several`.
 
     Warns:
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
@@ -126,7 +125,7 @@ def rouge_scores(
     warn_of_script((text for row in rows for text in row), language)
     split = sentence_splitter(language, sentences, splitter)
     if is_english(language):
-        # as rouge-score's own tokenizer; lowercased first, since a few letters outside ASCII become ASCII letters
+        # as in rouge-score's tokenizer; lowercased first, as a few letters outside ASCII become ASCII letters
         reader = Reader(lambda text: read_words(text.lower()), _stemmer() if use_stemmer else None, split)
     else:
         reader = other_reader(language, units, split)
@@ -136,7 +135,7 @@ def rouge_scores(
 
 @cache
 def _stemmer() -> Callable[[str], str]:
-    # NLTK, which has it, imports SciPy and scikit-learn
+    # imported here: NLTK imports SciPy and scikit-learn
     from rouge_score.tokenizers import DefaultTokenizer
 
     tokenizer = DefaultTokenizer(use_stemmer=True)

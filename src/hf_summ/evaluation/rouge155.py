@@ -1,7 +1,7 @@
 """ROUGE as the Perl script ROUGE-1.5.5 computes it (Lin 2004), without the script.
 
-The stemmer is the script's, which differs from Porter's: step 4 continues with what remains after removing a suffix, so
-"-mental" loses both parts. Words in WordNet's exception lists ("children", "went") are looked up first.
+The script's stemmer differs from Porter's: step 4 continues after removing a suffix, so "-mental" loses both parts.
+Words in WordNet's exception lists ("children", "went") are looked up first.
 """
 
 import re
@@ -80,25 +80,24 @@ def rouge155_scores(
 ) -> dict[str, Scores]:
     """Metric -> precision, recall and F of each example, equal to those of ROUGE-1.5.5. An empty prediction scores 0.
 
-    rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words and is the column that
-    pyrouge prints as SU4; rougeSU4 skips at most 4 (`-2 4 -u`). As in the script, neither counts a text's last word by
-    itself.
+    rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words; pyrouge prints it as
+    SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither counts a text's last word as a unigram.
 
     Args:
         predictions: one text per row.
         references: one or several texts per row.
         use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
-        language: ISO 639 code. English is read as the script reads it, as words of a-z and 0-9. Other languages are
-            split into words of any script, and Chinese and Japanese into characters.
+        language: ISO 639 code. English is split into words of a-z and 0-9, as in the script. Other languages are split
+            into words of any script, and Chinese and Japanese into characters.
         rouge_types: which of `ROUGE155_TYPES`.
         sentences: "split" splits lines into sentences; "lines" treats each line as one, as the script does.
         splitter: what splits lines, as for `split_sentences`.
-        units: what languages other than English are compared by: "words", "characters" of everything, "lcsts" for those
-            that DRGD's program compares, without most marks, or "spaced" for what stands between spaces.
-        byte_limit: number of bytes after which predictions and references are cut (`-b`), not counting line ends. For
-            rougeL the script cuts each sentence instead.
-        word_limit: number of words, separated by spaces, after which they are cut (`-l`).
-        several: what counts of several references, as for `rouge_scores`; by default "pooled", as the script does
+        units: the units of languages other than English: "words", "characters" (all of them), "lcsts" for those that
+            DRGD's program compares, without most marks, or "spaced" for words separated by spaces.
+        byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
+            For rougeL the script counts within each sentence instead.
+        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
+        several: how several references are combined, as for `rouge_scores`; by default "pooled", as in the script
             (`-f A`).
 
     Raises:
@@ -136,7 +135,7 @@ def _check_limits(language: str, byte_limit: int | None, word_limit: int | None)
 
 
 def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_limit: int | None) -> Reader:
-    """What reads English texts: surrogates and other letters are read as blanks, but count as bytes."""
+    """The reader of English texts: other letters and surrogates become blanks, but count as bytes."""
     cuts: list[Callable[[list[bytes]], list[bytes]]] = []
     if byte_limit is not None:
         cuts = [partial(_cut_bytes, limit=byte_limit, running=running) for running in (True, False)]
@@ -151,7 +150,7 @@ def _reader(use_stemmer: bool, split: Splitter, byte_limit: int | None, word_lim
 
 
 def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
-    """The lines up to the first to reach the limit: of all lines together (`running`), or of that line by itself."""
+    """The lines up to the first that reaches the limit, counted from the first line (`running`) or within a line."""
     kept, used = [], 0
     for line in lines:
         if used + len(line) >= limit:
@@ -184,7 +183,7 @@ _SUFFIX_2, _SUFFIX_3, _SUFFIX_4 = _suffix(_STEP_2), _suffix(_STEP_3), _suffix(_S
 def wordnet_exceptions() -> dict[str, str]:
     """WordNet 2.0's exception lists, irregular form -> base form.
 
-    Of a form in several lists the last counts, in the order of the script's own database: nouns, verbs, adjectives,
+    If several lists have a form, the last one counts, in the order of the script's database: nouns, verbs, adjectives,
     adverbs. So "best" and "better" are forms of "well".
     """
     lines = _EXCEPTIONS.read_text("ascii").splitlines()
@@ -202,7 +201,7 @@ def stem(word: str) -> str:
 
 def porter_stem(word: str) -> str:
     """The stem of a lowercased word of at least 3 letters, as in the script's `stem`."""
-    # an initial y is a consonant, and every pattern treats its capital as one
+    # an initial y is a consonant; as a capital, every pattern treats it as one
     word = _inflection("Y" + word[1:] if word[0] == "y" else word)
     for pattern, replacements in ((_SUFFIX_2, _STEP_2), (_SUFFIX_3, _STEP_3)):
         match = pattern.search(word)

@@ -1,6 +1,6 @@
-"""The matches of a prediction with its references, counted in the same way for every kind of ROUGE (Lin 2004).
+"""Counts of the matches of a prediction with its references, for every kind of ROUGE (Lin 2004).
 
-Words are numbers here: each kind of ROUGE decides which words a text has, which of them are equal, and how several
+Words are numbers here. Each kind of ROUGE defines the words of a text, which of them are equal, and how several
 references are combined into one score.
 """
 
@@ -34,7 +34,7 @@ class Batch(NamedTuple):
         ids: number of each word, from 1, (W,).
         texts: number of the text that has it, (W,).
         sizes: how many words each text has, (2P,).
-        line_ids: as `ids`, of the sentences that ROUGE-L compares, which differ if each is cut by itself.
+        line_ids: as `ids`, of the sentences that ROUGE-L compares, which differ under a byte limit.
         line_texts: as `texts`.
         lines: number of the sentence that has the word, counted through the batch.
     """
@@ -47,21 +47,20 @@ class Batch(NamedTuple):
     lines: np.ndarray
 
 
-# what counts of several references
+# how several references are combined
 SEVERAL = ("best", "mean", "pooled")
-# of two words, counted at once
+# pairs of words counted at once
 _PAIRS = 1 << 21
-# characters of texts scored at once, to which each pair adds as many as headlines have
+# characters scored at once, and those that each pair adds: about as many as a headline has
 _BATCH_SIZE = 1 << 19
 _PAIR_SIZE = 64
 # pairs of sentences compared at once
 _SENTENCE_PAIRS = 1 << 15
-# number of words at which their numbers begin anew, so that two words, a pair and a side fit into 63 bits
+# above this size the vocabulary is reset, so that two words, a pair and a side fit into 63 bits
 _VOCABULARY = 1 << 20
 # stands between the lines of a text that was split into words
 END = b"|"
-# one pass lowercases A to Z and blanks all bytes but letters, digits and line ends, including those of letters outside
-# ASCII
+# one pass lowercases A to Z and blanks all bytes but ASCII letters, digits and line ends
 _READ = bytes(code if code == 10 or (code < 128 and chr(code).isalnum()) else 32 for code in range(256)).lower()
 Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its reference, (P,) each
@@ -77,7 +76,7 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
             that is not a string.
     """
     check_pairs(predictions, references)
-    # most rows are one string, for which `is_list` takes long
+    # most rows are strings, for which `is_list` is slow
     rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
     for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
         if not row:
@@ -144,7 +143,7 @@ def score_rows(
 
 
 def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list[str]]:
-    """Texts of pairs to be scored at once: a prediction, one of its references, the next prediction, …."""
+    """Texts of pairs to score at once: a prediction, one of its references, the next prediction, …."""
     texts: list[str] = []
     left = _BATCH_SIZE
     for prediction, row in zip(predictions, rows, strict=True):
@@ -158,13 +157,13 @@ def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list
 
 
 def _combined(counts: np.ndarray, sizes: np.ndarray, several: str) -> Scores:
-    """Scores of rows with so many references each, from the counts of all pairs, (3, P)."""
+    """Scores of rows with `sizes` references each, from the counts of all pairs, (3, P)."""
     starts = np.cumsum(sizes) - sizes
     if several == "mean":
         return Scores(*(np.add.reduceat(column, starts) / sizes for column in _scores(*counts)))
     if several == "pooled":
         return _scores(*np.add.reduceat(counts, starts, axis=1))
-    # the highest F of each row, the first one in case of ties
+    # the highest F of each row; the first wins ties
     order = np.lexsort((-_fmeasure(*counts), np.repeat(np.arange(len(sizes)), sizes)))
     return _scores(*counts[:, order[starts]])
 
@@ -193,14 +192,14 @@ class Reader(dict[bytes | str, int]):
 
     Args:
         tokens: the words of a text, with `END` for each line end.
-        stem: of a word; None leaves words as they are.
-        splitters: what finds the sentences of a text; a second one finds those that ROUGE-L compares.
+        stem: maps a word to its stem; None leaves words unchanged.
+        splitters: splits a text into sentences; a second one does so for ROUGE-L.
     """
 
     def __init__(self, tokens: Callable[[str], list], stem: Callable[[str], str] | None, *splitters: Splitter):
         super().__init__()
         self._tokens, self._stem = tokens, stem
-        # a prediction is read again with each of its references
+        # each prediction is read once per reference
         self._splitters = [lru_cache(maxsize=2)(split) for split in splitters]
         self._stems: dict[bytes | str, int] = {}
 
@@ -229,7 +228,7 @@ class Reader(dict[bytes | str, int]):
 
 
 def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
-    """What finds the sentences that ROUGE-L compares.
+    """The splitter into sentences that ROUGE-L compares.
 
     Args:
         sentences: "split" splits lines into sentences, "lines" treats each line as one.
@@ -241,7 +240,7 @@ def sentence_splitter(language: str, sentences: str, splitter: str) -> Splitter:
 
 
 def other_reader(language: str, units: str, split: Splitter) -> Reader:
-    """What reads texts in languages other than English, see `split_words`."""
+    """The reader of texts in languages other than English, see `split_words`."""
 
     def tokens(text: str) -> list[str | bytes]:
         return [token for line in text.split("\n") for token in (*split_words(line, language, units), END)]
@@ -250,13 +249,13 @@ def other_reader(language: str, units: str, split: Splitter) -> Reader:
 
 
 def counted(batch: Batch, grams: np.ndarray, texts: np.ndarray) -> Counts:
-    """The counts of these units: a number of each, and that of the text that has it, (N,) both."""
+    """The counts of units, given by the number of each and the number of its text, (N,) both."""
     sizes = np.bincount(texts, minlength=len(batch.sizes))
     return matches(grams, texts, len(sizes) // 2), sizes[::2], sizes[1::2]
 
 
 def matches(grams: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -> np.ndarray:
-    """How many units all sides of each pair have, each as often as in the side that has it least often, (pairs,).
+    """Number of units common to all sides of each pair, each as often as its rarest side has it, (pairs,).
 
     Args:
         grams: number of each unit, (N,).
@@ -266,7 +265,7 @@ def matches(grams: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
     pair, side = np.divmod(owners, sides)
     keys, numbers = np.unique((pair * kinds + grams) * sides + side, return_counts=True)
     units = keys // sides
-    # what all sides have is in as many keys in a row
+    # a unit of all sides has as many consecutive keys
     common = np.flatnonzero(units[sides - 1 :] == units[: 1 - sides])
     fewest = np.minimum.reduce([numbers[common + place] for place in range(sides)])
     return np.bincount(units[common] // kinds, fewest, pairs)
@@ -278,7 +277,7 @@ def ngrams(size: int) -> Measure:
     def measure(batch: Batch) -> Counts:
         grams, kinds = batch.ids, batch.ids.max(initial=0) + 1
         for place in range(1, size):
-            # numbered anew, so that three words fit into an integer
+            # renumbered, so that three words fit into an integer
             grams = grams if place == 1 else np.unique(grams, return_inverse=True)[1]
             grams = grams[:-1] * kinds + batch.ids[place:]
         texts = batch.texts[: len(grams)]
@@ -292,7 +291,7 @@ def skip_bigrams_4(batch: Batch) -> Counts:
     """Like `skip_bigrams`, but with at most 4 words between those of a pair."""
     ids, texts = batch.ids, batch.texts
     firsts = [np.flatnonzero(texts[:-distance] == texts[distance:]) for distance in range(1, 6)]
-    # of a single word, the second is 0
+    # for a single word, the second is 0
     seconds = [0, *(ids[first + distance] for distance, first in enumerate(firsts, 1))]
     firsts.insert(0, firsts[0])
     kinds = ids.max(initial=0) + 1
@@ -312,14 +311,14 @@ def skip_bigrams(batch: Batch) -> Counts:
 
 
 def _common_pairs(one: list[int], other: list[int]) -> int:
-    """How many pairs of words in order both texts have, each as often as in the text that has it less often.
+    """Number of ordered word pairs common to both texts, each as often as the text that has it less often.
 
-    There are as many pairs as the square of a text's length, so they are counted by their words: at each word, as often
-    as each other word was before it.
+    A text has quadratically many pairs, so they are counted by their words: each word adds the counts of the words
+    before it.
     """
     kinds = {word: kind for kind, word in enumerate(set(one) & set(other))}
     texts = [[kinds[word] for word in text if word in kinds] for text in (one, other)]
-    # so many earlier words at once that the counts of a long text need little memory
+    # few enough earlier words at once that the counts of a long text need little memory
     step = _PAIRS // max(len(kinds), 1) + 1
     common = 0
     for start in range(0, len(kinds), step):
@@ -351,7 +350,7 @@ def summary_lcs(batch: Batch) -> Counts:
         for pairs, flags in common_places(batch.line_ids, models, peers, traced=True):
             pair, place = np.nonzero(flags)
             matched[models[0, pairs[pair]] + place] = True
-    # a word in several matches counts as often as it occurs in both texts
+    # a word with several matches counts at most as often as it occurs in both texts
     grams = np.concatenate([batch.ids, batch.line_ids[matched]])
     owners = np.concatenate([batch.texts // 2 * 3 + batch.texts % 2, batch.line_texts[matched] // 2 * 3 + 2])
     hits = matches(grams, owners, len(batch.sizes) // 2, sides=3)
@@ -359,10 +358,7 @@ def summary_lcs(batch: Batch) -> Counts:
 
 
 def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield places of the references' sentences and of the predictions', each with each, (2, n) both.
-
-    So many at once that they need little memory.
-    """
+    """Yield places of the references' sentences and of the predictions', each with each, (2, n) both; n is bounded."""
     starts = np.flatnonzero(np.diff(batch.lines, prepend=-1))
     sentences = np.stack([starts, np.diff(starts, append=len(batch.lines))])
     texts = batch.line_texts[starts]

@@ -1,9 +1,9 @@
 """Longest common subsequences of many pairs of texts at once, for ROUGE-L (Lin 2004).
 
 A column of a pair's dynamic program is one integer whose bit i says that position i of the reference extends the LCS
-(Hyyrö 2004). The script ROUGE-1.5.5, like rouge-score, goes back diagonally at equal words, otherwise up where position
-i adds nothing, otherwise left. So the next position it visits in a column is the highest one below that extends the LCS
-or is equal. An array holds the columns of many pairs; only references of more than 64 words need Python's integers.
+(Hyyrö 2004). The script ROUGE-1.5.5 and rouge-score trace back diagonally at equal words, otherwise up where position i
+adds nothing, otherwise left. So the next position visited in a column is the highest one below that extends the LCS or
+is equal. An array holds the columns of many pairs; only references of more than 64 words need Python's integers.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ import numpy as np
 
 # bits of an array's integers
 _WIDTHS = (16, 32, 64)
-# positions of references that are computed at once
+# reference positions per array
 _CELLS = 1 << 17
-# so many pairs take less time one by one than in an array
+# up to so many pairs, one by one is faster than an array
 _FEW = 8
 
 
@@ -25,13 +25,13 @@ def common_places(
 
     Args:
         ids: the words of all sequences, (W,).
-        models: where the pairs' references begin and how many words they have, (2, N).
-        peers: the same of their predictions.
-        traced: whether the positions are those of the LCS that ROUGE-1.5.5 takes.
+        models: start and number of words of each pair's reference, (2, N).
+        peers: the same for the predictions.
+        traced: whether the positions are those of the LCS that ROUGE-1.5.5 chooses.
     """
-    # windows of the last words are complete
+    # so that the windows of the last words are complete
     ids = np.pad(ids.astype(np.int32), (0, _WIDTHS[-1]))
-    # columns of pairs whose predictions have ended are the last ones
+    # pairs whose predictions have ended are the last columns
     order = np.argsort(-peers[1], kind="stable")
     widths = np.searchsorted(_WIDTHS, models[1, order])
     for place in range(len(_WIDTHS) + 1):
@@ -90,7 +90,7 @@ def _matched_alone(model: list[int], peer: list[int], traced: bool) -> np.ndarra
     columns = []
     for word in peer:
         equal = places.get(word, 0)
-        # otherwise the column is the one before
+        # otherwise the column equals the previous one
         if equal:
             common = flat & equal
             flat = (flat + common | flat - common) & everything

@@ -1,4 +1,4 @@
-"""Bootstrap intervals of mean scores and of the difference of two systems, and how many examples a comparison needs.
+"""Bootstrap intervals of mean scores and of differences of two systems, tests, and sample sizes of comparisons.
 
 Scores that are not means over examples, such as BLEU and perplexity, are measures of sums: each example has a row of K
 statistics, and the measure maps their sums over a corpus, (…, K), to values, (…). A micro-average is the measure
@@ -16,7 +16,7 @@ from hf_summ.models.checks import check_integer
 
 Measure = Callable[[np.ndarray], np.ndarray]
 
-# number of examples that are drawn at once, so that the counts of a chunk stay in the processor's cache
+# number of examples drawn at once: the counts of a chunk fit into the processor's cache
 _CHUNK = 1 << 16
 # multiplier and increment of drand48
 _DRAND48 = (0x5DEECE66D, 0xB)
@@ -43,7 +43,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class ScriptInterval(Interval):
-    """An interval as ROUGE-1.5.5 prints it; the average that it prints is `resampled`, the mean over its resamples."""
+    """An interval as ROUGE-1.5.5 prints it; the printed average is `resampled`, the mean over the resamples."""
 
     resampled: float = 0.0
 
@@ -53,7 +53,7 @@ class Comparison(Interval):
     """Mean difference of two systems on the same examples, with its interval and p-value.
 
     p_value is two-sided: twice the share of resamples in which the difference is 0 or has the opposite sign, at most 1.
-    The examples themselves count as one more such resample, so that it is never 0.
+    The examples themselves count as one more such resample, so p is never 0.
     """
 
     p_value: float = 1.0
@@ -69,13 +69,13 @@ def bootstrap_interval(
 ) -> ScriptInterval:
     """The mean of per-example scores with the interval that ROUGE-1.5.5 prints for them (`-c 95 -r 1000`).
 
-    The resamples are the script's own, drawn by Perl's generator from the seeds 0, 1, 2, …, over examples numbered from
-    1 and sorted by these numbers as strings, as pyrouge does; so the result is deterministic.
+    The resamples are the script's: Perl's generator draws them from the seeds 0, 1, 2, …. As in pyrouge, examples are
+    numbered from 1 and sorted by these numbers as strings. So the result is deterministic.
 
     Args:
         scores: (N,), in any unit.
-        resamples: number of samples of N scores that are drawn.
-        confidence: percentage of the resamples' means that lie in the interval.
+        resamples: number of drawn samples of N scores.
+        confidence: percentage of the resamples' means in the interval.
 
     Raises:
         ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or a `confidence`
@@ -123,9 +123,9 @@ def paired_randomization(
 ) -> float:
     """The two-sided p-value of the mean of a - b by approximate randomization: 0 to 1, never 0.
 
-    It is the share of trials, of which the scores themselves are one more, whose mean is at least as far from 0 as
-    theirs; in each trial, every example's scores are exchanged with probability 1/2. Unlike the bootstrap's, it is
-    right for few examples too. Source: Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
+    It is the share of trials whose mean is at least as far from 0 as that of the scores, which count as one more
+    trial. In each trial, every example's scores are exchanged with probability 1/2. Unlike the bootstrap's, it is
+    valid for few examples too. Source: Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
     significance testing for MT".
 
     Args:
@@ -141,7 +141,7 @@ def paired_randomization(
     check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
     observed = differences.sum()
-    # sums of the same numbers may differ in their last digits, depending on their order
+    # rounding makes sums of the same numbers depend on their order
     far = abs(observed) - 1e-9 * np.abs(differences).sum()
     size = len(differences)
     rows = max(1, _CHUNK // size)
@@ -154,13 +154,13 @@ def paired_randomization(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of several tests, adjusted so that all of those up to a level have, together, that level of error.
+    """The p-values of several tests, adjusted by Holm's method, which bounds the family-wise error rate.
 
     The smallest of m is multiplied by m, the next by m - 1, and so on; none is smaller than those before it, or larger
     than 1. Source: Holm (1979), "A simple sequentially rejective multiple test procedure".
 
     Args:
-        p_values: those of all tests that were made, in the order of the result.
+        p_values: those of all tests; the result has their order.
     """
     values = np.asarray(p_values, dtype=np.float64)
     order = values.argsort(kind="stable")
@@ -174,7 +174,7 @@ def sign_test(wins: int, losses: int) -> float:
     """The exact two-sided p-value of so many wins and losses if both are equally likely: 0 to 1.
 
     Args:
-        wins, losses: their numbers; ties say nothing about which is likelier, and do not count.
+        wins, losses: their numbers; ties favor neither and do not count.
 
     Raises:
         ValueError: a negative number.
@@ -249,7 +249,7 @@ def _differences(scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[floa
 
 
 def _share(number: int, resamples: int) -> float:
-    """The share of resamples, with the examples themselves as one more."""
+    """The share of resamples, counting the examples themselves as one more."""
     return (number + 1) / (resamples + 1)
 
 
@@ -306,7 +306,7 @@ def _resampled_sums(tables: Sequence[np.ndarray], resamples: int, seed: int) -> 
         places = draw(start, stop) + size * np.arange(stop - start)[:, None]
         # how often each example was drawn, times its statistics: no drawn row is copied
         counts = np.bincount(places.ravel(), minlength=places.size).reshape(places.shape).astype(np.float64)
-        # table by table in the same steps, so that equal systems have equal sums to the last digit
+        # the same steps for each table, so that equal systems have equal sums to the last digit
         for table, of_table in zip(tables, sums, strict=True):
             of_table[start:stop] = counts @ table
     return sums
@@ -316,7 +316,9 @@ def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.asarray(measure(sums), dtype=np.float64)
     if values.shape != sums.shape[:-1]:
-        raise ValueError(f"`measure` maps sums of shape {sums.shape} to {values.shape}, but must to {sums.shape[:-1]}")
+        raise ValueError(
+            f"`measure` maps sums of shape {sums.shape} to {values.shape}, but must map them to {sums.shape[:-1]}"
+        )
     if not np.isfinite(values).all():
         value = values[~np.isfinite(values)][0]
         what = "the corpus" if sums.ndim == 1 else f"{int((~np.isfinite(values)).sum())} of {len(sums)} resamples"
@@ -348,7 +350,7 @@ def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
 
     def draw(start: int, stop: int) -> np.ndarray:
         seeds = np.arange(start, stop, dtype=np.uint64) * np.uint64(2**16) + np.uint64(0x330E)
-        # products wrap at 2^64, which leaves their lower 48 bits unchanged
+        # products wrap at 2^64, which keeps their lower 48 bits
         states = (seeds[:, None] * factors + terms) & np.uint64(2**48 - 1)
         return (states.astype(np.float64) * 2.0**-48 * size).astype(np.int32)
 
@@ -356,7 +358,7 @@ def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
 
 
 def _bounds(means: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Both ends of the interval, interpolated in the sorted means like the script: with one fraction for both."""
+    """Both ends of the interval, interpolated in the sorted means as in the script: with one fraction for both."""
     outside = len(means) * ((100 - confidence) / 2) / 100
     lower, upper = int(outside), int(len(means) - outside - 1)
     fraction = len(means) - outside - 1 - upper
@@ -371,16 +373,16 @@ def _bounds(means: np.ndarray, confidence: float) -> tuple[float, float]:
 def examples_to_decide(
     differences: Sequence[float] | np.ndarray, power: float = 0.8, confidence: float = 95.0
 ) -> float:
-    """How many examples in all would probably show which of two systems is better; infinity if the mean is 0.
+    """Total number of examples that a comparison of two systems probably needs; infinity if the mean is 0.
 
-    This assumes that further examples have the mean and the spread of the seen ones, and that means are normally
-    distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The seen mean is an estimate,
-    and one that looks large by chance gives too few examples.
+    This assumes that further examples have the mean and deviation of the given ones, and that means are normally
+    distributed: n = ((z_confidence + z_power) · deviation / mean)², for a two-sided test. The given mean is an
+    estimate; if it is large by chance, n is too small.
 
     Args:
         differences: (N,), one system's score minus the other's on each example, in any unit.
-        power: the probability with which that many examples decide.
-        confidence: percentage that a decision must exceed, as for `bootstrap_interval`.
+        power: the probability of a significant result with that many examples.
+        confidence: percentage, 100 minus the test's level of significance.
 
     Raises:
         ValueError: fewer than two differences, or ones that are not finite; `power` not between 0 and 1, or
@@ -395,7 +397,7 @@ def examples_to_decide(
         raise ValueError(f"`power` is {power}, but must be between 0 and 1")
     if not 0 < confidence < 100:
         raise ValueError(f"`confidence` is {confidence}, but must be a percentage between 0 and 100")
-    # sums that cancel out may leave their last digits
+    # sums that cancel out may leave a rounding error
     if abs(values.mean()) <= 1e-12 * np.abs(values).mean():
         return math.inf
     quantiles = NormalDist().inv_cdf(1 - (1 - confidence / 100) / 2) + NormalDist().inv_cdf(power)

@@ -1,4 +1,4 @@
-"""Support: whether the content words of a summary are in its source, and there stand together."""
+"""Support: whether the content words of a summary occur in its source, and occur there together."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -12,9 +12,9 @@ from hf_summ.evaluation.rouge155 import porter_stem
 from hf_summ.evaluation.words import check_sources, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_phrases import STOP_WORDS
 
-# what the list of stop words lacks: forms of "do" and "have", and the parts of contractions
+# missing in the list of stop words: forms of "do" and "have", and the parts of contractions
 _MORE = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"
-# what that list has besides function words: numbers, nouns, verbs and adjectives
+# no function words, but in that list: numbers, nouns, verbs and adjectives
 _MEANINGFUL = """
     bill bottom call cry describe detail eight eleven empty fifteen fifty fill find fire first five forty found four
     full hundred interest mill mine move name nine serious show side sincere six sixty system ten thick thin third three
@@ -26,7 +26,7 @@ _LONG = 4
 
 
 def support(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> dict[str, float]:
-    """The mean of `support_scores` over the summaries that have a value, as `support`, to 4 digits; NaN without any.
+    """The mean of `support_scores` over the summaries that have a value, as `support`, to 4 digits; NaN if none has.
 
     Raises:
         ValueError: as `support_scores`.
@@ -35,17 +35,17 @@ def support(predictions: Sequence[str], sources: Sequence[str], language: str = 
 
 
 def support_scores(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
-    """How much of each summary's wording its source has, in points, 0 to 100.
+    """The share of each summary's wording that its source supports, in points, 0 to 100.
 
-    The mean of two shares: of the summary's content words, those whose stem is in the source; and of its pairs of
-    neighboring content words within a sentence, those whose stems are in one sentence of the source, in any order and
-    at any distance. Words and pairs count as often as they occur; a summary without pairs has the first share alone.
+    The mean of two shares: the content words of the summary whose stem is in the source; and the pairs of neighboring
+    content words within a summary sentence whose stems share a source sentence, in any order and at any distance. Words
+    and pairs count as often as they occur; a summary without pairs has the first share alone.
 
-    Words are those of `rouge_scores`, with numbers and names. In English, function words do not count as content, but
-    number words do, and stems are those of ROUGE-1.5.5's stemmer without exceptions. In other languages every word
-    counts, as it is.
+    Words are those of `rouge_scores`, with numbers and names. In English, function words are not content, but number
+    words are, and stems are those of ROUGE-1.5.5's stemmer without exceptions. In other languages every word counts,
+    without stemming.
 
-    It is no fact check: words of the source that are put together wrongly have support.
+    It is no fact check: wrong combinations of source words within a source sentence have support.
 
     Args:
         predictions, sources: one summary and one document per row.

@@ -1,4 +1,4 @@
-"""Files of predictions, references and sources, read line by line or row by row: their tags, and their alignment."""
+"""Files of predictions, references and sources: reading lines or rows, sentence tags, alignment."""
 
 import os
 import re
@@ -12,9 +12,9 @@ from hf_summ.data.columns import DOCUMENT_COLUMNS, SUMMARY_COLUMNS
 from hf_summ.data.rows import ROW_FILES, kind_of_file, read_lines, read_rows
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
-# those of PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
+# from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
 SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>", "<S>", "</S>")
-# the separator with which tags are words
+# the separator that keeps tags as words
 NO_SEPARATOR = "none"
 # the first of these columns that a file has is used
 PREDICTION_COLUMNS = ("prediction", "summary")
@@ -22,10 +22,10 @@ REFERENCE_COLUMNS = tuple(dict.fromkeys(("references", "reference", *SUMMARY_COL
 
 
 def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
-    """What finds tags.
+    """The pattern of the tags between sentences.
 
     Args:
-        separator: what stands between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
+        separator: the mark between sentences, such as `|||`; by default any of `SENTENCE_TAGS`.
 
     Raises:
         ValueError: `separator` is blank.
@@ -45,7 +45,7 @@ def without_tags(text: str, tag: re.Pattern[str]) -> str:
 
 @dataclass(frozen=True)
 class TextFile:
-    """The texts of a file, in its order.
+    """The texts of a file, in the file's order.
 
     Args:
         name: path of the file.
@@ -69,8 +69,8 @@ class TextFile:
 def read_predictions(file: str) -> TextFile:
     """Read one text per row from the column `prediction` or, failing that, `summary`.
 
-    Plain text has one text per line, including blank lines, so that files can be aligned; .json, .jsonl and .csv have
-    rows with named columns. Each may be compressed as .gz.
+    Plain text has one text per line; blank lines are kept for alignment. .json, .jsonl and .csv have rows with named
+    columns. Each may be compressed as .gz.
 
     Raises:
         ValueError: a file that does not exist, is a folder, is empty or not UTF-8; a broken row, a missing column, a
@@ -89,7 +89,7 @@ def read_references(file: str) -> TextFile:
 
 
 def read_sources(file: str) -> TextFile:
-    """Read one text per row from the column `document` or a synonym; a list (`documents`) is joined by blank lines.
+    """Read one text per row from the column `document` or a synonym; a list (`documents`) is joined with blank lines.
 
     Raises:
         ValueError: as `read_references`.
@@ -114,7 +114,7 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
         found.update({name for text in row for name in tag.findall(text)})
     rows = [[without_tags(text, tag) for text in row] for row in file.rows] if found else file.rows
     notes = [
-        f"{file.name}: {number} of {len(rows)} rows contain {name}, read as a sentence's end"
+        f"{file.name}: {number} of {len(rows)} rows contain {name}, read as the end of a sentence"
         for name, number in sorted(found.items())
     ]
     return replace(file, rows=rows), notes
@@ -142,11 +142,11 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
     """Check that the rows of two files belong together.
 
     Raises:
-        ValueError: their ids differ (the message names the first such row), or their numbers of rows.
+        ValueError: their ids differ (the message names the first such row), or their numbers of rows differ.
     """
     if one.ids is not None and other.ids is not None:
         for row, (id_1, id_2) in enumerate(zip(one.ids, other.ids, strict=False)):
-            # a number may have become a string in the course of processing a corpus
+            # processing a corpus may have turned numbers into strings
             if str(id_1) != str(id_2):
                 raise ValueError(
                     f"{one.name}, {one.places[row]} has the id {id_1!r} and {other.name}, {other.places[row]} has "
@@ -182,7 +182,7 @@ def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], l
 
 
 def _values(path: Path, kind: str, columns: Sequence[str]) -> Iterator[tuple[str, str | None, Any, Any]]:
-    """Place, column, value and id of each row; the first row decides the column. Plain text has no columns and ids."""
+    """Place, column, value and id of each row; the first row sets the column. Plain text has no columns and ids."""
     if kind_of_file(path) not in ROW_FILES:
         for number, line in read_lines(path, show_progress=True):
             yield f"line {number}", None, line.rstrip("\r\n"), None

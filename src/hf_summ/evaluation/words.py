@@ -17,16 +17,16 @@ _LETTERS = rf"[^\W_{IDEOGRAPHS}]"
 # each ideograph counts as a word
 _WORD = re.compile(rf"{_LETTERS}++(?:[{MARKS}]+{_LETTERS}*+)*+|[{IDEOGRAPHS}]")
 _RUN = re.compile(f"[{RUNNING}]+")
-# their words have some five characters, and what stands between two spaces often has thirty
+# scripts without spaces: words have some five characters, and stretches between spaces often thirty
 _LONG_RUN = 12
-# how languages other than English are read; the names are papers' conventions for Chinese
+# units of languages other than English; the names are papers' conventions for Chinese
 UNITS = ("words", "characters", "lcsts", "spaced")
 _CHARACTER = re.compile(rf"\S[{MARKS}]*")
 _SOFT_HYPHEN = "\xad"
-# neither part of a word in any script nor space; accents and the like are marks of another kind
+# neither part of a word in any script nor space; combining marks such as accents belong to words
 _MARK = re.compile(rf"([^\w\s{MARKS}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
-# names and loan words of English news stay below this share of the characters, German and French texts exceed it
+# names and loan words keep English news below this share of the characters; German and French texts exceed it
 _FOREIGN_SHARE = 0.005
 
 
@@ -36,12 +36,11 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
     Args:
         language: ISO 639 code. English words consist of a-z and 0-9. Other languages are split into words of any
             script, whose accents may be composed or not (NFC), and Chinese and Japanese into characters.
-        units: of other languages than English. "words" are as above; "characters" are all but space, so that
-            punctuation, digits and letters count one by one; "lcsts" are those that DRGD's program compares, without
-            most digits and punctuation; "spaced" is what stands between spaces, for texts that were split into words
-            before.
+        units: for languages other than English. "words" are as above; "characters" are all but space, and count one by
+            one; "lcsts" are those that DRGD's program compares, without most digits and punctuation; "spaced" are words
+            separated by spaces, for texts that were split into words before.
 
-    See `check_units` for errors; TypeError: `text` is no string.
+    See `check_units` for errors; TypeError: `text` is not a string.
     """
     check_text("text", text)
     if is_english(language):
@@ -66,7 +65,7 @@ def check_units(units: str, language: str) -> None:
 
 
 def split_words_and_marks(text: str, language: str = "en") -> list[str]:
-    """The words of `text`, and its punctuation marks, each by itself, as words too."""
+    """The words of `text`, with each punctuation mark as a word."""
     check_text("text", text)
     parts: list[str] = []
     for piece in _MARK.split(text):
@@ -80,7 +79,7 @@ def is_english(language: str) -> bool:
 
 
 def check_pairs(predictions: Sequence, references: Sequence) -> None:
-    """Raise a ValueError unless there are as many predictions as references, and at least one; TypeError: no lists."""
+    """Raise a ValueError unless there are as many predictions as references, and at least one; TypeError: not lists."""
     check_list("predictions", predictions)
     check_list("references", references)
     if len(predictions) != len(references):
@@ -90,7 +89,7 @@ def check_pairs(predictions: Sequence, references: Sequence) -> None:
 
 
 def check_sources(predictions: Sequence[str], sources: Sequence[str]) -> None:
-    """Raise a ValueError unless there are as many predictions as sources, and at least one; TypeError: no texts."""
+    """Raise a ValueError unless there are as many predictions as sources, and at least one; TypeError: not texts."""
     check_texts("predictions", predictions)
     check_texts("sources", sources)
     if len(predictions) != len(sources):
@@ -100,7 +99,7 @@ def check_sources(predictions: Sequence[str], sources: Sequence[str]) -> None:
 
 
 def warn_of_wordless(wordless: Sequence[int], sources: int, language: str, stacklevel: int = 3) -> None:
-    """Warn (UserWarning) that these of so many sources have no words; ValueError: none has any.
+    """Warn (UserWarning) of the sources without words; ValueError: no source has words.
 
     Args:
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
@@ -115,13 +114,13 @@ def warn_of_wordless(wordless: Sequence[int], sources: int, language: str, stack
 
 
 def first_of(rows: Sequence[object], largest: int = 5) -> str:
-    """The first `largest` rows, by number or place, and how many more there are."""
+    """The first `largest` rows, by number or place, and the number of the others."""
     more = f" and {len(rows) - largest} more" if len(rows) > largest else ""
     return ", ".join(map(str, rows[:largest])) + more
 
 
 def no_words(finding: str, language: str) -> str:
-    """The message for a `finding` such as `source 3 has no words`, with a possible reason."""
+    """The message of a `finding` such as `source 3 has no words`, with a possible reason."""
     hint = "; English is read as a-z and 0-9, so name the language of other scripts" if is_english(language) else ""
     return f"{finding} (language '{language}'){hint}"
 
@@ -129,8 +128,8 @@ def no_words(finding: str, language: str) -> str:
 def warn_of_script(references: Iterable[str], language: str, stacklevel: int = 3) -> None:
     """Warn (UserWarning) of texts whose words cannot be separated.
 
-    They are to be read as English but have more letters outside a to z than English does, or are in a script without
-    spaces between words that is not read by characters.
+    Either the language is English but the texts have more letters outside a to z than English does, or their script has
+    no spaces between words and is not read by characters.
 
     Args:
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
