@@ -64,8 +64,8 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
 
 
 def share(file: Path) -> None:
-    """Let those read a file who may read its folder, such as a service: safetensors writes for the owner alone."""
-    # not every file system can
+    """Make a file readable for those who can read its folder, such as a service: safetensors sets owner access only."""
+    # some file systems have no permissions
     with suppress(OSError):
         file.chmod(file.stat().st_mode | file.parent.stat().st_mode & 0o444)
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-# each checkpoint, adapter or processor has one of them
+# each checkpoint, adapter or processor has one of these
 _FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
 
 
 def check_within_reach(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
-    """Raise an OSError at once for a checkpoint that is not on this machine, if the Hub cannot be reached.
+    """Raise an OSError for a checkpoint that is not on this machine, if the Hub cannot be reached.
 
-    For each of its files, transformers would try again for 23 seconds.
+    transformers would first retry each of its files for 23 seconds.
 
     Args:
         name: a folder, or a name on the Hub.
@@ -22,8 +22,8 @@ def check_within_reach(name: str, revision: str | None = None, cache_dir: str | 
             return
         get_hf_file_metadata(hf_hub_url(name, _FILES[0]))
     except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
-        # transformers reports what is missing, without waiting
+        # transformers reports these without retrying
         return
     except Exception as error:
-        # its clients have errors of their own
+        # the Hub's HTTP clients raise errors of their own types
         raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error

@@ -29,7 +29,7 @@ def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
 
 
 def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
-    """The message for what on a command line belongs to no flag, with the most similar of the known flags."""
+    """The message for unknown flags or stray values on a command line, with the most similar known flag."""
     flag = next((token for token in unknown if token.startswith("--")), None)
     if flag is None:
         return f"{' '.join(unknown)}: does not belong to a flag"

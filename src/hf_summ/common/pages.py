@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-# what LaTeX would read as a command
+# characters with a special meaning in LaTeX -> their escapes
 _LATEX = {ord(character): rf"\{character}" for character in "&%$#_{}"} | {
     ord("\\"): r"\textbackslash{}",
     ord("~"): r"\textasciitilde{}",
@@ -37,7 +37,7 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
 
 
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """The table of `markdown_table` for LaTeX's package booktabs."""
+    """The table of `markdown_table` in LaTeX, with the package booktabs."""
     lines = [f"{' & '.join(map(latex_text, line))} \\\\" for line in (columns, *rows)]
     form = "l" * left + "r" * (len(columns) - left)
     return "\n".join(
@@ -54,7 +54,7 @@ def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int
 
 
 def latex_text(text: str) -> str:
-    """A text for LaTeX, which prints it as it is."""
+    """A text with LaTeX's special characters escaped."""
     return text.translate(_LATEX)
 
 

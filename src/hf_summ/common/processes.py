@@ -16,7 +16,7 @@ from hf_summ.common.messages import one_line
 
 # seconds to wait until a process ends
 _PATIENCE = 5.0
-# of a container, in cgroup v2: the microseconds of all its processors in a period, and the period
+# a container's CPU quota in cgroup v2: CPU microseconds per period, and the period
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -115,7 +115,7 @@ def threads_for(processes: int) -> int | None:
     if "OMP_NUM_THREADS" in os.environ:
         return None
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # without a quota there is no file, or "max" in place of a number
+    # without a quota, the file is missing or has "max" instead of a number
     with suppress(OSError, ValueError):
         quota, period = map(int, _QUOTA.read_text().split())
         processors = min(processors, quota // period)

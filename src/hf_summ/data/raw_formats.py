@@ -40,7 +40,7 @@ _MULTI_NEWS = {
 }
 _DUC = {"train": ("input.txt",), "validation": ("input.txt",), "test": ("input.txt",)}
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
-# lists of addresses; a story's name is the SHA-1 of its own
+# lists of addresses; the name of a story's file is the SHA-1 of its address
 _ADDRESSES = {
     split: (f"all_{part}.txt", f"url_lists/all_{part}.txt")
     for split, part in (("train", "train"), ("validation", "val"), ("test", "test"))
@@ -48,7 +48,7 @@ _ADDRESSES = {
 _STORIES = ("cnn/stories", "dailymail/stories")
 _XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
 _XSUM_PART = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
-# what the BBC's pages have between paragraphs, which the copy on the Hub leaves out too
+# button texts between paragraphs of the BBC's pages; the copy on the Hub omits them too
 _XSUM_BUTTONS = {
     *("Share this with", "Email", "Facebook", "Messenger", "Twitter", "Pinterest", "WhatsApp", "LinkedIn", "Linkedin"),
     *("Copy this link", "These are external links and will open in a new window"),
@@ -166,10 +166,10 @@ def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterat
 def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
 
-    The summary is a page's first sentence, and the document the rest, without the lines of its buttons.
+    The summary is a page's first sentence; the document is the rest, without the lines of buttons.
 
     Raises:
-        ValueError: a file has none of one of these parts.
+        ValueError: a file lacks one of these parts.
     """
     for path in progress_bar(paths, "reading articles", unit="article", disable=not show_progress):
         _, *parts = _XSUM_PART.split("".join(line for _, line in read_lines(path)))
@@ -278,7 +278,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
         name = line.strip()
         if "://" in name:
             story = f"{hashlib.sha1(name.encode()).hexdigest()}.story"
-            # the list may be in a folder of lists
+            # the list may be in a subfolder of lists
             yield _first_file([top / part / story for top in names.parents[:2] for part in _STORIES], names, number)
         elif name:
             yield _first_file([names.parent / name], names, number)
@@ -290,7 +290,7 @@ def _first_file(paths: Sequence[Path], names: Path, number: int) -> Path:
     if found is None:
         raise ValueError(
             f"{names}, line {number}: {paths[0]} does not exist: each line must name a .story file, relative to the "
-            "list's own folder, or the address of one in cnn/stories or dailymail/stories there"
+            "list's folder, or the address of one in cnn/stories or dailymail/stories there"
         )
     return found
 
