@@ -99,6 +99,43 @@ def test_generation_settings_are_handed_on(run, files):
     assert run("summarize", "a.txt", *MODEL, *flags)[0] == record["summary_text"] + "\n"
 
 
+def test_a_sample_is_that_of_its_seed_and_settings(run, files):
+    sampled = ("summarize", "a.txt", *MODEL, "--max_new_tokens", "8", "--do_sample", "--num_beams", "1")
+    first = run(*sampled, "--seed", "1")[0]
+    assert run(*sampled, "--seed", "1")[0] == first != run(*sampled, "--seed", "2")[0]
+    assert run(*sampled)[0] == run(*sampled, "--seed", "0")[0]
+    summarizer = pipeline("summarization", model="model")
+    torch.manual_seed(1)
+    (record,) = summarizer(DOCUMENTS[:1], do_sample=True, num_beams=1, top_k=2, max_new_tokens=8)
+    assert run(*sampled, "--seed", "1", "--top_k", "2")[0] == record["summary_text"] + "\n"
+
+
+def test_precision(run, files):
+    for dtype in ("bfloat16", "float32"):
+        expected = pipeline("summarization", model="model", dtype=dtype)(DOCUMENTS[0])[0]["summary_text"]
+        assert run("summarize", "a.txt", *MODEL, "--dtype", dtype)[0] == f"{expected}\n"
+
+
+def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, files, workplace, caplog):
+    for name in ("long.txt", "longer.txt"):
+        (workplace / name).write_text(" ".join(SENTENCES * len(name)), encoding="utf-8")
+    change(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
+    argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
+    _, errors = run(*argv)
+    cut = r"hf-summ: long.txt; longer.txt: longer than the model reads: \d+% of the tokens were left out"
+    way = "; --long_documents extract or windows looks at all\n"
+    characters = len(" ".join(SENTENCES * len("long.txt")))
+    unlike = (
+        "hf-summ: long.txt; longer.txt: unlike those that the model was trained on: "
+        f"the first has {characters:,} characters, theirs 1 to 100\n"
+    )
+    assert re.search(cut + way + unlike, errors)
+    assert re.search(f"{cut}\n{unlike}", run(*argv, "--long_documents", "extract")[1])
+    assert "longer than" not in run(*argv, "--long_documents", "windows")[1]
+    assert "hf-summ: long.txt; a.txt; longer.txt: longer than" in run(*argv, "--together")[1]
+    assert not caplog.text
+
+
 def test_unknown_words_are_replaced_if_asked(run, files):
     words = fit_processor(["a vocabulary of other words"], units="words", tags="none")
     processor = DrgdProcessor(words.tokenizer)
@@ -196,6 +233,20 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
         (["a.txt", "--min_new_words", "-1"], "--min_new_words -1: must be at least 0"),
         (["a.txt", "--device", "tpu9"], "--device tpu9: .*[Ii]nvalid device|--device tpu9: Expected one of cpu"),
         (["a.txt", "--device", "cuda:99"], "--device cuda:99: "),
+        (["a.txt", "--temperature", "0.5"], "--temperature 0.5: needs --do_sample$"),
+        (["a.txt", "--seed", "-1"], "--seed -1: must be at least 0"),
+        (["a.txt", "--seed", "1"], "--seed 1: needs --do_sample or --sample_latent"),
+        (["a.txt", "--ngram_blocking", "beam"], "beam: needs --no_repeat_ngram_size or --no_repeat_word_ngram_size"),
+        (
+            ["a.txt", "--num_beams", "1", "--length_penalty", "2"],
+            "--length_penalty 2.0: needs --num_beams of at least 2",
+        ),
+        (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
+        (["a.txt", "--int8", "--dtype", "float16"], "--dtype and --int8 exclude each other: 8 bits are a precision"),
+        (
+            ["a.txt", "--runtime", "onnx", "--dtype", "float16"],
+            "--dtype and --runtime exclude each other: `hf-summ exp",
+        ),
         (["a.txt", "--int8", "--device", "meta"], "--int8 and --device meta exclude each other: 8 bits are for CPUs"),
         (["a.txt", "--output", "nowhere/out.txt"], "--output nowhere/out.txt: must be a file in an existing folder"),
         (["a.txt", "--output", "model"], "--output model: must be a file in an existing folder"),
@@ -205,6 +256,11 @@ def test_what_cannot_work_is_told_before_the_model_is_loaded(refusal, files, wor
     (workplace / "latin.txt").write_bytes("café".encode("latin-1"))
     # checking the model first would report that it does not exist
     assert re.search(message, refusal("summarize", *argv, "--model", "nowhere"))
+
+
+def test_setting_of_another_architecture(refusal, files):
+    said = refusal("summarize", "a.txt", *MODEL, "--lm_percentile", "90")
+    assert said == "--lm_percentile: the model is a gdlf, which does not have it"
 
 
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "a/b/nowhere"])

@@ -59,7 +59,17 @@ def test_rows_are_summarized_in_their_order(run, rows, form):
     assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
 
 
-def test_rows_unlike_those_of_the_training_are_counted_once(run, rows):
+def test_samples_of_rows_are_those_of_their_seed(run, rows, refusal):
+    flags = ("--do_sample", "--num_beams", "1")
+    found = []
+    for folder, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        run("summarize", "rows.jsonl", *ROW_FLAGS, "--output", folder, *flags, "--seed", seed)
+        found.append([row["summary"] for row in loaded(folder)])
+    assert found[0] == found[1] != found[2]
+    assert "seed 1, now 2" in refusal("summarize", "rows.jsonl", *ROW_FLAGS, "--output", "a", *flags, "--seed", "2")
+
+
+def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
     config = json.loads(Path("model/config.json").read_text(encoding="utf-8"))
     ranges = {"characters": [1, len(ROWS[1]["text"])]}
     Path("model/config.json").write_text(json.dumps({**config, "source_ranges": ranges}), encoding="utf-8")
@@ -69,6 +79,7 @@ def test_rows_unlike_those_of_the_training_are_counted_once(run, rows):
         "hf-summ: 6 of them are unlike those that the model was trained on: "
         f"one has {len(ROWS[2]['text'])} characters, theirs 1 to {len(ROWS[1]['text'])}"
     ]
+    assert not caplog.text
 
 
 def test_inputs_of_all_kinds(run, rows):

@@ -91,7 +91,7 @@ def test_json_file_and_flags_alone(tmp_path):
     path = tmp_path / "settings.json"
     path.write_text(json.dumps({"model_type": "t5", "do_eval": True}))
     assert parse_arguments([str(path)]).model.model_type == "t5"
-    assert parse_arguments(["--model_type", "t5", "--top_p", "0.9"]).generation.top_p == 0.9
+    assert parse_arguments(["--model_type", "t5", "--do_sample", "--top_p", "0.9"]).generation.top_p == 0.9
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def add_parser(commands) -> None:
     parser.add_argument("--to", choices=["onnx"], required=True, help="The runtime: onnx is ONNX Runtime")
     parser.add_argument("--int8", dest="in_8_bits", action="store_true", help="Give matrices 8 bits (default: 32 bits)")
     parser.add_argument("--output", required=True, help="Folder for the graphs, processor and settings")
-    parser.set_defaults(run=run, device="cpu")
+    parser.set_defaults(run=run, device="cpu", dtype="float32")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"--output {output}: must be a folder that is empty or not there yet")
     find_model(arguments)
-    summarizer = load_summarizer(arguments, model_kwargs={"dtype": "float32"})
+    summarizer = load_summarizer(arguments)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)
     size = sum(file.stat().st_size for file in output.glob("*.onnx")) / 1e6
     print(f"{output}: {size:.1f} MB of graphs in {8 if arguments.in_8_bits else 32} bits")

@@ -79,10 +79,12 @@ def run(arguments: argparse.Namespace) -> None:
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
     find_model(arguments)
+    from hf_summ.offline.engines import no_warnings
+
     summarizer = load_summarizer(arguments)
     # a checkpoint's settings may be for several
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
-    settings["return_details"] = arguments.details
+    settings["return_details"] = True
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
         effect = "it is left out" if arguments.together else "its summary is empty"
@@ -95,21 +97,45 @@ def run(arguments: argparse.Namespace) -> None:
     summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
     if phrases is not None:
         settings["phrases"] = [phrases] * len(texts)
-    results = summarizer(
-        texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
-    )
+    with no_warnings(summarizer):
+        results = summarizer(
+            texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
+        )
     for index, result in zip(written, results, strict=True):
         summaries[index] = result
-    write_summaries("".join(_lines(names, summaries, arguments.format or "text")), arguments.output)
+    for note in _notes([(names[index], summaries[index]["details"]) for index in written], arguments.long_documents):
+        print(f"hf-summ: {note}", file=sys.stderr)
+    write_summaries("".join(_lines(names, summaries, arguments)), arguments.output)
 
 
-def _lines(names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], output_format: str) -> Iterator[str]:
+def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: str) -> Iterator[str]:
+    """What was left out of the documents of files, and which are unlike those of the training."""
+    cut = [(name, details) for name, details in read if details["cut_tokens"]]
+    if cut:
+        lost = sum(details["cut_tokens"] for _, details in cut) / sum(details["source_tokens"] for _, details in cut)
+        way = "; --long_documents extract or windows looks at all" if long_documents == "truncate" else ""
+        yield f"{_shown(cut)}: longer than the model reads: {lost:.0%} of the tokens were left out{way}"
+    unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
+    if unlike:
+        which = "it" if len(unlike) == 1 else "the first"
+        yield f"{_shown(unlike)}: unlike those that the model was trained on: {which} has {unlike[0][1]}"
+
+
+def _shown(named: list[tuple[str | list[str], Any]]) -> str:
+    from hf_summ.common.records import shown
+
+    return shown([file for name, _ in named for file in ([name] if isinstance(name, str) else name)])
+
+
+def _lines(
+    names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], arguments: argparse.Namespace
+) -> Iterator[str]:
     """The lines of output; a name is that of a file, or those of files that were summarized together."""
     for name, record in zip(names, summaries, strict=True):
         summary = record["summary_text"]
-        if output_format == "jsonl":
+        if arguments.format == "jsonl":
             source = {"file": name} if isinstance(name, str) else {"files": name}
-            line = {**source, "summary": summary, **record.get("details", {})}
+            line = {**source, "summary": summary, **(record.get("details", {}) if arguments.details else {})}
             yield json.dumps(line, ensure_ascii=False) + "\n"
         else:
             heading = f"{name}: " if len(names) > 1 else ""

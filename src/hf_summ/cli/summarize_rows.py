@@ -139,11 +139,13 @@ def run_rows(arguments: argparse.Namespace) -> None:
     with loading(arguments.model):
         named = arguments.model if arguments.runtime is None else str(find(arguments.model))
         settings = {**model_identity(named, arguments.revision), "int8": arguments.int8, **decoding}
+        settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
     settings |= {} if phrases is None else {"phrases": phrases}
     if Path(arguments.model).is_dir():
         # other processes may work in another folder
         arguments.model = os.path.realpath(arguments.model)
-    work = Work(partial(_load, arguments), decoding, arguments.batch_size, arguments.output_column, phrases)
+    load, seed = partial(_load, arguments), arguments.seed or 0
+    work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed)
     outcome = run_plan(plan, settings, _engine(arguments, work, plan))
     for message in _notes(outcome, arguments.output):
         _print_note(message)

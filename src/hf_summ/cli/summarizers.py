@@ -9,11 +9,19 @@ from typing import Any
 
 from hf_summ.common.flags import with_default
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.models.checks import SETTINGS, Range
+from hf_summ.models.checks import SETTINGS, Range, Setting
 from hf_summ.pretrained import DEFAULT_MODEL, purpose, shipped_model, shipped_models
 
 STANDARD_INPUT = "-"
-_DECODING = {name: setting for name, setting in SETTINGS.items() if setting.is_common}
+_DECODING = {name: setting for name, setting in SETTINGS.items() if setting.help}
+# a decoding flag that is no setting of `generate()`
+_SEED = Setting(int, Range(0, 2**31 - 1), "Random seed of sampling", needs=("do_sample", "sample_latent"))
+_OF_EXPORT = "`hf-summ export` sets the precision"
+_EXCLUSIVE = (
+    ("int8", "runtime", _OF_EXPORT),
+    ("dtype", "runtime", _OF_EXPORT),
+    ("dtype", "int8", "8 bits are a precision"),
+)
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 
@@ -26,6 +34,11 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
     parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16"),
+        help="Precision in which the model computes (default: its config's)",
+    )
     parser.add_argument(
         "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
     )
@@ -68,8 +81,11 @@ def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
         help = with_default(setting.help, "the checkpoint's")
         if setting.kind is bool:
             parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=help)
+        elif setting.choices:
+            parser.add_argument(f"--{name}", choices=setting.choices, help=help)
         else:
             parser.add_argument(f"--{name}", type=setting.kind, help=help)
+    parser.add_argument("--seed", type=_SEED.kind, help=with_default(_SEED.help, 0))
 
 
 def add_length_flags(parser: argparse.ArgumentParser) -> None:
@@ -103,30 +119,47 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
         least: flag -> its smallest value, of those that only the command has.
 
     Raises:
-        ValueError: a number that is out of range, a device that does not exist, one for which there are no 8 bits or no
-            runtime, or both of these.
+        ValueError: a number that is out of range, a device that does not exist, flags that exclude each other, or one
+            that has no effect beside the others.
     """
     import torch
 
     ranges = {name: Range(smallest) for name, smallest in least.items()}
-    ranges |= {name: setting.range for name, setting in _DECODING.items()}
-    for name, allowed in ranges.items():
+    ranges |= {name: setting.range for name, setting in _DECODING.items() if setting.kind in (int, float)}
+    for name, allowed in {**ranges, "seed": _SEED.range}.items():
         value = getattr(arguments, name)
         problem = None if value is None else allowed.problem(value)
         if problem is not None:
             raise ValueError(f"--{name} {value}: must be {problem}")
+    _check_effects(arguments)
     if arguments.device is not None:
         try:
             torch.empty(0, device=arguments.device)
         except (RuntimeError, AssertionError) as error:
             raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
-    runtime = getattr(arguments, "runtime", None)
-    if runtime is not None and _wants_int8(arguments):
-        raise ValueError("--int8 and --runtime exclude each other: `hf-summ export` has --int8")
-    if runtime is not None and torch.device(arguments.device or "cpu").type != "cpu":
-        raise ValueError(f"--runtime and --device {arguments.device} exclude each other: runtimes are for CPUs")
-    if _wants_int8(arguments) and torch.device(arguments.device or "cpu").type != "cpu":
-        raise ValueError(f"--int8 and --device {arguments.device} exclude each other: 8 bits are for CPUs")
+    for name, what in (("runtime", "runtimes"), ("int8", "8 bits")):
+        if getattr(arguments, name, None) and torch.device(arguments.device or "cpu").type != "cpu":
+            raise ValueError(f"--{name} and --device {arguments.device} exclude each other: {what} are for CPUs")
+
+
+def _check_effects(arguments: argparse.Namespace) -> None:
+    """Raise a ValueError for a flag that another one, or its absence, leaves without effect."""
+    for one, other, why in _EXCLUSIVE:
+        if getattr(arguments, one, None) and getattr(arguments, other, None):
+            raise ValueError(f"--{one} and --{other} exclude each other: {why}")
+    given = decoding_settings(arguments)
+    for name, setting in {**_DECODING, "seed": _SEED}.items():
+        value = getattr(arguments, name)
+        if value in (None, False):
+            continue
+        if setting.needs and not any(map(given.get, setting.needs)):
+            raise ValueError(f"--{name} {value}: needs --{' or --'.join(setting.needs)}")
+        if setting.needs_beams and given.get("num_beams") == 1:
+            raise ValueError(f"--{name} {value}: needs --num_beams of at least 2")
+    most = given.get("max_new_tokens")
+    for name in ("min_new_tokens", "min_new_words"):
+        if most is not None and given.get(name, 0) > most:
+            raise ValueError(f"--{name} {given[name]}: must be at most {most}, which is --max_new_tokens")
 
 
 def find_model(arguments: argparse.Namespace) -> None:
@@ -161,8 +194,9 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         settings: for `pipeline`, in place of those that the flags give.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, or phrases are given and it does not read them.
+        ValueError: the checkpoint cannot be loaded, or phrases or settings are given that it does not have.
     """
+    import torch
     from transformers import pipeline
 
     from hf_summ import Int8Config
@@ -176,9 +210,10 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     if problem is not None:
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
+    flags["dtype"] = arguments.dtype or "auto"
     if getattr(arguments, "runtime", None) is not None:
         settings |= {"device": "cpu", "runtime": arguments.runtime}
-    if _wants_int8(arguments):
+    if getattr(arguments, "int8", False):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
     named = ModelArguments(
         model_name_or_path=model,
@@ -193,6 +228,12 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
         summarizer = pipeline("summarization", model=model, **{**flags, **settings})
         if adapter is not None and (own := adapter.generation_config()) is not None:
             summarizer.model.generation_config = own
+    # a model that is built draws random numbers
+    torch.manual_seed(getattr(arguments, "seed", None) or 0)
+    known = getattr(summarizer.model, "generation_keys", ())
+    for name, setting in _DECODING.items():
+        if setting.own_to and getattr(arguments, name, None) is not None and name not in known:
+            raise ValueError(f"--{name}: the model is a {summarizer.model.config.model_type}, which does not have it")
     phrases = getattr(arguments, "phrase", None)
     if phrases is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
         raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
@@ -214,10 +255,6 @@ def loading(model: str) -> Generator[None]:
             hint = "" if "/" in model else nearest(model, shipped_models(), cutoff=0.7)
             reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
         raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
-
-
-def _wants_int8(arguments: argparse.Namespace) -> bool:
-    return getattr(arguments, "int8", False)
 
 
 def read_phrases(items: list[str] | None) -> dict[str, float] | None:

@@ -146,11 +146,11 @@ class Setting:
     Args:
         kind: int, float or bool, or a Literal of several texts.
         range: allowed values, for a number.
-        help: help of its flag; settings without help are no flags of the training recipe.
+        help: its help; with it, the setting is a flag of the training recipe and of the commands that summarize.
         asked: limit for requests to the service, on the absolute value: a number, or the name of one of the service's
             `Limits`. If it is 0, requests cannot set it.
-        is_common: whether it is also a flag of the commands that summarize.
         needs_beams: whether greedy search ignores it.
+        needs: other settings, one of which must be set for it to have an effect.
         own_to: the architecture that adds it to transformers' settings, or "all" of ours.
     """
 
@@ -158,8 +158,8 @@ class Setting:
     range: Range = _SHARE
     help: str = ""
     asked: float | str = 0
-    is_common: bool = False
     needs_beams: bool = False
+    needs: tuple[str, ...] = ()
     own_to: str = ""
 
     @property
@@ -185,16 +185,13 @@ class Setting:
 
 
 SETTINGS: Mapping[str, Setting] = {
-    "num_beams": Setting(
-        int, Range(1, 1000), "Number of beams; 1 is greedy search", asked="limit_num_beams", is_common=True
-    ),
+    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", asked="limit_num_beams"),
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
         "Exponent of the length that divides scores; above 0 favors longer summaries",
         # a summary's length to the power of 100 is still finite
         asked=100,
-        is_common=True,
         needs_beams=True,
     ),
     "early_stopping": Setting(
@@ -218,14 +215,13 @@ SETTINGS: Mapping[str, Setting] = {
         asked=True,
         needs_beams=True,
         own_to="all",
+        needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
     ),
     "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", asked="limit_new_tokens"),
     "min_new_words": Setting(
-        int, _COUNT, "Minimum number of words of a summary", asked="limit_new_tokens", is_common=True, own_to="all"
+        int, _COUNT, "Minimum number of words of a summary", asked="limit_new_tokens", own_to="all"
     ),
-    "max_new_tokens": Setting(
-        int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens", is_common=True
-    ),
+    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens"),
     "english_articles": Setting(
         bool, help="Choose `a` or `an` by the sound of the next word", asked=True, own_to="all"
     ),
@@ -244,6 +240,7 @@ SETTINGS: Mapping[str, Setting] = {
         asked=1000,
         needs_beams=True,
         own_to="all",
+        needs=("gnmt_length_penalty",),
     ),
     "coverage_penalty": Setting(
         float,
@@ -258,7 +255,6 @@ SETTINGS: Mapping[str, Setting] = {
         Range(0, 1e4),
         "Weight of a summary's support in its document for reranking finished beams",
         asked=1000,
-        is_common=True,
         needs_beams=True,
         own_to="all",
     ),
@@ -266,7 +262,6 @@ SETTINGS: Mapping[str, Setting] = {
         bool,
         help="Replace unknown words of a summary by the source words with the most attention",
         asked=True,
-        is_common=True,
         own_to="drgd",
     ),
     "lm_rejected_factor": Setting(
@@ -291,14 +286,22 @@ SETTINGS: Mapping[str, Setting] = {
         int, Range(1), "Number of most likely tokens that the masked language model judges", own_to="copy_transformer"
     ),
     "sample_latent": Setting(bool, help="Sample DRGD's latent variables instead of using their means", own_to="drgd"),
-    "latent_seed": Setting(int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", own_to="drgd"),
+    "latent_seed": Setting(
+        int,
+        Range(0, 2**63 - 1),
+        "Seed of the noise of sampled latent variables",
+        own_to="drgd",
+        needs=("sample_latent",),
+    ),
     "repetition_penalty": Setting(
         float, _FACTOR, "Penalty on tokens that have already occurred; above 1 makes them less likely", asked=100
     ),
     "do_sample": Setting(bool, help="Sample instead of searching", asked=True),
-    "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100),
-    "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000),
-    "top_p": Setting(float, _SHARE, "Sample from the most likely tokens with this total probability", asked=1),
+    "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100, needs=("do_sample",)),
+    "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000, needs=("do_sample",)),
+    "top_p": Setting(
+        float, _SHARE, "Sample from the most likely tokens with this total probability", asked=1, needs=("do_sample",)
+    ),
     # which counts the token that a summary begins with
     "max_length": Setting(int, Range(2, _TOKENS), asked="limit_new_tokens"),
     "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),

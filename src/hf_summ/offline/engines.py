@@ -26,6 +26,8 @@ _PLAIN_TEXT = "The mayor opened the new bridge on Monday."
 ATTEMPTS = 3
 # seconds between a process's progress messages
 _INTERVAL = 0.5
+# between the numbers of two seeds; on a CPU, torch reads 32 bits of them
+_STRIDE = 0x9E3779B1
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Work:
         batch_size: number of documents per batch.
         output_column: the column for the summaries.
         phrases: key phrases for every document, for models that read them.
+        seed: seed of summaries that are sampled.
     """
 
     load: Callable[..., Any]
@@ -45,6 +48,7 @@ class Work:
     batch_size: int
     output_column: str
     phrases: dict[str, float] | None = None
+    seed: int = 0
 
     def begin(self, **where: Any) -> "ShardSummarizer":
         """Load the model; `where` may contain its `device`."""
@@ -75,13 +79,13 @@ class ShardSummarizer:
             ValueError: the model cannot summarize a plain sentence either.
         """
         # sampled texts must not depend on the process that generates them
-        torch.manual_seed(shard.number)
+        torch.manual_seed((self._work.seed * _STRIDE + shard.number) % 2**32)
         texts = {index: row.text for index, row in enumerate(shard.rows) if row.text is not None}
         # longest first: if memory is too small, this appears early
         order = sorted(texts, key=lambda index: -_length(texts[index]))
         progress(len(shard.rows) - len(texts))
         found = {}
-        with _no_warnings(self._summarizer):
+        with no_warnings(self._summarizer):
             for index, record in zip(order, self._summarize([texts[index] for index in order]), strict=True):
                 found[index] = record
                 progress(1)
@@ -150,9 +154,10 @@ class _Texts(Dataset):
 
 
 @contextmanager
-def _no_warnings(summarizer: Any) -> Generator[None]:
-    """Silences the pipeline's warnings about truncated or unlike documents, which are reported once for all shards."""
-    logger = logging.getLogger(type(summarizer).__module__)
+def no_warnings(summarizer: Any) -> Generator[None]:
+    """Silences the pipeline's warnings about truncated or unlike documents, which its caller reports."""
+    # the logger of all its modules
+    logger = logging.getLogger(type(summarizer).__module__.rpartition(".")[0])
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

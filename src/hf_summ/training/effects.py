@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from hf_summ.models.checks import SETTINGS
 from hf_summ.training.arguments import GROUPS, OF_EXTRACTION
 
 
@@ -58,6 +59,7 @@ _RULES = (
     _Rule("rouge_mode several_references", "metrics", ("rouge",)),
     _Rule("lora_alpha lora_dropout lora_target_modules", "lora_r"),
     _Rule(" ".join(OF_EXTRACTION), "extract_share extract_tokens"),
+    *(_Rule(name, " ".join(setting.needs)) for name, setting in SETTINGS.items() if setting.needs),
     _Rule("hub_strategy hub_private_repo hub_always_push hub_revision push_results", "push_to_hub"),
 )
 
