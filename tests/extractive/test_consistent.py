@@ -133,7 +133,7 @@ def test_frequencies_of_a_corpus_change_the_choice(tmp_path):
 
 
 def test_says_that_pairs_are_not_checked():
-    with pytest.warns(UserWarning, match="no `next_sentence_model` is given, so whether"):
+    with pytest.warns(UserWarning, match="no `next_sentence_model` is given, so the coherence"):
         assert consistent_extract(["One. Two. Three. Four."], 0.5) == ["One. Two. Three."]
 
 

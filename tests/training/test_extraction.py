@@ -17,7 +17,7 @@ from hf_summ.training.run import main
 from tests.conftest import SENTENCES
 from tests.training import tiny
 
-UNCHECKED = "no `next_sentence_model` is given, so whether neighboring sentences go together is not checked"
+UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
 SHORTENED = {("train",): "train", ("validation", "test"): "test", ("train", "validation", "test"): "both"}
 
 

@@ -1,4 +1,4 @@
-"""Extractive summaries, as references for abstractive ones and as a stage before them."""
+"""Extractive summaries, as baselines of abstractive models and as a stage before them."""
 
 from typing import TYPE_CHECKING
 

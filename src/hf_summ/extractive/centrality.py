@@ -1,6 +1,6 @@
-"""Centrality of a document's sentences among each other: LexRank, TextRank.
+"""Centrality of the sentences of a document: LexRank, TextRank.
 
-Each document is scored on its own, with its sentences as the collection for inverse document frequencies.
+Each document is scored separately; its sentences are the collection for inverse document frequencies.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 _THRESHOLD = 0.1
 # share of the random walk that follows links: TextRank's d, one minus LexRank's
 _DAMPING = 0.85
-# sentences that are compared with each other at most; the similarities of so many take 2 GB
+# most sentences of a document: the similarities of so many take 2 GB
 MOST_SENTENCES = 10_000
 # PageRank ends when a step changes the ranks of all sentences by this much on average
 _TOLERANCE = 1e-9
@@ -21,7 +21,7 @@ _TOLERANCE = 1e-9
 def lexrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     """LexRank with threshold 0.1: PageRank over the sentences linked by `lexrank_similarities`: (sentences,).
 
-    Erkan and Radev 2004, without their subsequent reranking. As there, a sentence is linked to itself.
+    Erkan and Radev 2004, without their reranking. As there, a sentence is linked to itself.
     """
     return _pagerank((lexrank_similarities(sentences) > _THRESHOLD).astype(float))
 
@@ -37,7 +37,7 @@ def textrank_scores(sentences: Sequence[Sequence[str]]) -> np.ndarray:
 def lexrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     """idf-modified cosine of each pair (Erkan and Radev 2004): (sentences, sentences), 0 to 1.
 
-    0 for a sentence without words, or only with words that occur in every sentence.
+    0 for a sentence without words, or whose words all occur in every sentence.
     """
     counts = _counts(sentences)
     vectors = counts.multiply(_idf(counts)).tocsr()
@@ -57,7 +57,7 @@ def textrank_similarities(sentences: Sequence[Sequence[str]]) -> np.ndarray:
     similarities = (present @ present.T).toarray()
     logs = np.log([max(len(words), 1) for words in sentences])
     scales = logs[:, None] + logs[None, :]
-    # without a logarithm above 0, the quotient is not defined
+    # the quotient needs a logarithm above 0
     similarities[scales == 0] = 0
     np.divide(similarities, scales, out=similarities, where=scales > 0)
     np.fill_diagonal(similarities, 0)
@@ -68,7 +68,7 @@ def _counts(sentences: Sequence[Sequence[str]]):
     """How often each word is in each sentence: a sparse array (sentences, words).
 
     Raises:
-        ValueError: there are more sentences than can be compared with each other.
+        ValueError: there are too many sentences to compare with each other.
     """
     if len(sentences) > MOST_SENTENCES:
         raise ValueError(
@@ -91,7 +91,7 @@ def _pagerank(weights: np.ndarray) -> np.ndarray:
     sums = weights.sum(axis=1)
     ranks = np.full(number, 1 / number)
     change = np.inf
-    # each step shrinks the change to 0.85 of it at most, so this always ends
+    # each step shrinks the change to at most 0.85 of it, so this always ends
     while change > number * _TOLERANCE:
         # from a sentence without links, the walk continues at any
         shares = np.divide(ranks, sums, out=np.zeros(number), where=sums > 0)

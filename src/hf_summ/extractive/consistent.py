@@ -17,20 +17,20 @@ from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
 from hf_summ.models.text_documents import readable
 
 Pair = tuple[str, str]
-# the probability that the second text of each pair goes on where the first ends
+# the probability that the second text of each pair continues the first
 Judge = Callable[[Sequence[Pair]], Sequence[float]]
 
 _ACCEPTED = 0.5
-# the first sentences, which are kept whatever their score
+# the first sentences, kept regardless of their score
 _ALWAYS = 3
-UNCHECKED = "no `next_sentence_model` is given, so whether neighboring sentences go together is not checked"
+UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
 # documents whose pairs of sentences are judged together
 _DOCUMENTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """Two sentences that are neighbors among the kept ones, but not in their document."""
+    """Two neighbors among the kept sentences that are not neighbors in their document."""
 
     document: int
     left: int
@@ -38,25 +38,25 @@ class _Gap:
 
 
 def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
-    """The indices of kept sentences, with those that link two of them which do not go together.
+    """The indices of the kept sentences, and of sentences that link incoherent neighbors.
 
-    Of each two neighbors that the judge rejects (a probability of at most 0.5), one of the sentences between them is
-    put back: among those that it accepts after the first and before the second, the one with the highest product of
-    both probabilities, the earlier of equal ones. There may be none. New neighbors are not judged again.
+    The judge rejects two neighbors with a probability of at most 0.5. One sentence between them is then restored: among
+    those that it accepts after the first and before the second, the one with the highest product of both probabilities,
+    the earlier of equal ones. There may be none. New neighbors are not judged again.
 
     Args:
-        sentences: of each document, all of its sentences.
-        kept: of each document, the ascending indices of those that are kept.
-        judge: is asked three times, each time about pairs of all documents at once, none twice.
+        sentences: all sentences of each document.
+        kept: the ascending indices of each document's kept sentences.
+        judge: called at most three times, with distinct pairs of all documents at once.
 
     Raises:
-        ValueError: the judge gives something else than as many probabilities as it was asked for.
+        ValueError: the judge does not return one probability per pair.
     """
     neighbors = [
         _Gap(place, left, right)
         for place, indices in enumerate(kept)
         for left, right in pairwise(indices)
-        # what stands side by side has nothing between it
+        # adjacent sentences have nothing between them
         if right > left + 1
     ]
     pairs = {gap: (sentences[gap.document][gap.left], sentences[gap.document][gap.right]) for gap in neighbors}
@@ -88,13 +88,13 @@ def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]
 
 
 def _judged(pairs: Iterable[Pair], judge: Judge) -> Mapping[Pair, float]:
-    """The probability of each pair; equal pairs have exactly the same one, whatever they were read beside."""
+    """The probability of each distinct pair: equal pairs have exactly the same one, regardless of their batch."""
     asked = list(dict.fromkeys(pairs))
     return dict(zip(asked, _probabilities(judge(asked), len(asked)) if asked else (), strict=True))
 
 
 def _probabilities(given: Any, number: int) -> list[float]:
-    """What a judge gives for so many pairs, if these are probabilities; of NaN, none would be accepted in silence."""
+    """The values of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
     # arrays and tensors
     values = given.tolist() if hasattr(given, "tolist") else given
     if not is_list(values) or len(values) != number:
@@ -113,7 +113,7 @@ class ConsistentStage:
     """The settings of the stage, and how it shortens documents.
 
     Args:
-        judge: what is asked whether sentences go together; if not given, the repair pass is left out.
+        judge: the judge of neighbors; if not given, there is no repair pass.
         share, tokens, counter, idf, language, splitter: as for `consistent_sentences`.
 
     Raises:
@@ -145,16 +145,16 @@ class ConsistentStage:
             raise TypeError(f"`counter` must be a tokenizer or a function, but is {self.counter!r:.80}")
         if self.idf is not None:
             self.idf.check_language(self.language)
-        # unknown names are errors before the first document
+        # reports unknown names before the first document
         split_sentences("", self.language, self.splitter)
 
     def choose(
         self, documents: Sequence[str], wordless: list[int] | None = None
     ) -> Iterator[tuple[list[str], list[int]]]:
-        """Each document's sentences, and the ascending indices of those that are kept.
+        """Each document's sentences, and the ascending indices of the kept ones.
 
         Args:
-            wordless: to which the rows are added of documents with text but no words, which are ranked by order alone.
+            wordless: list to extend by the rows of documents with text but no words, which are ranked by order alone.
         """
         with progress_bar(None, "extracting", len(documents)) as bar:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
@@ -171,7 +171,7 @@ class ConsistentStage:
                 )
 
     def _keep(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
-        """The indices of the sentences that are kept before the repair pass."""
+        """The indices of the sentences kept before the repair pass."""
         if self.share is not None:
             return keep_share(words, self.share, self.idf)
         assert self.tokens is not None
@@ -182,7 +182,7 @@ class ConsistentStage:
             return [len(sentence) for sentence in words]
         if not hasattr(self.counter, "convert_ids_to_tokens"):
             return [_count(self.counter(sentence)) for sentence in sentences]
-        # a tokenizer, which reads many texts at once, but not none
+        # a tokenizer, which takes many texts at once, but rejects an empty list
         if not sentences:
             return []
         texts = [readable(sentence) for sentence in sentences]
@@ -190,7 +190,7 @@ class ConsistentStage:
 
 
 def _count(cost: Any) -> int:
-    """What a user's function gives for a sentence."""
+    """The checked result of a user's function for a sentence."""
     if isinstance(cost, bool) or not isinstance(cost, Integral) or cost < 0:
         raise ValueError(f"`counter` gives {cost!r:.80} for a sentence, but must give its number of tokens")
     return int(cost)
@@ -206,11 +206,11 @@ def consistent_extract(
     language: str = "en",
     splitter: str = "sentencex",
 ) -> list[str]:
-    """Shorten each document to some of its own sentences, in their order, on one line, so that a model can read it.
+    """Shorten each document to some of its sentences, in their order, on one line, to fit a model's input.
 
-    The sentences with the highest mean tf-idf are kept, and the first three. If a next-sentence model is given, each
-    two neighbors among them that it rejects get back the most probable of the sentences between them that it accepts
-    beside both, if there is one; once, without judging again (Aksenov 2020, section 4.1).
+    The sentences with the highest mean tf-idf are kept, and the first three. A next-sentence model, if given, judges
+    neighbors among them. Between two that it rejects, the most probable sentence that it accepts beside both is
+    restored, if there is one. New neighbors are not judged again (Aksenov 2020, section 4.1).
 
     See `consistent_sentences` for arguments and errors.
     """
@@ -231,43 +231,43 @@ def consistent_sentences(
     """The sentences that `consistent_extract` keeps: ascending indices into `split_sentences` per document.
 
     Args:
-        documents: one text per document; one without sentences gives none.
-        share: share of the sentences that are kept as the highest by mean tf-idf, above 0 and at most 1, rounded up;
-            those of the first three that are not among them are added.
-        tokens: number of tokens to keep instead. The first three sentences come first, then the others by mean tf-idf,
-            and each is kept that fits in what is left; the first is kept alone if it does not fit. What the repair pass
-            puts back comes on top.
-        counter: what counts a sentence's tokens: a tokenizer, or a function from a sentence to a number; if not given,
-            words are counted.
-        idf: document frequencies of a corpus, or the file in which `hf-summ idf` has written them; if not given, a
-            document's sentences are the collection.
+        documents: one text per document; the result for a blank one is empty.
+        share: share of the sentences to keep, those with the highest mean tf-idf, above 0 and at most 1, rounded up.
+            The first three are always kept.
+        tokens: number of tokens to keep instead. The first three sentences are taken first, then the others by mean
+            tf-idf, if they fit in the rest; the first is kept alone if it does not fit. Sentences that the repair pass
+            restores are extra.
+        counter: counts a sentence's tokens: a tokenizer, or a function from a sentence to a number; if not given, words
+            are counted.
+        idf: document frequencies of a corpus, or a file written by `hf-summ idf`; if not given, a document's sentences
+            are the collection.
         next_sentence_model: folder or Hub repository of a BERT with its next-sentence head, or a function from pairs of
             sentences to the probabilities that the second follows the first. Pairs of many documents are judged at
-            once. If not given, the repair pass is left out.
+            once. If not given, there is no repair pass.
         language: ISO 639 code of the documents.
         splitter: as for `split_sentences`.
 
     Raises:
         TypeError: documents that are not strings, or a value of another type.
         ValueError: a number out of range, both `share` and `tokens`, or neither; a file or a model that cannot be used,
-            or is of another language; a function that gives something else; or as `split_sentences`.
+            or is of another language; a function with another result; or as `split_sentences`.
 
     Warns:
-        UserWarning: there is no next-sentence model, so that no pairs were judged; or some documents have text but no
-            words, and keep their first sentences.
+        UserWarning: there is no next-sentence model, so no pairs were judged; or some documents have text but no words,
+            and keep their first sentences.
     """
     chosen = _choose(documents, share, tokens, counter, idf, next_sentence_model, language, splitter)
     return [indices for _, indices in chosen]
 
 
 def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFrequencies | None = None) -> list[int]:
-    """The ascending indices of the share of the sentences with the highest mean tf-idf, and of the first three.
+    """The ascending indices of a share of the sentences, those with the highest mean tf-idf, and of the first three.
 
     Args:
         words, idf: as for `keep_sentences`.
         share: above 0 and at most 1; the number of sentences is rounded up.
     """
-    # .07 of 100 are 7, whatever a computer makes of the product
+    # .07 of 100 is 7, although the product in floating point is above it
     number = math.ceil(round(share * len(words), 6))
     return sorted({*best_first(tfidf_scores(words, idf))[:number], *range(min(_ALWAYS, len(words)))})
 
@@ -275,19 +275,19 @@ def keep_share(words: Sequence[Sequence[str]], share: float, idf: DocumentFreque
 def keep_sentences(
     words: Sequence[Sequence[str]], costs: Sequence[int], budget: int, idf: DocumentFrequencies | None = None
 ) -> list[int]:
-    """The ascending indices of the sentences to keep within a budget, without a look at their consistency.
+    """The ascending indices of the sentences to keep within a budget, without the repair pass.
 
-    First come the first three, then the others by their mean tf-idf, earlier ones first if these are equal; each is
-    kept that fits in what is left of the budget. The first sentence is kept alone if it does not fit.
+    The first three are tried first, then the others by mean tf-idf, the earlier of equal ones first. Each is kept if it
+    fits in the rest of the budget. The first sentence is kept alone if it does not fit.
 
     Args:
-        words: of each sentence, as `split_words` of `hf_summ.evaluation.words` has them.
-        costs: of each sentence, such as its number of tokens.
-        budget: what the costs of the kept sentences may add up to.
+        words: the words of each sentence, from `split_words` of `hf_summ.evaluation.words`.
+        costs: the cost of each sentence, such as its number of tokens.
+        budget: the largest sum of the costs of the kept sentences.
         idf: document frequencies of a corpus; if not given, the document's sentences are the collection.
 
     Raises:
-        ValueError: a budget below 1, or not a cost for each sentence.
+        ValueError: a budget below 1, or not one cost per sentence.
     """
     if budget < 1:
         raise ValueError(f"`budget` is {budget}, but must be at least 1")
@@ -311,7 +311,7 @@ def _by_importance(words: Sequence[Sequence[str]], idf: DocumentFrequencies | No
 
 def load_judge(name: str, **hub_settings: Any) -> Judge:
     """The next-sentence model in a folder or a Hub repository; see `NextSentenceModel` for settings and errors."""
-    # imports torch and transformers, which the stage does without
+    # imports torch and transformers, which the stage does not need otherwise
     from hf_summ.extractive.next_sentence import NextSentenceModel
 
     return NextSentenceModel(name, **hub_settings)
@@ -327,7 +327,7 @@ def _choose(
     language: str,
     splitter: str,
 ) -> list[tuple[list[str], list[int]]]:
-    """Each document's sentences and the ascending indices of those that are kept, with all warnings."""
+    """Each document's sentences and the ascending indices of the kept ones, with all warnings."""
     check_texts("documents", documents)
     if not isinstance(idf, DocumentFrequencies | str | os.PathLike | None):
         raise TypeError(f"`idf` must be document frequencies or a file of them, but is {idf!r:.80}")
@@ -340,7 +340,7 @@ def _choose(
     if next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=3)
     else:
-        # last, as it takes long
+        # last, as it is slow
         judge = load_judge(next_sentence_model) if isinstance(next_sentence_model, str) else next_sentence_model
         stage = replace(stage, judge=judge)
     wordless: list[int] = []

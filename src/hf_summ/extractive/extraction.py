@@ -13,17 +13,17 @@ from hf_summ.extractive.consistent import keep_sentences
 from hf_summ.extractive.frequencies import best_first, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts
 
-# the n whose ROUGE-n F are added
+# the measure is the sum of ROUGE-n F over these n
 MEASURES = {"rouge1": (1,), "rouge2": (2,), "rouge12": (1, 2)}
 _CENTRALITIES = {"tfidf": tfidf_scores, "lexrank": lexrank_scores, "textrank": textrank_scores}
 METHODS = ("lead", "tail", "oracle", *_CENTRALITIES, "consistent")
 
 
 def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], number: int, measure: str) -> list[int]:
-    """Indices of at most `number` sentences, in order, adding each time the one that raises the measure most.
+    """Indices of at most `number` sentences, in order; each step adds the one that raises the measure most.
 
-    There may be fewer, as this ends when no further sentence raises the measure, and none if nothing is in common. The
-    first sentence wins ties. N-grams run across the chosen sentences, as ROUGE reads a summary.
+    The search ends when no further sentence raises the measure, so there may be fewer, or none without common n-grams.
+    The first sentence wins ties. N-grams cross the borders of chosen sentences, as in ROUGE.
 
     Args:
         sentences: words of each sentence.
@@ -69,18 +69,18 @@ def extract(
     language: str = "en",
     splitter: str = "sentencex",
 ) -> list[str]:
-    """Summarize each document by some of its own sentences, in their order, on one line.
+    """Summarize each document by some of its sentences, in their order, on one line.
 
     - "lead" and "tail": the first and the last sentences. With each reference's number of sentences as `sentences`,
       these are the head and the tail of Aksenov et al. 2020, section 5.2. "lead" is `hf_summ.data.lead`, which training
-      scores beside the model.
-    - "oracle": the sentences that give the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested
-      if more would lower it, and none if nothing is in common with the reference.
+      scores for comparison.
+    - "oracle": the sentences with the highest ROUGE, chosen greedily (Nallapati et al. 2017); fewer than requested if
+      more would lower it, and none without n-grams in common with the reference.
     - "tfidf", "lexrank" (Erkan and Radev 2004), "textrank" (Mihalcea and Tarau 2004): the sentences with the highest
       scores in their document; earlier ones win ties. The last two need the extra `extractive`, as does the splitter
       "spacy".
-    - "consistent": the first three sentences, and beyond that number those with the highest tf-idf; what
-      `consistent_extract`, which has more settings, keeps without a next-sentence model.
+    - "consistent": the first three sentences, then those with the highest tf-idf, as in `consistent_extract`, which has
+      more settings, without a next-sentence model.
 
     See `extract_sentences` for arguments and errors.
     """
@@ -104,21 +104,21 @@ def extract_sentences(
     Args:
         documents: one text per document.
         method: one of `METHODS`.
-        sentences: number of sentences, for all documents or for each; all sentences of a shorter document.
+        sentences: number of sentences, for all documents or for each; a shorter document keeps all.
         references: one text per document, for "oracle"; other methods ignore them.
-        measure: what "oracle" maximizes: F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
+        measure: maximized by "oracle": F of "rouge1", of "rouge2", or their sum "rouge12", without stemming.
         language: as for `rouge_scores`.
         splitter: as for `split_sentences`.
 
     Raises:
-        TypeError: documents or references that are not strings, or a number of sentences that is no integer.
-        ValueError: an unknown method, measure or splitter; fewer than 1 sentence; a number of sentence counts or
-            references that is not that of the documents; "oracle" without references; no document with words; more
-            sentences in a document than "lexrank" and "textrank" can compare with each other.
+        TypeError: documents or references that are not strings, or a number of sentences that is not an integer.
+        ValueError: an unknown method, measure or splitter; fewer than 1 sentence; other numbers of sentence counts or
+            references than of documents; "oracle" without references; no document with words; more sentences in a
+            document than "lexrank" and "textrank" can compare.
         ImportError: the method or the splitter needs the extra `extractive`, which is not installed.
 
     Warns:
-        UserWarning: some documents have no words and hence no sentences chosen.
+        UserWarning: some documents have no words and get no summary.
     """
     return [indices for _, indices in _choose(documents, method, sentences, references, measure, language, splitter)]
 

@@ -1,4 +1,4 @@
-"""Inverse document frequencies of words, of a corpus or of a document's sentences, and the scores that they give."""
+"""Inverse document frequencies of words in a corpus or in a document's sentences, and sentence scores from them."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_phrases import frequencies_from_two
 
-# share of the highest score below which a difference is that of rounding
+# smaller differences, as a share of the highest score, are rounding errors
 _PRECISION = 1e-9
 
 
@@ -26,9 +26,9 @@ class DocumentFrequencies:
     """In how many documents of a collection each word occurs.
 
     Args:
-        frequencies: word -> number of the documents it occurs in; a word that is not listed counts as occurring in one.
-        documents: number of the collection's documents.
-        language: ISO 639 code by which the documents were split into words.
+        frequencies: word -> number of documents in which it occurs; an unlisted word counts as occurring in one.
+        documents: number of documents in the collection.
+        language: ISO 639 code with which the documents were split into words.
     """
 
     frequencies: Mapping[str, int]
@@ -36,18 +36,18 @@ class DocumentFrequencies:
     language: str = "en"
 
     def idf(self, word: str) -> float:
-        """log(N / n) of a word that n of the N documents have (Aksenov 2020, equation 4.2)."""
+        """log(N / n) of a word that occurs in n of the N documents (Aksenov 2020, equation 4.2)."""
         return math.log(self.documents / self.frequencies.get(word, 1))
 
     @classmethod
     def of_sentences(cls, sentences: Iterable[Sequence[str]]) -> "DocumentFrequencies":
-        """Those of a single document, whose sentences, given as words, are the collection."""
+        """The frequencies in a single document: its sentences, given as words, are the collection."""
         words = [set(sentence) for sentence in sentences]
         return cls(Counter(word for sentence in words for word in sentence), len(words))
 
     @classmethod
     def fit(cls, documents: Iterable[str], language: str = "en") -> "DocumentFrequencies":
-        """Those of a corpus; of words in a single document nothing is kept.
+        """The frequencies in a corpus; words that occur in one document are not stored.
 
         Raises:
             ValueError: there is no document.
@@ -58,13 +58,13 @@ class DocumentFrequencies:
         return cls(found, number, language)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write them to the JSON file `path`, which `load` reads, at once or not at all."""
+        """Write the frequencies to the JSON file `path`, atomically; `load` reads it."""
         content = {"language": self.language, "documents": self.documents, "document_frequencies": self.frequencies}
         write_atomically(path, json.dumps(content, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "DocumentFrequencies":
-        """Read a file that `hf-summ idf` has written.
+        """Read a file written by `hf-summ idf`.
 
         Raises:
             ValueError: the file does not exist, or has other content.
@@ -80,7 +80,7 @@ class DocumentFrequencies:
         return cls(content["document_frequencies"], content["documents"], content["language"])
 
     def check_language(self, language: str) -> None:
-        """Raise a ValueError unless these are the frequencies of words in that language."""
+        """Raise a ValueError unless the frequencies are of words in `language`."""
         if language_code(language) != language_code(self.language):
             raise ValueError(
                 f"the document frequencies are of language '{self.language}', but `language` is '{language}': fit "
@@ -107,8 +107,7 @@ def _is_count(value: object) -> bool:
 def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | None = None) -> np.ndarray:
     """Mean of tf(w) idf(w) over a sentence's words, where tf is the word's share of the document: (sentences,).
 
-    Aksenov 2020, equations 4.1 and 4.2. The mean rather than the sum, which would mostly measure the length. A sentence
-    without words has 0.
+    Aksenov 2020, equations 4.1 and 4.2. A mean, as a sum would mostly measure length. A sentence without words has 0.
 
     Args:
         sentences: words of each sentence.
@@ -118,14 +117,14 @@ def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | 
     counts = Counter(chain.from_iterable(sentences))
     total = counts.total()
     weights = {word: count / total * table.idf(word) for word, count in counts.items()}
-    # the exact sum, which is the same in any order of the words
+    # the exact sum does not depend on the order of the words
     return np.array([math.fsum(map(weights.__getitem__, words)) / max(len(words), 1) for words in sentences])
 
 
 def best_first(scores: np.ndarray) -> list[int]:
-    """The indices of scores from the highest to the lowest; of equal ones the earlier is first."""
+    """The indices of scores from the highest to the lowest; the earlier of equal ones comes first."""
     if not len(scores):
         return []
-    # rounded, so that floating point does not break ties; "stable" then takes the first
+    # rounded, so that floating-point errors do not break ties; "stable" keeps the order of ties
     steps = _PRECISION * (np.abs(scores).max() or 1)
     return np.argsort(-np.rint(scores / steps), kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""Whether a sentence follows another, by the head with which BERT was pre-trained (Devlin et al. 2019, section 3.1)."""
+"""BERT's next-sentence head as a judge of neighboring sentences (Devlin et al. 2019, section 3.1)."""
 
 import hashlib
 import json
@@ -12,14 +12,14 @@ from transformers import (
 
 from hf_summ.evaluation.pair_models import PairModel, Unfit
 
-# the label of BERT's head that means that the second text follows the first
+# the label of BERT's head for "the second text follows the first"
 _FOLLOWS, _IS_RANDOM = 0, 1
 
 
 class NextSentenceModel(PairModel):
     """A BERT with its next-sentence head: the probability that the second sentence of a pair follows the first.
 
-    See `PairModel` for the arguments. It is a `BertForNextSentencePrediction` or another architecture with this head.
+    See `PairModel` for the arguments. The model is a `BertForNextSentencePrediction` or has this head otherwise.
 
     Raises:
         ValueError: it does not exist, is of an architecture without such a head, or has no weights for it.
