@@ -81,9 +81,10 @@ def test_repeated_overrides_extend_the_file(yaml_file):
 
 
 def test_null_takes_a_flag_of_the_file_away(yaml_file):
-    path = yaml_file("num_beams: 4\nearly_stopping: true\nlearning_rates: {gate: 2}\n")
-    arguments = parse_arguments([path, "--num_beams", "null", "--early_stopping=null"])
+    path = yaml_file("num_beams: 4\nearly_stopping: true\nlearning_rates: {gate: 2}\nschedule: noam\n")
+    arguments = parse_arguments([path, "--num_beams", "null", "--early_stopping=null", "--schedule", "null"])
     assert arguments.generation.given() == {}
+    assert arguments.training.schedule is None
     assert arguments.training.learning_rates == ["gate=2"]
 
 

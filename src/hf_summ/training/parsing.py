@@ -178,6 +178,13 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
     return settings
 
 
+class _OrNull(list):
+    """Choices of a flag that `null` removes; messages list the others."""
+
+    def __contains__(self, value: object) -> bool:
+        return value is None or super().__contains__(value)
+
+
 class _Parser(HfArgumentParser):
     """An HfArgumentParser that returns only the given flags, and raises errors instead of printing 300 flags' usage."""
 
@@ -198,6 +205,8 @@ class _Parser(HfArgumentParser):
             kind = settings["type"]
             # the parser's messages contain the name of the type
             settings["type"] = functools.wraps(kind, updated=())(lambda text: None if text == "null" else kind(text))
+            if "choices" in settings:
+                settings["choices"] = _OrNull(settings["choices"])
         return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
 
 
