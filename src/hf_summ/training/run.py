@@ -95,23 +95,25 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
             built = build_trained(arguments)
         on_start()
         steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
-        if resumption.is_trained and all(record.has_finished(step, description) for step in steps):
+        is_finished = resumption.is_trained and all(record.has_finished(step, description) for step in steps)
+        metrics = reports.read_results(training.output_dir, *steps) if is_finished else {}
+        if is_finished:
             logger.info(f"{training.output_dir} has the results of this command already: remove it to start over")
-            return reports.read_results(training.output_dir, *steps)
+            if not training.push_to_hub:
+                return metrics
         if extraction is not None:
             # replaced for all later steps, which must use the documents that the model has read
             for split, rows in list(corpus.items()):
                 corpus[split] = extraction.apply(rows, split, built.processor, arguments)
         prepared = prepare_splits(corpus, built, arguments, scorer)
         trainer = make_trainer(arguments, built, scorer, prepared)
-        if trainer.is_world_process_zero() and training.has_output_dir:
+        if trainer.is_world_process_zero() and training.has_output_dir and not is_finished:
             record.begin(steps[1:] if resumption.is_trained else steps, description, resumption)
-        metrics: dict[str, float] = {}
         if training.do_train:
             metrics |= _train(arguments, trainer, corpus["train"], record, resumption)
-        if training.do_eval:
+        if training.do_eval and not is_finished:
             metrics |= reports.finish(trainer, record, "eval", trainer.evaluate(), len(prepared["validation"]))
-        if training.do_predict:
+        if training.do_predict and not is_finished:
             assert scorer is not None
             found = reports.predict(trainer, arguments, scorer, corpus["test"], prepared["test"])
             metrics |= reports.finish(trainer, record, "predict", found, len(prepared["test"]))
