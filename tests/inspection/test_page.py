@@ -116,7 +116,7 @@ def test_a_word_points_at_where_it_was_copied_from(shown):
     tab.click("#summary button >> nth=0")
     assert tab.locator("#source b.origin").count() == 0
     tab.click("#summary button.novel")
-    assert tab.inner_text("#told").endswith(" The source has no such word.")
+    assert tab.inner_text("#told").endswith(" It does not occur in the source.")
 
 
 @pytest.mark.thorough
