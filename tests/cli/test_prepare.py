@@ -102,7 +102,7 @@ def test_rows_of_each_corpus(run, folder, tmp_path, corpus):
         document = row.get("document") or row["documents"][0]
         assert {"document": document, "summary": row["summary"]} == ROWS[split]
         assert line.startswith(f"rows/{split}.jsonl: 1 rows, but ")
-        assert line.endswith(f" has {expected:,}: is a file cut off or of another version?")
+        assert line.endswith(f" has {expected:,}: is a file truncated, or of another version?")
     # the recipe reads what it reads of the distribution itself
     prepared = Corpus(**{file_flag(split): f"rows/{split}.jsonl" for split in SPLITS})
     raw = Corpus(**dict.fromkeys(map(file_flag, SPLITS), "raw"), **PUBLIC_CORPORA[corpus].reading)

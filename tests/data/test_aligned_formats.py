@@ -73,7 +73,7 @@ def test_a_named_gigaword_pair(load, tmp_path):
         ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split of"),
         ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
         ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
-        ("other.txt", r"other.txt: cannot tell where its headlines are: name an X.article.txt"),
+        ("other.txt", r"other.txt: its headlines cannot be derived from its name: name an X.article.txt"),
         ("nowhere", r"nowhere does not exist: for `data_format` 'gigaword', name a folder, an X.article.txt"),
         ("empty.article.txt", r"empty.article.txt is empty"),
     ],
@@ -165,7 +165,7 @@ def test_multi_news_joined_and_separated_again(load, tmp_path):
     [
         ("", r"has no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
         ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) does not exist"),
-        ("other.txt", r"other.txt: cannot tell where its summaries are: name an X.src beside its X.tgt"),
+        ("other.txt", r"other.txt: its summaries cannot be derived from its name: name an X.src beside its X.tgt"),
         ("nowhere", r"nowhere does not exist: for `data_format` 'multi_news', name a folder, an X.src"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_word_points_at_where_it_was_copied_from(shown):
     tab.click("#summary button >> nth=0")
     assert tab.locator("#source b.origin").count() == 0
     tab.click("#summary button.novel")
-    assert tab.inner_text("#told").endswith(" The source has no such word.")
+    assert tab.inner_text("#told").endswith(" It does not occur in the source.")
 
 
 @pytest.mark.thorough
@@ -146,7 +146,7 @@ def test_everything_works_from_the_keyboard(shown):
     tab.keyboard.press("Tab")
     tab.keyboard.press("ArrowDown")
     assert tab.is_checked("input[value='2']")
-    assert "how central" in tab.inner_text(".told-shade:not([hidden])")
+    assert "the word's centrality" in tab.inner_text(".told-shade:not([hidden])")
 
 
 @pytest.mark.thorough

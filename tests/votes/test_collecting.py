@@ -117,9 +117,7 @@ def test_votes_of_other_sheets_are_told(asked):
     others, other_key = made_sheets(seed=1)
     _, key, read = asked
     rows = rows_of(others[0], for_one)
-    with pytest.raises(
-        ValueError, match=rf"row 1: the sheet '{others[0].id}' is not one of the key's: name the key that"
-    ):
+    with pytest.raises(ValueError, match=rf"row 1: the sheet '{others[0].id}' is not in the key: name the key that"):
         read(rows)
     unknown = [{**rows_of(asked[0][0], for_one)[0], "item": rows[0]["item"]}]
     with pytest.raises(ValueError, match=rf"row 1: the sheet has no item '{rows[0]['item']}': leave the first columns"):
@@ -152,10 +150,10 @@ def test_files_that_are_no_votes_are_told(asked, tmp_path):
     with pytest.raises(ValueError, match=r"none.json does not exist: name files of votes"):
         read_votes([tmp_path / "none.json"], key)
     (tmp_path / "votes.html").touch()
-    with pytest.raises(ValueError, match=r"votes.html: cannot tell how to read this file: name what a page downloaded"):
+    with pytest.raises(ValueError, match=r"votes.html: not a file of votes: name one that was downloaded from a page"):
         read_votes([tmp_path / "votes.html"], key)
     empty = write(tmp_path / "empty.json", rows_of(sheets[0], lambda item, aspect: None))
-    with pytest.raises(ValueError, match="there are no votes: each of the files is still empty"):
+    with pytest.raises(ValueError, match="there are no votes: all files are empty"):
         read_votes([empty], key)
     whole = json.dumps(rows_of(sheets[0], for_one), indent=1)
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")

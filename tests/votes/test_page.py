@@ -59,7 +59,7 @@ def test_votes_are_downloaded_and_collected(shown, tmp_path):
         choose(tab, "relevance", f"Summary {better}")
         choose(tab, "fluency", "Tie")
         tab.click("#next")
-    assert tab.inner_text("#told") == "All is done. Thank you!"
+    assert tab.inner_text("#told") == "All questions are answered. Thank you!"
     path = download(tab, tmp_path)
     assert path.name == "votes-voter-2.json"
     assert path.read_text(encoding="utf-8") == tab.input_value("#votes")
@@ -139,7 +139,7 @@ def test_a_browser_that_keeps_nothing_says_so(shown, sheet, refusing):
     tab.add_init_script(f"{refusing} = () => {{ throw new Error('full'); }};")
     tab.reload()
     assert where(tab) == "1 of 4"
-    assert tab.inner_text("#kept").startswith("This browser keeps no votes: do not close the page before")
+    assert tab.inner_text("#kept").startswith("This browser cannot save votes: do not close the page before")
     choose(tab, "fluency", "Tie")
     choose(tab, "relevance", "Tie")
     assert tab.inner_text("#progress") == "1 of 4 done"

@@ -102,10 +102,10 @@ def test_a_side_that_is_preferred_shows():
         ([[0] * 10], "not at this effect"),
         # fewer than ten documents decide nothing, even if all agree
         ([[1] * 10], "decided"),
-        ([[1] * 9], "10 at least"),
-        ([[1] * 9 + [None]], "10 at least"),
-        ([[1, -1] * 2], "10 at least"),
-        ([[1]], "10 at least"),
+        ([[1] * 9], "at least 10"),
+        ([[1] * 9 + [None]], "at least 10"),
+        ([[1, -1] * 2], "at least 10"),
+        ([[1]], "at least 10"),
     ],
 )
 def test_how_many_documents_more_would_decide(outcomes, said):

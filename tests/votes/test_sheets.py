@@ -162,7 +162,7 @@ def test_a_file_that_is_not_json_or_missing_is_no_key(tmp_path):
         (
             SYSTEMS,
             {"protocol": dataclasses.replace(PROTOCOL, documents=7)},
-            "7 documents are to be drawn, but only 6 are not blank: lower `documents`, or give more",
+            "7 documents are required, but only 6 are not blank: lower `documents`, or give more",
         ),
     ],
 )
@@ -185,11 +185,11 @@ def test_numbers_are_those_of_the_papers():
         ((0, 3, {"fluency": "?"}), "`documents` is 0, but must be at least 1"),
         ((50, 0, {"fluency": "?"}), "`voters` is 0, but must be at least 1"),
         ((50, 3, {}), "`aspects` is empty, but must have a name and a question for each"),
-        ((50, 3, {" ": "?"}), "the aspect ' ' asks '\\?': give both a name and a question"),
-        ((50, 3, {"fluency": ""}), "the aspect 'fluency' asks '': give both"),
+        ((50, 3, {" ": "?"}), "the aspect ' ' has the question '\\?': give both a name and a question"),
+        ((50, 3, {"fluency": ""}), "the aspect 'fluency' has the question '': give both"),
         ((50, 3, {"fluency": "?"}, "votes"), "`unit` is 'votes', but must be one of documents, percent"),
         ((50, 3, {"fluency": "?"}, "percent", 10), "`digits` is 10, but must be at most 9"),
-        ((50, 3, {"summary A": "?"}), "an aspect is named 'summary A', as is another column of the sheets"),
+        ((50, 3, {"summary A": "?"}), "an aspect is named 'summary A', like another column of the sheets"),
     ],
 )
 def test_what_is_no_protocol_is_told(settings, message):

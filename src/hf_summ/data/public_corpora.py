@@ -1,4 +1,4 @@
-"""Public corpora: from the files in which they are distributed to the rows that the recipe reads."""
+"""Public corpora: conversion of the distributed files to the rows that the recipe reads."""
 
 import json
 import random
@@ -15,7 +15,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# of the order in which a corpus without splits of its own is divided
+# of the random order in which a corpus without splits is divided
 _SEED = 0
 
 
@@ -24,10 +24,10 @@ class PublicCorpus:
     """A corpus as its authors distribute it.
 
     Args:
-        source: which publication gives the counts.
-        counts: its numbers of training, validation and test pairs.
+        source: the publication that gives the counts.
+        counts: numbers of training, validation and test pairs.
         reading: settings of `Reading`.
-        file: the only file, which is divided at random; by default the format finds those of the splits.
+        file: the only file, which is divided at random; by default the format locates the files of the splits.
     """
 
     source: str
@@ -37,7 +37,7 @@ class PublicCorpus:
 
     def load(self, folder: Path, cache_dir: str) -> "Mapping[str, Dataset]":
         """The splits."""
-        # which imports the libraries of data sets
+        # imports the libraries of data sets
         from hf_summ.data.loading import load
 
         if self.file is None:
@@ -61,7 +61,7 @@ PUBLIC_CORPORA = {
     ),
     "gigaword": PublicCorpus("Rush et al.'s release", (3_803_957, 189_651, 1_951), {"data_format": "gigaword"}),
     "multi_news": PublicCorpus("Fabbri et al. 2019", (44_972, 5_622, 5_622), {"data_format": "multi_news"}),
-    # PART_II and PART_III have so many pairs with a score of 3 or more
+    # the counts of PART_II and PART_III are of pairs with a score of 3 or more
     "lcsts": PublicCorpus("Hu et al. 2015, Table 1,", (2_400_591, 8_685, 725), {"data_format": "lcsts"}),
     "swisstext": PublicCorpus(_AKSENOV, (90_000, 5_000, 5_000), file="data_train.csv"),
 }
@@ -76,25 +76,25 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
         output: folder for the rows.
 
     Yields:
-        For each file a line with its number of rows, and with the published one if they differ.
+        For each file, a line with its number of rows, and with the published number if they differ.
 
     Raises:
         ValueError: as `load`.
     """
     corpus = PUBLIC_CORPORA[name]
     output.mkdir(parents=True, exist_ok=True)
-    # what is converted takes as much space as the rows, and is of no use to others
+    # the converted data set is as large as the rows and used only here
     with TemporaryDirectory(dir=output, prefix=".") as cache_dir:
         loaded = corpus.load(folder, cache_dir)
         for split, expected in zip(SPLITS, corpus.counts, strict=True):
             path = output / f"{split}.jsonl"
             with moved_into_place(path) as part, part.open("w", encoding="utf-8") as file:
                 for row in loaded[split]:
-                    # what joins several documents is for models that read one
+                    # the joined `document` is for models that read a single one
                     kept = {key: value for key, value in row.items() if key != "document" or "documents" not in row}
                     file.write(json.dumps(kept, ensure_ascii=False) + "\n")
             found = len(loaded[split])
             line = f"{path}: {found:,} rows"
             if found != expected:
-                line += f", but {corpus.source} has {expected:,}: is a file cut off or of another version?"
+                line += f", but {corpus.source} has {expected:,}: is a file truncated, or of another version?"
             yield line

@@ -40,7 +40,7 @@ _MULTI_NEWS = {
 }
 _DUC = {"train": ("input.txt",), "validation": ("input.txt",), "test": ("input.txt",)}
 _NEWSROOM = {"train": ("train.jsonl",), "validation": ("dev.jsonl",), "test": ("test.jsonl",)}
-# lists of addresses; the name of a story's file is the SHA-1 of its address
+# lists of addresses; a story's file name is the SHA-1 of its address
 _ADDRESSES = {
     split: (f"all_{part}.txt", f"url_lists/all_{part}.txt")
     for split, part in (("train", "train"), ("validation", "val"), ("test", "test"))
@@ -48,7 +48,7 @@ _ADDRESSES = {
 _STORIES = ("cnn/stories", "dailymail/stories")
 _XSUM_SPLITS, _XSUM_TEXTS = "XSum-TRAINING-DEV-TEST-SPLIT-90-5-5.json", "bbc-summary-data"
 _XSUM_PART = re.compile(r"\[SN\]([A-Z-]+)\[SN\]")
-# button texts between paragraphs of the BBC's pages; the copy on the Hub omits them too
+# lines of buttons between paragraphs of the BBC's pages; the copy on the Hub omits them too
 _XSUM_BUTTONS = {
     *("Share this with", "Email", "Facebook", "Messenger", "Twitter", "Pinterest", "WhatsApp", "LinkedIn", "Linkedin"),
     *("Copy this link", "These are external links and will open in a new window"),
@@ -59,7 +59,7 @@ def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator
     """Rows of `document`, `summary`, `id` and, in parts with scores, `human_label` (Hu et al. 2015).
 
     White space around tags and texts is ignored; line ends within a text are kept. `&`, `<` and apparent entities are
-    text, as the files escape nothing.
+    text, as the files have no escapes.
 
     Raises:
         ValueError: text outside `<doc id=N>`; a document without its end tag, without exactly one `<summary>` and one
@@ -77,7 +77,7 @@ def read_lcsts(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator
             if is_labelled != ("human_label" in row):
                 raise ValueError(
                     f"{path}, line {start}: this document has {'no' if is_labelled else 'a'} <human_label>, unlike "
-                    "those before it: keep PART_I, whose pairs have none, separate from PART_II and PART_III"
+                    "those before it: read PART_I, whose pairs have none, separately from PART_II and PART_III"
                 )
             yield f"line {start}", row
             text = ""
@@ -139,15 +139,15 @@ def _with_line_ends(text: str) -> str:
 
 
 def separate_documents(text: str) -> list[str]:
-    """The documents between the separators of Multi-News, `|||||` or `story_separator_special_tag`, with blank ones."""
+    """The documents, also blank ones, between Multi-News's separators, `|||||` or `story_separator_special_tag`."""
     return [part.strip() for part in text.replace(_OLDER_SEPARATOR, _SEPARATOR).split(_SEPARATOR)]
 
 
 def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of `document`, `summary` and `id` (the file's name) from `.story` files (Hermann et al. 2015).
 
-    The lines before the first `@highlight` are the document; the following ones are the summary, a highlight per line.
-    Blank lines are skipped. A story without highlights, an empty one and a hidden file (as macOS creates beside a
+    The lines before the first `@highlight` are the document; the later ones are the summary, one highlight per line.
+    Blank lines are skipped. An empty story, one without highlights, and a hidden file (such as macOS creates for a
     story) yield a blank row.
     """
     for path in progress_bar(paths, "reading stories", unit="story", disable=not show_progress):
@@ -166,7 +166,7 @@ def read_stories(paths: tuple[Path, ...], show_progress: bool = False) -> Iterat
 def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
     """Rows of `document`, `summary` and `id` (the file's name) from `.summary` files (Narayan et al. 2018).
 
-    The summary is a page's first sentence; the document is the rest, without the lines of buttons.
+    The summary is the first sentence of a page; the document is the rest, without lines of buttons.
 
     Raises:
         ValueError: a file lacks one of these parts.
@@ -185,7 +185,7 @@ def read_xsum(paths: tuple[Path, ...], show_progress: bool = False) -> Iterator[
 
 
 def format_of(data_format: str | None) -> "DataFormat":
-    """The format of this name; without a name, the format in which a file's extension determines how it is read.
+    """The format of this name; without a name, the format that reads a file by its extension.
 
     Raises:
         ValueError: an unknown format; the message suggests the most similar.
@@ -210,8 +210,8 @@ def _locate_gigaword(name: str, split: str) -> tuple[Path, ...]:
             return _locate_duc(str(articles), split)
         return articles, _first_beside(articles, ["task1_ref0.txt"], "headlines")
     raise ValueError(
-        f"{articles}: cannot tell where its headlines are: name an X.article.txt beside its X.title.txt, an input.txt "
-        "beside its task1_ref0.txt, their folder, or 'articles.txt,headlines.txt'"
+        f"{articles}: its headlines cannot be derived from its name: name an X.article.txt beside its X.title.txt, "
+        "an input.txt beside its task1_ref0.txt, their folder, or 'articles.txt,headlines.txt'"
     )
 
 
@@ -225,10 +225,10 @@ def _locate_multi_news(name: str, split: str) -> tuple[Path, ...]:
     before, found, after = stem.rpartition(".src")
     if not found:
         raise ValueError(
-            f"{path}: cannot tell where its summaries are: name an X.src beside its X.tgt, their folder, "
+            f"{path}: its summaries cannot be derived from its name: name an X.src beside its X.tgt, their folder, "
             f"'documents,summaries', or one file of {', '.join(ROW_FILES)}"
         )
-    # corrected documents (X.src.cleaned) have summaries that needed no correction (X.tgt)
+    # corrected documents (X.src.cleaned) have uncorrected summaries (X.tgt)
     return path, _first_beside(path, [f"{before}.tgt{after}", f"{before}.tgt"], "summaries")
 
 
@@ -278,7 +278,7 @@ def _listed_stories(names: Path) -> Iterator[Path]:
         name = line.strip()
         if "://" in name:
             story = f"{hashlib.sha1(name.encode()).hexdigest()}.story"
-            # the list may be in a subfolder of lists
+            # the list may be in a subfolder for lists
             yield _first_file([top / part / story for top in names.parents[:2] for part in _STORIES], names, number)
         elif name:
             yield _first_file([names.parent / name], names, number)

@@ -1,4 +1,4 @@
-"""What a model that copies looked at: `explain` finds it, and `as_page` shows it."""
+"""Inspection of models that copy: `explain` finds where each word came from, and `as_page` shows it."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Where a model that copies took each word of a summary from, and what of the source it looked at."""
+"""The origin of each summary word in a model that copies, and the attention to the source."""
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,12 +12,12 @@ from hf_summ.models.generation_unknown import replace_unknown
 from hf_summ.models.generation_words import WordTable, word_table
 from hf_summ.models.text_documents import source_prefix, with_prefix
 
-# of a summary word, this many source words are listed, and none with less
+# number of source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
 
 
 class Word(NamedTuple):
-    """A word: its first character, that after its last, and the places of its subwords among those of the text."""
+    """A word: the positions of its first character and after its last, and the places of its subwords in the text."""
 
     start: int
     end: int
@@ -25,29 +25,29 @@ class Word(NamedTuple):
 
 
 def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
-    """The places of ids, a list for each word, in the sense of the decoding limits that count words.
+    """The places of the ids of each word; words are those that the decoding limits count.
 
-    Space that is a token of its own belongs to the word after it.
+    A token of space alone belongs to the next word.
     """
     if not ids:
         return []
     opened = table.words_opened(ids)
     is_space = [not starts and not table.texts[token] for token, starts in zip(ids, opened, strict=True)]
-    # the first of several spaces opens what follows them
+    # the first of several spaces opens the next word
     is_first = [opened[place] or is_space[place] for place in range(len(ids))]
     starts = [place for place in range(len(ids)) if not place or (is_first[place] and not is_space[place - 1])]
     return [list(range(*span)) for span in pairwise([*starts, len(ids)])]
 
 
 def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]], table: WordTable) -> list[Word]:
-    """The words of a tokenized text, in order and apart.
+    """The words of a tokenized text, in order, without overlap.
 
     Args:
-        offsets: of each id, the positions of its first character and after its last.
+        offsets: for each id, the positions of its first character and after its last.
     """
     words, end = [], 0
     for places in grouped(ids, table):
-        # tokens of characters that are several bytes overlap, and some include the space before them
+        # tokens that share a character of several bytes overlap, and some include the space before them
         start = max(min(offsets[place][0] for place in places), end)
         last = max(offsets[place][1] for place in places)
         word = text[start:last].strip()
@@ -59,7 +59,7 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
 
 
 def words_of_summary(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
-    """Where the pieces stand in a text that has their characters in order, but its own spaces.
+    """The spans of the pieces in a text with the same characters in the same order, but with other spaces.
 
     Raises:
         ValueError: the text has other characters.
@@ -86,8 +86,8 @@ class SourceWord:
     Attributes:
         document: number of its document.
         start, end: positions of its first character and after its last.
-        is_read: whether the model read it; others were cut off.
-        values: what is known of it, by name; see `Explanation`.
+        is_read: whether it fit into the model's input; others were truncated.
+        values: its measures by name; see `Explanation`.
     """
 
     document: int
@@ -100,15 +100,15 @@ class SourceWord:
 
 @dataclass(frozen=True)
 class SummaryWord:
-    """A word of the summary. Numbers of several subwords are their means, and the probability is their product.
+    """A word of the summary. For several subwords, numbers are means, and the probability is their product.
 
     Attributes:
         start, end: positions of its first character and after its last.
-        probability: of the word, as the model writes it, generated or copied.
-        gate: the probability of copying some word here.
-        copied: the probability that this word, as it stands, was copied.
-        origins: number of a source word, and the probability that the word was copied from there; the most probable.
-        is_novel: whether the source has no such word, read or not.
+        probability: the model's probability of the word, generated or copied.
+        gate: the probability of copying any word here.
+        copied: the probability that this word was copied.
+        origins: the most probable source words, as pairs of number and probability that the word was copied from there.
+        is_novel: whether the word does not occur in the source, read or not.
     """
 
     start: int
@@ -123,16 +123,17 @@ class SummaryWord:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a model looked at in one example.
+    """The words of one example, where they were copied from, and the attention to them.
 
     Attributes:
         model: name of the checkpoint.
-        documents: texts, cleaned.
+        documents: cleaned texts.
         summary: text.
-        source_words: of all documents in order. Those that were read have the values `copied`, the probability that
-            the summary copied it at least once; `attention_of_summary`, the share of the attention to the source (last
-            layer, mean over heads and over the summary); where there are any, `centrality`; `phrase_value`, of the key
-            phrase that it is in; and `attention_of_source`, the share of the encoder's attention (likewise).
+        source_words: words of all documents in order. Those that were read have the values `copied`, the probability
+            that the summary copied the word at least once; `attention_of_summary`, its share of the attention to the
+            source (last layer, mean over heads and over the summary); and, if the model has them, `centrality`;
+            `phrase_value`, that of its key phrase; and `attention_of_source`, its share of the encoder's self-attention
+            (last layer, mean over heads and queries).
         summary_words: in order.
     """
 
@@ -157,7 +158,7 @@ def explain(
     phrases: Mapping[str, float] | None = None,
     **generation: Any,
 ) -> Explanation:
-    """Summarize an example, and find where its words came from.
+    """Summarize an example, and find the origins of the summary's words.
 
     All numbers are those of one forward pass over the finished summary.
 
@@ -165,9 +166,9 @@ def explain(
         model: a model that copies.
         processor: its processor.
         document: a text, or several documents of one example.
-        summary: a text to explain in place of the model's own summary.
-        phrases: key phrases and their values, for models that read them; None where they are to be found.
-        generation: for `generate()`.
+        summary: a text to explain instead of the model's summary.
+        phrases: key phrases and their values, for models that read them; None to extract them.
+        generation: arguments of `generate()`.
 
     Raises:
         ValueError: the model does not copy, or a text is blank.
@@ -181,7 +182,7 @@ def explain(
     with torch.inference_mode(), _eager(model):
         if summary is None:
             replaces = generation.pop("replace_unk", getattr(model.generation_config, "replace_unk", None))
-            # a checkpoint's settings may be for more than one summary, and for more than its tokens
+            # a checkpoint's settings may request several summaries, or more outputs than tokens
             settings = {"tokenizer": processor.tokenizer, **generation, "num_return_sequences": 1}
             if replaces is not None:
                 settings["replace_unk"] = False
@@ -199,8 +200,8 @@ def _check(model, document: str | Sequence[str], summary: str | None) -> None:
     model_type = model.config.model_type
     if getattr(model.config, "copy", False) is not True:
         raise ValueError(
-            f"the model is a {model_type} that does not copy, so there is nothing to show of where its words came "
-            "from: take one with `copy` set, a copy_transformer, highlight_transformer, sagcopy or drgd"
+            f"the model is a {model_type} that does not copy, so the origins of its words "
+            "cannot be shown: name one with `copy` set, a copy_transformer, highlight_transformer, sagcopy or drgd"
         )
     texts = [document] if isinstance(document, str) else list(document)
     if not any(text.strip() for text in texts):
@@ -211,7 +212,7 @@ def _check(model, document: str | Sequence[str], summary: str | None) -> None:
 
 @contextmanager
 def _eager(model) -> Generator[None]:
-    """Within, the model gives its attention weights, which the fused attention does not compute."""
+    """A context in which the model returns attention weights, which fused attention does not compute."""
     before, was_training = model.config._attn_implementation, model.training
     model.set_attn_implementation("eager")
     model.eval()
@@ -223,7 +224,7 @@ def _eager(model) -> Generator[None]:
 
 
 class _Trace:
-    """The numbers of one example, a subword at a time, on the CPU and in float64."""
+    """The numbers of one example for each subword, on the CPU in float64."""
 
     def __init__(self, model, processor, table: WordTable, document, inputs, outputs, ids: torch.Tensor):
         self.model, self.processor, self.table = model, processor, table
@@ -241,7 +242,7 @@ class _Trace:
         self.values = self._values(inputs, outputs)
 
     def _values(self, inputs, outputs) -> dict[str, torch.Tensor]:
-        """What is known of each position of the source, (S,), by name."""
+        """The measures of each source position, (S,), by name."""
         is_text = torch.tensor([token not in self.processor.tokenizer.all_special_ids for token in self.written])
         copied = 1.0 - (1.0 - self.origins[is_text].clamp(max=1.0)).prod(0)
         values = {"copied": copied}
@@ -269,7 +270,7 @@ class _Trace:
         )
 
     def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
-        """The words of all documents, and position of the source -> number of its word."""
+        """The words of all documents, and source position -> number of its word."""
         words, of_position = [], {}
         parts = zip(self.texts, self.encoded["input_ids"], self.encoded["offset_mapping"], self.row.places, strict=True)
         for document, (text, ids, offsets, (first, kept)) in enumerate(parts):
@@ -299,7 +300,7 @@ class _Trace:
         try:
             spans = words_of_summary(text, pieces)
         except ValueError:
-            # a decoder that joins words in a way of its own
+            # this tokenizer's decoder joins words differently
             text = " ".join(pieces)
             spans = words_of_summary(text, pieces)
         words = [Word(*span, places) for span, places in zip(spans, groups, strict=True)]
@@ -326,20 +327,20 @@ class _Trace:
         )
 
     def _normalized(self, word: str) -> str:
-        """A word as the tokenizer sees it, perhaps without accents, and without case."""
+        """A word after the tokenizer's normalization, which may drop accents, and without case."""
         normalizer = self.processor.tokenizer.backend_tokenizer.normalizer
         return (word if normalizer is None else normalizer.normalize_str(word)).strip().casefold()
 
 
 def _of_word(name: str, of_subwords: torch.Tensor) -> float:
-    """A word's value from those of its subwords: shares add up, and of the others the strongest counts."""
+    """A word's value from those of its subwords: the sum of shares, and otherwise the strongest value."""
     if name in ("copied", "phrase_value"):
         return float(of_subwords[of_subwords.abs().argmax()])
     return float(of_subwords.sum())
 
 
 def _phrase_values(inputs: Mapping[str, torch.Tensor], length: int) -> torch.Tensor:
-    """The value of the key phrase that each position is in, the strongest where several overlap, otherwise 0."""
+    """The value of each position's key phrase, the strongest of overlapping ones; 0 outside of phrases."""
     values = torch.zeros(length, dtype=torch.float64)
     fields = (inputs[name][0].tolist() for name in ("phrase_starts", "phrase_ends", "phrase_values"))
     for start, end, value in sorted(zip(*fields, strict=True), key=lambda phrase: abs(phrase[2])):

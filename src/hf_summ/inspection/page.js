@@ -1,5 +1,5 @@
 "use strict";
-// The tables hold all numbers; this reads them, and shows them in the texts.
+// The tables hold all numbers; this script reads them and shows them in the texts.
 const rows = (id) => [...document.querySelectorAll(`#${id} tbody tr`)];
 const words = [...document.querySelectorAll("#source b")];
 const buttons = [...document.querySelectorAll("#summary button")];
@@ -53,7 +53,7 @@ function choose(number) {
     link.textContent = `“… ${context(number)} …”`;
     told.append(link, ` ${share}`, place + 1 < origins.length ? ", " : ".");
   });
-  if (cells[5].textContent.trim() === "no") told.append(" The source has no such word.");
+  if (cells[5].textContent.trim() === "no") told.append(" It does not occur in the source.");
 }
 
 function walk(event) {

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from hf_summ.common.pages import render_page
 from hf_summ.inspection.explanation import Explanation, SourceWord, SummaryWord
 
-# what source words can be shaded by: name, label, and what the page says of it
+# measures by which source words can be shaded: name, label, description on the page
 _SHADES = (
     ("copied", "copied", "the probability that the summary copied the word at least once"),
-    ("centrality", "centrality", "how central the model found the word, a share of 1"),
+    ("centrality", "centrality", "the word's centrality in the model, a share of 1"),
     ("phrase_value", "key phrases", "the value of the key phrase that the word is in"),
     (
         "attention_of_summary",
@@ -22,7 +22,7 @@ _SHADES = (
     ),
 )
 _AnyWord = SourceWord | SummaryWord
-# of what was cut off, this many characters are shown
+# number of truncated characters that are shown
 _UNREAD = 2000
 
 
@@ -44,7 +44,7 @@ def as_page(explanation: Explanation) -> str:
 
 
 def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord | None]]:
-    """A text as what stands before each word, and the word; then what stands after the last, and None."""
+    """A text as pairs of a word and the text before it; the last pair is the remaining text and None."""
     parts: list[tuple[str, _AnyWord | None]] = []
     end = 0
     for word in words:
@@ -54,7 +54,7 @@ def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord |
 
 
 def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
-    """Of each document: the text that was read, in parts, what was cut off, shortened, and how many words that were."""
+    """For each document: the text that was read, in parts; the truncated rest, shortened; its number of words."""
     for number, text in enumerate(explanation.documents):
         words = [word for word in explanation.source_words if word.document == number]
         read = [word for word in words if word.is_read]

@@ -1,4 +1,4 @@
-"""Blind human evaluation: sheets to vote on, and what the votes say."""
+"""Blind human evaluation: sheets to vote on, and reports of the votes."""
 
 from hf_summ.votes.collecting import Votes, read_votes
 from hf_summ.votes.report import vote_report

@@ -1,4 +1,4 @@
-"""Votes read back from voters' files, with all that can be wrong with them."""
+"""Votes read back from voters' files, with checks of their content."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,9 +13,9 @@ from hf_summ.data.rows import ROW_FILES, kind_of_file, read_rows
 from hf_summ.evaluation.words import first_of
 from hf_summ.votes.sheets import CHOICES, Key
 
-# what a choice says of side A
+# the outcome for side A
 _VALUES = dict(zip(CHOICES, (1.0, -1.0, 0.0), strict=True))
-# people write choices into tables as they like
+# spellings of choices that people write into tables
 _AS_WRITTEN = {choice.lower(): choice for choice in CHOICES}
 
 
@@ -25,7 +25,7 @@ class Votes:
 
     Args:
         key: of their sheets.
-        choices: (sheet, item) -> aspect -> "A", "B" or "tie"; without what was not answered.
+        choices: (sheet, item) -> aspect -> "A", "B" or "tie"; without unanswered aspects.
     """
 
     key: Key
@@ -37,7 +37,7 @@ class Votes:
         return [sheet for sheet in self.key.sheets if sheet in voted]
 
     def missing(self) -> dict[str, list[tuple[str, str]]]:
-        """Voter -> item and aspect of each vote that the sheet asks for, but that was not given."""
+        """Voter -> item and aspect of each missing vote."""
         missing = {}
         for sheet, sides in self.key.sheets.items():
             asked = ((item, aspect) for item in self.key.items for aspect in self.key.protocol.aspects)
@@ -47,16 +47,16 @@ class Votes:
         return {voter: votes for voter, votes in missing.items() if votes}
 
     def sides(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """(V, N) of the sheets with votes and the items of a `pair`: 1 where the summary on side A won in the `aspect`.
+        """(V, N) for sheets with votes and the items of a `pair`: 1 where the summary on side A won in the `aspect`.
 
-        It is -1 where that lost, 0 for a tie, and NaN for a missing vote.
+        -1 where it lost, 0 for a tie, NaN for a missing vote.
         """
         items = self._items(pair)
         choices = [[self.choices.get((sheet, item), {}).get(aspect) for item in items] for sheet in self.sheets()]
         return np.array([[np.nan if choice is None else _VALUES[choice] for choice in row] for row in choices])
 
     def outcomes(self, pair: tuple[str, str], aspect: str) -> np.ndarray:
-        """As `sides` of the `pair` and `aspect`, but for the pair's first system in place of side A."""
+        """As `sides` of the `pair` and `aspect`, but for the pair's first system instead of side A."""
         of_sheets = [self.key.sheets[sheet].on_a for sheet in self.sheets()]
         signs = [[1.0 if on_a[item] == pair[0] else -1.0 for item in self._items(pair)] for on_a in of_sheets]
         return self.sides(pair, aspect) * np.array(signs)
@@ -66,11 +66,11 @@ class Votes:
 
 
 def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
-    """Read the `files` that voters downloaded from their pages (.json), or the tables that they filled in (.csv).
+    """Read `files` that voters downloaded from their pages (.json), or tables that they filled in (.csv).
 
     Raises:
-        ValueError: a file that does not exist or has no rows of votes; votes of sheets or items that the key does not
-            have, two of one voter on the same item, an unknown choice, or no vote at all. Messages name file and row.
+        ValueError: a file that does not exist or has no rows of votes; votes on sheets or items that the key does not
+            have, two votes of a voter on the same item, an unknown choice, or no votes. Messages name the file and row.
     """
     choices: dict[tuple[str, str], dict[str, str]] = {}
     read_at: dict[tuple[str, str], str] = {}
@@ -78,7 +78,7 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
         sheet, item = str(row["sheet"]), str(row["item"])
         if sheet not in key.sheets:
             raise ValueError(
-                f"{where}: the sheet '{_short(sheet)}' is not one of the key's: name the key that belongs to it"
+                f"{where}: the sheet '{_short(sheet)}' is not in the key: name the key that was written with it"
             )
         if item not in key.items:
             raise ValueError(f"{where}: the sheet has no item '{_short(item)}': leave the first columns as they are")
@@ -93,12 +93,12 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
             )
         choices[sheet, item], read_at[sheet, item] = answered, where
     if not choices:
-        raise ValueError("there are no votes: each of the files is still empty")
+        raise ValueError("there are no votes: all files are empty")
     return Votes(key, choices)
 
 
 def missing_votes(votes: Votes) -> list[str]:
-    """A line for each voter whose votes are missing, with the first of them."""
+    """A line for each voter with missing votes, which names the first of them."""
     asked = len(votes.key.items) * len(votes.key.protocol.aspects)
     return [
         f"{voter} has not voted at all"
@@ -116,7 +116,7 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
             raise ValueError(f"{path} does not exist: name files of votes")
         if kind_of_file(path) not in ROW_FILES:
             raise ValueError(
-                f"{path}: cannot tell how to read this file: name what a page downloaded, or a filled .csv"
+                f"{path}: not a file of votes: name one that was downloaded from a page, or a filled-in .csv"
             )
         for place, row in read_rows((path,)):
             for column in ("sheet", "item", *key.protocol.aspects):
@@ -130,7 +130,7 @@ def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, d
 
 
 def _short(text: str) -> str:
-    """What a file has, as messages quote it."""
+    """Content of a file, shortened for messages."""
     return f"{one_line(text):.200}"
 
 

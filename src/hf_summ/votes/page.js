@@ -1,11 +1,11 @@
 "use strict";
-// The page holds all items; this shows them one at a time, keeps what was chosen, and writes it out at the end.
+// The page holds all items. This script shows one at a time, stores the choices, and writes them to a file at the end.
 const byId = (id) => document.getElementById(id);
 const { sheet } = document.querySelector("main").dataset;
 const items = [...document.querySelectorAll(".item")];
 const places = [...items, byId("end")];
 const otherTabs = new BroadcastChannel(`hf-summ votes ${sheet}`);
-// not localStorage: Chromium gives some tabs that open a file a store of their own, which ends with the tab
+// not localStorage: in Chromium, some tabs that open a file get a separate store, which ends with the tab
 const database = new Promise((resolve) => {
   const opening = indexedDB.open("hf-summ votes");
   opening.onupgradeneeded = () => opening.result.createObjectStore("sheets");
@@ -39,9 +39,9 @@ async function keep() {
     writing.objectStore("sheets").put(kept, sheet);
     await finished(writing);
     otherTabs.postMessage(kept.votes);
-    byId("kept").textContent = "Your votes are kept in this browser: you can close the page and go on later.";
+    byId("kept").textContent = "Your votes are saved in this browser: you can close the page and continue later.";
   } catch {
-    byId("kept").textContent = "This browser keeps no votes: do not close the page before you have downloaded them.";
+    byId("kept").textContent = "This browser cannot save votes: do not close the page before you have downloaded them.";
   }
 }
 
@@ -73,7 +73,7 @@ function tell() {
   byId("open").hidden = open === 0;
   byId("told").textContent = open
     ? `${open} of ${items.length} are unanswered. You can send your votes as they are, or continue.`
-    : "All is done. Thank you!";
+    : "All questions are answered. Thank you!";
   const text = `${JSON.stringify(votes(), null, 1)}\n`;
   byId("votes").value = text;
   URL.revokeObjectURL(byId("download").href);
@@ -85,14 +85,14 @@ function show(next) {
   places.forEach((section, number) => { section.hidden = number !== place; });
   byId("previous").disabled = place === 0;
   byId("next").hidden = place === items.length;
-  byId("next").textContent = place === items.length - 1 ? "To your votes" : "Next";
+  byId("next").textContent = place === items.length - 1 ? "Review your votes" : "Next";
   tell();
 }
 
 function go(next) {
   show(next);
   keep();
-  // those who cannot see the page hear where they are, and Tab goes on from there
+  // screen readers announce the heading, and Tab continues from there
   places[place].querySelector("h2").focus();
   window.scrollTo(0, 0);
 }

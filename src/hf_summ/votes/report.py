@@ -1,4 +1,4 @@
-"""Votes as figures: who won, how sure that is, how far voters agree, whether a side was preferred; and as tables."""
+"""Votes as figures and tables: wins, intervals and p-values, agreement of voters, preference for a side."""
 
 import math
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from hf_summ.evaluation.significance import (
 )
 from hf_summ.votes.collecting import Votes, missing_votes
 
-# a larger p-value than this has decided nothing
+# the largest p-value of a decided comparison
 _LEVEL = 0.05
-# fewer documents than these decide nothing, whatever p: a vote more or less turns it, and their spread is a guess
+# with fewer documents nothing is decided, whatever p: a single vote changes it, and their deviation is uncertain
 _FEWEST = 10
-# more documents than people vote on
+# beyond this, voting on more documents is unrealistic
 _MOST = 10_000
 
 
@@ -32,11 +32,11 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
     - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
       `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
       over so many `documents` with its 95% bootstrap `interval`, and `p_value` by approximate randomization; Fleiss'
-      `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
+        `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
       between wins and losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and
       `more_documents`, see `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed or
-      fewer than 10 are there. What cannot be computed is null.
-    - `documents`, `voters`: how many have votes; `unit`, `digits`: see `Protocol`.
+      there are fewer than 10. A figure that cannot be computed is null.
+    - `documents`, `voters`: numbers of those with votes; `unit`, `digits`: see `Protocol`.
     - `settings`, and `notes` such as which votes are missing.
 
     Args:
@@ -69,7 +69,7 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
 
 
 def _left_out(pairs: list[dict[str, Any]], documents: int) -> Iterator[str]:
-    """A note if Fleiss' kappa is of fewer documents than were drawn."""
+    """A note if Fleiss' kappa counts fewer documents than were drawn."""
     numbers = [figures["kappa_documents"] for pair in pairs for figures in pair["aspects"].values()]
     fewest = min((number for number in numbers if number is not None), default=documents)
     if fewest < documents:
@@ -91,7 +91,7 @@ def _figures(votes: Votes, pair: tuple[str, str], aspect: str, resamples: int, s
 
 
 def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, Any]:
-    """What depends on documents, of which voters' votes are not independent."""
+    """Figures over documents, as the votes on one document are not independent."""
     numbers = (~np.isnan(outcomes)).sum(0)
     outcomes, numbers = outcomes[:, numbers > 0], numbers[numbers > 0]
     documents = len(numbers)
@@ -142,13 +142,13 @@ def as_text(report: dict[str, Any]) -> str:
 
 
 def _votes_table(report: dict[str, Any], pair: dict[str, Any]) -> str:
-    """The table that papers print, with two more measures of agreement."""
+    """The table of papers, with two more measures of agreement."""
     unit = "documents" if report["unit"] == "documents" else "%"
     columns = [f"Votes, {unit}", "Win", "Lose", "Tie", "Kappa", "Alpha", "Ordinal alpha"]
     rows = []
     for aspect, figures in pair["aspects"].items():
         numbers = [figures[name] for name in ("wins", "losses", "ties")]
-        # as many as a voter has on average, or a share of all votes
+        # documents per voter on average, or a share of all votes
         whole = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
         shares = [f"{number / whole:.{report['digits']}f}" if whole else "-" for number in numbers]
         agreement = (figures[name] for name in ("kappa", "alpha", "ordinal_alpha"))
@@ -165,7 +165,7 @@ def _preference_table(pair: dict[str, Any]) -> str:
             rows.append([_title(aspect), *["-"] * 4])
             continue
         if found["documents"] < _FEWEST:
-            needed = f"{_FEWEST} at least"
+            needed = f"at least {_FEWEST}"
         else:
             needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
         row = [_title(aspect), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]

@@ -1,4 +1,4 @@
-"""Sheets on which people vote blindly between systems' summaries: protocols, pages and tables, and the key to them."""
+"""Sheets for blind votes between systems' summaries: protocols, pages and tables, and the key to them."""
 
 import csv
 import dataclasses
@@ -27,7 +27,7 @@ _UNITS = ("documents", "percent")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
-# texts that begin with these are formulas to a spreadsheet
+# spreadsheets read texts that begin with these as formulas
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -36,14 +36,14 @@ class Protocol:
     """A blind comparison of two summaries: for each aspect, voters choose one of them, or a tie.
 
     Args:
-        documents: how many are drawn from a corpus.
-        voters: how many people vote on each.
+        documents: number of documents to draw from a corpus.
+        voters: number of people who vote on each.
         aspects: name -> the question that voters answer.
-        unit: what wins, losses and ties are printed as: "percent" of the votes, or the number of "documents" per voter.
-        digits: how many are printed behind the decimal point.
+        unit: of the printed wins, losses and ties: "percent" of the votes, or number of "documents" per voter.
+        digits: number of printed decimal places.
 
     Raises:
-        TypeError: a number that is none, or a question that is no text.
+        TypeError: a number or a question of another type.
         ValueError: no documents, voters or aspects; an aspect without a name or question, or named like a column; an
             unknown unit, or more than 9 digits.
     """
@@ -65,11 +65,9 @@ class Protocol:
         for name, question in self.aspects.items():
             check_text("aspects", question)
             if not name.strip() or not question.strip():
-                raise ValueError(f"the aspect {name!r} asks {question!r}: give both a name and a question")
+                raise ValueError(f"the aspect {name!r} has the question {question!r}: give both a name and a question")
             if name in COLUMNS:
-                raise ValueError(
-                    f"an aspect is named '{name}', as is another column of the sheets: name it differently"
-                )
+                raise ValueError(f"an aspect is named '{name}', like another column of the sheets: name it differently")
 
 
 PROTOCOLS: Mapping[str, Protocol] = {
@@ -99,7 +97,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "sagcopy": Protocol(
         # stated, of Gigaword's test set
         documents=100,
-        # chosen: the paper does not say, but all of its percentages are those of 300 votes
+        # chosen: the paper does not say, but all its percentages fit 300 votes
         voters=3,
         # stated; chosen: the questions, as the paper defines neither
         aspects={
@@ -113,7 +111,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
 
 @dataclass(frozen=True)
 class Compared:
-    """An item: a document, and the two systems whose summaries of it are compared."""
+    """An item: a document, and two systems whose summaries of it are compared."""
 
     document: str
     first: str
@@ -130,12 +128,12 @@ class Sides:
 
 @dataclass(frozen=True)
 class Key:
-    """What turns votes for sides into votes for systems.
+    """The key that maps votes for sides to votes for systems.
 
     Args:
-        protocol: what was asked.
-        seed: with which the sheets were made.
-        items: item -> what it compares.
+        protocol: the protocol of the sheets.
+        seed: random seed of the sheets.
+        items: item -> its document and systems.
         sheets: sheet -> its sides.
     """
 
@@ -145,17 +143,17 @@ class Key:
     sheets: Mapping[str, Sides]
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of systems that are compared, in their order."""
+        """The compared pairs of systems, in their order."""
         return list(dict.fromkeys((item.first, item.second) for item in self.items.values()))
 
     def write(self, path: str | os.PathLike) -> None:
         """Write the key to the file `path` as JSON."""
-        # names of files may have bytes that are no text
+        # names of files may have bytes that are not text
         write_atomically(path, readable(json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)) + "\n")
 
 
 def read_key(path: str | os.PathLike) -> Key:
-    """Read the key that was written to the file `path`.
+    """Read the key in the file `path`.
 
     Raises:
         ValueError: there is no such file, or it is not a key.
@@ -180,7 +178,7 @@ def read_key(path: str | os.PathLike) -> Key:
 
 
 def _is_whole(key: Key) -> bool:
-    """Whether all that was read is what it must be, and each sheet has each item."""
+    """Whether all values have their types, and each sheet has each item."""
     items, sheets = key.items, key.sheets.values()
     voters = {sides.voter for sides in sheets}
     return (
@@ -202,7 +200,7 @@ class Item:
 
     Args:
         id: the same for all voters; reveals neither document nor systems.
-        reference: a reference summary to read beside the document, if there is one.
+        reference: a reference summary to show with the document, if there is one.
     """
 
     id: str
@@ -213,12 +211,12 @@ class Item:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What one voter is asked.
+    """The questions for one voter.
 
     Args:
         voter: name of the voter, such as "voter-1".
         aspects: name -> question.
-        items: in the voter's own order.
+        items: in an order drawn for the voter.
     """
 
     voter: str
@@ -227,7 +225,7 @@ class Sheet:
 
     @cached_property
     def id(self) -> str:
-        """A name that no sheet with other content has."""
+        """A name that differs between sheets of different content."""
         items = [(item.id, item.document, item.reference, item.summaries) for item in self.items]
         return _name("s", self.voter, dict(self.aspects), items)
 
@@ -242,19 +240,19 @@ def make_sheets(
 ) -> tuple[list[Sheet], Key]:
     """A sheet for each voter, and the key to them.
 
-    All voters get the same documents, each with every pair of systems; which summary is on which side is drawn for each
-    voter and item, and so is the order. The same seed gives the same sheets, also if more voters are added.
+    All voters get the same documents, each with every pair of systems. The sides are drawn for each voter and item, and
+    the order of items for each voter. The same seed gives the same sheets, also if voters are added.
 
     Args:
-        systems: name -> summaries, one per document; in each pair, the first named wins or loses.
+        systems: name -> summaries, one per document; wins and losses are those of the first system in each pair.
         documents: (N,) texts; blank ones are never drawn.
-        protocol: how many documents and voters, and what is asked.
-        references: (N,) texts to show beside the documents; of blank ones nothing is shown.
-        places: (N,), what the key calls the documents; by default their numbers, counted from 0.
+        protocol: numbers of documents and voters, and the questions.
+        references: (N,) texts to show with the documents; blank ones are not shown.
+        places: (N,), names of the documents in the key; by default their numbers, counted from 0.
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: fewer than two systems, texts without a counterpart, or fewer documents than are to be drawn.
+        ValueError: fewer than two systems, texts without a counterpart, or too few documents that are not blank.
     """
     if len(systems) < 2:
         named = f"only '{next(iter(systems))}'" if systems else "none"
@@ -291,16 +289,16 @@ def as_csv(sheet: Sheet) -> str:
     has_references = any(item.reference is not None for item in sheet.items)
     columns = [name for name in COLUMNS if name != "reference" or has_references]
     table = io.StringIO()
-    # as RFC 4180 has them; of other line ends, a lone carriage return in a text would not be quoted
+    # line ends of RFC 4180; with others, a lone carriage return in a text would not be quoted
     writer = csv.writer(table, lineterminator="\r\n")
     writer.writerow([*columns, *sheet.aspects])
     for item in sheet.items:
         references = [item.reference or ""] if has_references else []
         texts = (item.document, *references, *item.summaries)
-        # an apostrophe marks a text
+        # an apostrophe marks text
         texts = [f"'{text}" if text.startswith(_FORMULAS) else text for text in texts]
         writer.writerow([sheet.id, item.id, *texts, *[""] * len(sheet.aspects)])
-    # the mark by which spreadsheets know UTF-8
+    # the byte-order mark by which spreadsheets recognize UTF-8
     return "\ufeff" + readable(table.getvalue())
 
 
@@ -309,16 +307,16 @@ def _draw(documents: Sequence[str], number: int, seed: int) -> list[int]:
     rows = [row for row, text in enumerate(documents) if text.strip()]
     if len(rows) < number:
         raise ValueError(
-            f"{number} documents are to be drawn, but only {len(rows)} are not blank: lower `documents`, or give more"
+            f"{number} documents are required, but only {len(rows)} are not blank: lower `documents`, or give more"
         )
     return random.Random(seed).sample(rows, number)
 
 
 def _name(kind: str, *content: object) -> str:
-    """A name from the content that is the same everywhere; with its letter, no spreadsheet takes it for a number."""
+    """A name computed from the content; its letter keeps spreadsheets from reading it as a number."""
     return kind + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
 def as_page(sheet: Sheet) -> str:
-    """The sheet as a page of HTML, in which all texts are escaped. The browser keeps the votes until they are sent."""
+    """The sheet as a page of HTML, in which all texts are escaped. The browser stores the votes."""
     return readable(render_page("hf_summ.votes", sheet=sheet))
