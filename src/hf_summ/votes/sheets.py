@@ -27,8 +27,8 @@ _UNITS = ("documents", "percent")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
-# texts that begin with these are formulas to a spreadsheet
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+# texts that begin with these are formulas to a spreadsheet, some in East Asian settings only
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True)
