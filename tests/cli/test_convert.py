@@ -148,7 +148,10 @@ class Evil:
             "is not a MASS: it lacks model.encoder.layers.1.fc2",
         ),
         (lambda weights: [1, 2], "is not a checkpoint of fairseq: it must contain weights by name"),
-        (lambda weights: {**weights, "code": Evil()}, "damaged, or contains code, which is never run"),
+        (
+            lambda weights: {**weights, "code": Evil()},
+            "cannot be read as weights only: it is damaged, or contains code, which is never run",
+        ),
     ],
     ids=["of a BERT", "other output", "more", "less", "a list", "code"],
 )

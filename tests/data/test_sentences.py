@@ -2,6 +2,7 @@
 
 import random
 import sys
+import time
 
 import pytest
 
@@ -154,3 +155,11 @@ def test_lead_puts_no_spaces_where_the_script_has_none():
 def test_lead_of_no_sentences_is_an_error():
     with pytest.raises(ValueError, match="`sentences` is 0, but must be at least 1"):
         lead(TEXT, 0)
+
+
+def test_long_words_are_read_quickly_and_whole():
+    text = f"One ended. Two is {'(' * 100_000} three. Four {'x.' * 1000} Five."
+    began = time.process_time()
+    sentences = split_sentences(text, splitter="spacy")
+    assert time.process_time() - began < 10
+    assert sentences == ["One ended.", f"Two is {'(' * 100_000} three.", f"Four {'x.' * 1000}", "Five."]

@@ -22,7 +22,17 @@ from tests.torture.workshop import Workshop
 # markup that a page must not take for its own
 _MARKUP = (
     *("<script>alert(1)</script>", "</script><script>", '" onload="alert(1)', "<!--", "{{ 7 * 7 }}", "{% raw %}"),
-    *("<img src=x onerror=alert(1)>", "=1+1", "@SUM(A1)", "-1", "]]>", "</div></main>", "&lt;script&gt;", "\u2028'"),
+    *(
+        "<img src=x onerror=alert(1)>",
+        "=1+1",
+        "＝1＋1",
+        "@SUM(A1)",
+        "-1",
+        "]]>",
+        "</div></main>",
+        "&lt;script&gt;",
+        "\u2028'",
+    ),
 )
 _PRESETS = ("gdlf", "highlight_transformer", "sagcopy")
 _CHOICES = ("A", "B", "tie", "a", " b ", "TIE", "")
@@ -156,9 +166,7 @@ def _page_problem(page: str, items: int) -> str | None:
 
 def _table_problem(table: str, key: Key) -> str | None:
     rows = list(csv.DictReader(io.StringIO(table, newline=""), strict=True))
-    formulas = [
-        text for row in rows for text in row.values() if text and text.startswith(("=", "+", "-", "@", "\t", "\r"))
-    ]
+    formulas = [text for row in rows for text in row.values() if text and text.startswith(tuple("=+-@\t\r＝＋－＠"))]
     if formulas:
         return f"a spreadsheet computes {formulas[0]!r:.80}"
     if {row["item"] for row in rows} != set(key.items) or any(row[aspect] for row in rows for aspect in _aspects(key)):

@@ -85,8 +85,8 @@ def test_blank_documents_are_not_drawn():
 
 
 def test_a_table_has_all_texts_and_room_for_votes():
-    systems = {"one": ['=HYPERLINK("x")', "+1", "a,b\n“c”", "\ud800"], "two": ["-", "@", "\t", "a\rb"]}
-    documents = ["一", "two\r\nlines", "=1", "four"]
+    systems = {"one": ['=HYPERLINK("x")', "+1", "a,b\n“c”", "\ud800"], "two": ["-", "＠", "\t", "a\rb"]}
+    documents = ["一", "two\r\nlines", "＝1", "four"]
     sheets, key = make_sheets(systems, documents, PROTOCOL)
     table = as_csv(sheets[0])
     assert table.startswith("\ufeffsheet,item,document,summary A,summary B,relevance,fluency\r\n")
@@ -99,7 +99,7 @@ def test_a_table_has_all_texts_and_room_for_votes():
             (item.document, *item.summaries), (row["document"], row["summary A"], row["summary B"]), strict=True
         ):
             # no spreadsheet may compute what a text says
-            assert not written.startswith(("=", "+", "-", "@", "\t"))
+            assert not written.startswith(tuple("=+-@\t＝＋－＠"))
             assert written.removeprefix("'") == text.replace("\ud800", "\ufffd")
     with_references, _ = make_sheets(systems, documents, PROTOCOL, references=["r"] * 4)
     assert as_csv(with_references[0]).startswith("\ufeffsheet,item,document,reference,summary A,")

@@ -17,6 +17,8 @@ SPLITTERS = ("sentencex", "spacy")
 _OPENING = re.compile(r"(?<=\s)[\"'“‘(\[]+$")
 # neither splitter accepts lone surrogates, and sentencex fails on a wide space between a capital and a full stop
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# spaCy takes a second for 3,000 characters without a space, and minutes for 30,000; no sentence ends within them
+_LONG_WORD = re.compile(r"\S{500,}(?=\S{20})")
 _WIDE_SPACE = re.compile(r"[^\S\x00-\x7f\x85\u2028\u2029]")
 # in tokenized text, a stop is a separate token, unlike an abbreviation's, and closing marks follow it
 _LONE_STOP = re.compile(
@@ -138,7 +140,8 @@ def _split_tokenized(line: str) -> list[str]:
 
 def _segment_english(line: str) -> list[str]:
     """The sentences of one line according to spaCy's sentencizer, with surrounding space."""
-    starts = [sentence.start_char for sentence in _sentencizer()(line).sents]
+    twin = _LONG_WORD.sub(lambda word: "x" * len(word[0]), line)
+    starts = [sentence.start_char for sentence in _sentencizer()(twin).sents]
     for place, start in enumerate(starts[1:], 1):
         # the sentencizer appends all marks after a full stop to the preceding sentence
         found = _OPENING.search(line, starts[place - 1], start)

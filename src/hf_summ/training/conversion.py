@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTokenizerFast
 
 from hf_summ.common.files import moved_into_place
+from hf_summ.common.messages import one_line
 
 # MASS appends those that its dictionary lacks, in this order
 _SPECIAL = ("[CLS]", "[PAD]", "[SEP]", "[UNK]")
@@ -74,9 +75,10 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
     except FileNotFoundError:
         raise
     except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        reason = str(error).strip().partition("\n")[0]
+        # torch's own message of a pickle advises to run its code
+        reason = "" if isinstance(error, UnpicklingError) else f" ({one_line(error):.80})"
         raise ValueError(
-            f"{path} cannot be read as weights only ({reason}): it is damaged, or contains code, which is never run"
+            f"{path} cannot be read as weights only{reason}: it is damaged, or contains code, which is never run"
         ) from error
     weights, settings = loaded, {}
     if isinstance(loaded, Mapping) and "model" in loaded:

@@ -27,8 +27,8 @@ _UNITS = ("documents", "percent")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
-# spreadsheets read texts that begin with these as formulas
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+# spreadsheets read texts that begin with these as formulas; full-width ones in East Asian settings only
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @dataclass(frozen=True)
