@@ -120,6 +120,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
     [
         (["--num_beam", "2"], "unknown flag --num_beam; did you mean --num_beams?"),
         (["--max-source-lenght=3"], "unknown flag --max-source-lenght; did you mean --max_source_length?"),
+        (["--output_dir", "caf\udce9"], "--output_dir caf\ufffd: its name is not UTF-8; give another one"),
         (["--num_beams", "two"], "invalid int value: 'two'"),
         (["nothing.yaml"], "nothing.yaml: cannot be read .No such file"),
         (["train.jsonl"], "train.jsonl: the first argument must be a .yaml or .json file"),

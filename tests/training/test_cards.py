@@ -1,5 +1,6 @@
 """The model card of a run: its whole text, its code, its metadata, and what the Hub reads of it."""
 
+import ast
 import contextlib
 import io
 import json
@@ -27,7 +28,7 @@ POINTS = r"\d+\.\d\d"
 INTERVAL = rf"{POINTS} to {POINTS}"
 READING = r"stemming: Porter \(NLTK's\); sentences by sentencex"
 ROUGE_ROW = rf" +\| +{POINTS} \| +{INTERVAL} \| +{POINTS} \| +{INTERVAL} \|"
-# the whole card of the run of the first test; `@` stands for its folder
+# the whole card of the run of the first test
 CARD = rf"""---
 language: en
 library_name: transformers
@@ -76,7 +77,7 @@ import hf_summ
 from transformers import pipeline
 
 document = \"""[^"]+\"""
-summarizer = pipeline\("summarization", model="@/out"\)
+summarizer = pipeline\("summarization", model="out"\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
 
@@ -86,7 +87,7 @@ From this folder alone, without hf_summ\. `trust_remote_code=True` runs the code
 from transformers import pipeline
 
 document = \"""[^"]+\"""
-summarizer = pipeline\("summarization", model="@/out", trust_remote_code=True\)
+summarizer = pipeline\("summarization", model="out", trust_remote_code=True\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
 
@@ -102,6 +103,9 @@ client = InferenceClient\(model="{re.escape(SERVICE)}"\)
 print\(client\.summarization\(document\)\.summary_text\)
 ```
 
+## Intended use and limits
+
+It is meant for documents like those of its training, in their language\. (.+\n){{3}}
 ## Data
 
 The documents were in files, which are not part of this repository\.
@@ -148,7 +152,7 @@ Perplexity is per token of the references, so it depends on the vocabulary\.
 The trainer's other settings are in `training_args\.json`\. The command:
 
 ```
-hf-summ train @/settings\.yaml \\
+hf-summ train settings\.yaml \\
     --seed 7 \\
     --config_overrides dropout=0\.01 label_smoothing=0\.05 \\
     --license=mit
@@ -200,7 +204,8 @@ def test_whole_card(settings, tmp_path):
     overrides = ["--config_overrides", "dropout=0.01", "label_smoothing=0.05"]
     metrics = main([path, *secrets, "--seed", "7", *overrides, "--license=mit"])
     card = card_of(tmp_path / "out")
-    assert re.fullmatch(CARD.replace("@", re.escape(str(tmp_path))), card), card
+    assert re.fullmatch(CARD, card), card
+    assert str(tmp_path) not in card
     # the scores of the card are those of the run
     indexed = {entry.metric_name: entry.metric_value for entry in ModelCard(card).data.eval_results}
     assert indexed["ROUGE-2"] == metrics["predict_rouge2"] > 0
@@ -211,7 +216,8 @@ def test_whole_card(settings, tmp_path):
 
 
 @pytest.mark.thorough
-def test_code_of_the_card_runs(trained):
+def test_code_of_the_card_runs(trained, monkeypatch):
+    monkeypatch.chdir(trained.parent)
     installed, alone, client = python_blocks(card_of(trained))
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
@@ -251,6 +257,30 @@ def service(folder: Path):
         server.server_close()
 
 
+def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
+    name = 'a"); print("ran") #\n```\n# b `c'
+    file = tmp_path / "`<b>`|.jsonl"
+    (tmp_path / "train.jsonl").rename(file)
+    argv = [settings(max_steps=1, train_file=str(file)), "--output_dir", str(tmp_path / name), "--source_prefix=``x: "]
+    main(argv)
+    card = card_of(tmp_path / name)
+    assert str(tmp_path) not in card
+    found = [
+        keyword.value.value
+        for block in python_blocks(card)
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "model"
+    ]
+    assert found == [name, name, SERVICE]
+    assert "This model was trained from scratch on `` `<b>`|.jsonl ``." in card
+    assert "preceded by ``` ``x:  ```." in card
+    assert f"\n# {' '.join(name.split())}\n" in card
+    # the name in the command has three ticks
+    assert "\n````\nhf-summ train settings.yaml" in card
+
+
 def test_license_is_not_invented(trained):
     card = card_of(trained)
     assert "No license was given when this model was trained, so this card states none." in card
@@ -281,7 +311,8 @@ def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path
     assert (data.language, data.base_model, data.eval_results) == ("de", None, None)
 
 
-def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path):
+def test_model_of_transformers_needs_no_code_of_the_folder(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "max_position_embeddings": 64}
     path = settings(model_type="bart", config_overrides=sizes, max_source_length=48, source_prefix="summarize: ")
     main([path, "--schedule", "noam", "--optimizer", "adadelta", "--bf16", "--weight_decay", "0.1"])

@@ -23,6 +23,7 @@ from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import SETTINGS
+from hf_summ.models.text_documents import readable
 from hf_summ.training.checks import check_bounds, check_license, check_parallelism
 from hf_summ.training.optimization import parse_learning_rates
 from hf_summ.training.overrides import MergeOverrides
@@ -314,6 +315,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         if not self.has_output_dir:
             # a run that only evaluates writes nothing
             self.output_dir, self.report_to = ".", ["none"]
+        elif readable(self.output_dir) != self.output_dir:
+            # which tokenizers cannot write to, after the training
+            raise ValueError(f"--output_dir {readable(self.output_dir)}: its name is not UTF-8; give another one")
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         self._check_libraries()

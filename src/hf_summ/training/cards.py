@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from hf_summ.common.files import shipped_folder, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
+from hf_summ.models.text_documents import readable
 from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
@@ -85,15 +87,18 @@ def make_card(
     corpus, model, training = arguments.corpus, trainer.model, arguments.training
     documents = {split: len(rows) for split, rows in splits.items()}
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
-    model_id = name_on_hub if training.push_to_hub and name_on_hub else str(training.output_dir)
+    # a folder is named as those see it who are given it
+    model_id = name_on_hub if training.push_to_hub and name_on_hub else Path(training.output_dir).resolve().name
+    name = one_line(readable(Path(model_id).name))
+    given = command_line([*map(_public, command)], trainer.accelerator.num_processes, " \\\n    ") if command else None
     score_names = [] if scorer is None else [name for names in scorer.columns for name in names]
     results = _results(arguments, documents, metrics, score_names)
     whole = base_model(model)
     needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
     card = ModelCard.from_template(
-        _metadata(arguments, model, Path(model_id).name, results),
+        _metadata(arguments, model, name, results),
         template_path=str(shipped_folder("model_cards") / "template.md"),
-        name=Path(model_id).name,
+        name=name,
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
         summary_language=arguments.data.language,
@@ -101,12 +106,13 @@ def make_card(
         model_type=model.config.model_type,
         parameters=f"{model.num_parameters():,}",
         source_length=source_length,
-        source_prefix=arguments.data.source_prefix,
+        source_prefix=arguments.data.source_prefix and as_code(arguments.data.source_prefix),
         extras=[extra for extra, is_needed in needed.items() if is_needed],
         is_adapter=is_adapted(model),
         has_own_code=not type(whole).__module__.startswith("transformers."),
         example=_EXAMPLE,
-        model_id=model_id,
+        # a text of JSON is one of Python, and ends where it does
+        model_id=json.dumps(readable(model_id), ensure_ascii=False),
         service=SERVICE,
         corpus_details=_corpus_details(arguments),
         extraction=_extraction(arguments, documents),
@@ -114,11 +120,30 @@ def make_card(
         results=[result.as_markdown() for result in results],
         notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
         facts=[(name, value) for name, value in training_facts(trainer).items() if value is not None],
-        command=command_line(command, trainer.accelerator.num_processes, " \\\n    ") if command else None,
+        command=given,
+        fence=_ticks(given or "", 3),
         license_id=training.license,
         versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in LIBRARIES)],
     )
-    return Card(f"{str(card).rstrip()}\n", _eval_results(corpus, results))
+    return Card(readable(f"{str(card).rstrip()}\n"), _eval_results(corpus, results))
+
+
+def as_code(text: str) -> str:
+    """A text as code within a line of Markdown, whatever it has."""
+    text, ticks = " ".join(text.splitlines()), _ticks(text, 1)
+    # a tick at an end would belong to the marks
+    return f"{ticks}{text}{ticks}" if len(ticks) == 1 else f"{ticks} {text} {ticks}"
+
+
+def _ticks(text: str, least: int) -> str:
+    """Marks of code for a text, more than it has in a row."""
+    return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
+
+
+def _public(token: str) -> str:
+    """A part of a command line with the names at the ends of absolute paths in place of these."""
+    flag, equals, value = token.partition("=") if token.startswith("--") else ("", "", token)
+    return f"{flag}{equals}{','.join(map(_hidden, value.split(',')))}"
 
 
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
@@ -239,7 +264,7 @@ def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
 def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
     links = []
     for name in _starts(arguments, model):
-        links.append(f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else f"`{Path(name).name}`")
+        links.append(f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else as_code(Path(name).name))
     if not links:
         return "was trained from scratch"
     if arguments.model.model_name_or_path is None:
@@ -257,10 +282,10 @@ def _file_name(name: str) -> str:
 def _corpus_name(corpus: Corpus) -> str:
     name = corpus.dataset_name
     if name is None:
-        return f"`{_file_name(corpus.files['train'])}`"
+        return as_code(_file_name(corpus.files["train"]))
     if _hub_dataset(corpus) is None:
-        return f"the data set `{Path(name).name}`"
-    config = f", configuration `{corpus.dataset_config_name}`" if corpus.dataset_config_name else ""
+        return f"the data set {as_code(Path(name).name)}"
+    config = f", configuration {as_code(corpus.dataset_config_name)}" if corpus.dataset_config_name else ""
     return f"the data set [{name}](https://huggingface.co/datasets/{name}){config}"
 
 
@@ -286,9 +311,9 @@ def _corpus_details(arguments: RunArguments) -> str:
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
     rows = []
     for split, number in documents.items():
-        amount = f"the first {number:,}" if _is_cut(arguments, split) else f"{number:,}"
+        amount = f"the first {number:,}" if _is_cut(arguments, split, number) else f"{number:,}"
         file = arguments.corpus.files.get(split)
-        rows.append([split, *([] if file is None else [f"`{_file_name(file)}`"]), amount])
+        rows.append([split, *([] if file is None else [as_code(_file_name(file))]), amount])
     columns = ["Split", *([] if arguments.corpus.dataset_name else ["File"]), "Documents"]
     return markdown_table(columns, rows, left=len(columns) - 1)
 
@@ -301,13 +326,12 @@ def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | 
     share, tokens = data.extract_share, data.extract_tokens
     kept = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
     splits = " and ".join(split for split in documents if split in SPLITS_OF[data.extract_splits or "both"])
-    idf = "each document alone" if data.extract_idf is None else f"`{Path(data.extract_idf).name}`"
+    idf = "each document alone" if data.extract_idf is None else as_code(Path(data.extract_idf).name)
     model = data.next_sentence_model
     pairs = "without a next-sentence model"
     if model is not None:
-        pairs = (
-            f"and sentences that the next-sentence model `{model if _is_on_hub(model) else Path(model).name}` put back"
-        )
+        shown = as_code(model if _is_on_hub(model) else Path(model).name)
+        pairs = f"and sentences that the next-sentence model {shown} put back"
     return (
         f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {kept}, by "
         f"document frequencies of {idf}, {pairs}, before the model read them. "
@@ -315,11 +339,12 @@ def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | 
     )
 
 
-def _is_cut(arguments: RunArguments, split: str) -> bool:
-    """Whether only the first documents of a split may have been used."""
+def _is_cut(arguments: RunArguments, split: str, number: int) -> bool:
+    """Whether only the first documents of a split may have been used, as there were no fewer than the limit."""
     data = arguments.data
     limits = {"train": data.max_train_samples, "validation": data.max_eval_samples, "test": data.max_predict_samples}
-    return limits[split] is not None
+    limit = limits[split]
+    return limit is not None and number >= limit
 
 
 def _results(
@@ -331,7 +356,12 @@ def _results(
         scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
         if scores:
             lead = training.lead_sentences if split == "test" else None
-            settings = training.rouge_mode, arguments.data.language, lead, not _is_cut(arguments, split)
+            settings = (
+                training.rouge_mode,
+                arguments.data.language,
+                lead,
+                not _is_cut(arguments, split, documents[split]),
+            )
             several = training.several_references
             found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
     return found
