@@ -100,6 +100,9 @@ def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
         # longer than the model reads
         body = {**BODY, "inputs": " ".join(SENTENCES * 20)}
         answered.append(httpx.post(texts[-1].rpartition("ready: ")[2].strip(), json=body, timeout=60).status_code)
+        # on an address of this machine alone, as a page of another site would ask
+        address = texts[-1].rpartition("ready: ")[2].strip()
+        answered.append(httpx.get(f"{address}/info", headers={"Host": "evil.example"}).status_code)
         os.kill(os.getpid(), signal.SIGTERM)
 
     def told() -> str:
@@ -114,7 +117,7 @@ def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
         main(["serve", "--model", "model", "--port", "0"])
     client.join(60)
     told()
-    assert (end.value.code, answered) == (0, [200])
+    assert (end.value.code, answered) == (0, [200, 403])
     # a line of each request, and of the end
     lines = [line.split(" ", 3)[3] for line in texts[-1].splitlines() if " POST " in line or " ending" in line]
     assert re.sub(r"\d+\.\d+ s", "0.1 s", "\n".join(lines)) == (

@@ -1,5 +1,6 @@
 """Requests in batches: which are decoded together, in which order, and when decoding ends before its time."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
@@ -13,7 +14,7 @@ from hf_summ.serving.settings import Limits
 
 # documents, the settings that they share, and what is called between steps -> a result for each
 Decode = Callable[[Sequence[str], dict[str, Any], Callable[[], None]], Sequence[Any]]
-# of the time that a batch took, the weight of the last one in the mean
+# of the last batch, the weight in means
 _LAST = 0.3
 # requests of a tenth of a batch's work are decoded between its steps
 _CHEAPER = 10
@@ -33,10 +34,6 @@ class QueueFull(Exception):
 
 class Closed(Exception):
     """The batcher takes or decodes no more requests."""
-
-
-class _Ended(ValueError):
-    """A batch has used up its time, or none of its requests has a client."""
 
 
 @dataclass(eq=False)
@@ -80,8 +77,8 @@ class Batcher:
 
     Args:
         decode: documents, their settings and `proceed` -> a result for each. It calls `proceed` between steps, which
-            raises when the batch is to end. If it fails otherwise, the documents are decoded in halves, so that in the
-            end only the one that is at fault fails, with the error of `decode`.
+            raises when the batch is to end. If it fails, the documents are decoded in halves, so that in the end only
+            the one that is at fault fails, with the error of `decode`.
         limits: of batches, the queue, work and time.
         on_change: called with the number of waiting requests when it has changed.
 
@@ -98,7 +95,8 @@ class Batcher:
         self._is_closed = False
         self._begun: set[_Job] = set()
         self._is_between_steps = False
-        self._seconds = 0.0
+        # means of a batch, and of a unit of work
+        self._seconds, self._pace = 0.0, 0.0
         self.last_step: float | None = None
 
     def submit(self, document: str, settings: dict[str, Any], work: float = 1.0) -> Future:
@@ -141,7 +139,8 @@ class Batcher:
                 with self._changed:
                     self._begun.clear()
                     self.last_step = None
-                    self._seconds = _LAST * seconds + (1 - _LAST) * self._seconds if self._seconds else seconds
+                    self._seconds = _mean(self._seconds, seconds)
+                    self._pace = _mean(self._pace, seconds / sum(job.work for job in jobs))
         finally:
             self._fail_all()
 
@@ -168,8 +167,7 @@ class Batcher:
                     continue
                 now = time.monotonic()
                 first = max(waiting, key=lambda job: (now - job.arrived) / job.work)
-                # together they are no more work than a request may be
-                number = max(1, int(min(self._limits.batch_size, self._limits.limit_work / first.work)))
+                number = max(1, int(min(self._limits.batch_size, self._most_work() / first.work)))
                 jobs = sorted(filter(first.is_like, waiting), key=first.difference)[:number]
                 left = first.arrived + self._limits.batch_wait / 1000 - now
                 if len(jobs) < number and left > 0 and most is None and not self._is_closed:
@@ -180,19 +178,24 @@ class Batcher:
                 self._begun.update(jobs)
                 return jobs
 
+    def _most_work(self) -> float:
+        """That of a batch: no more than a request may be, and than is decoded in half of the time."""
+        in_time = self._limits.limit_decode_seconds / 2 / self._pace if self._pace else math.inf
+        return min(self._limits.limit_work, in_time)
+
     def _answer(self, jobs: Sequence[_Job]) -> None:
         batch = _Batch(jobs)
         self.last_step = batch.began
         try:
             results = self._decode([job.document for job in jobs], jobs[0].settings, partial(self._proceed, batch))
         except Exception as error:
-            if len(jobs) == 1 or isinstance(error, _Ended):
-                for job in jobs:
-                    _settle(job, error=error)
+            if len(jobs) == 1:
+                _settle(jobs[0], error=error)
                 return
-            half = len(jobs) // 2
-            self._answer(jobs[:half])
-            self._answer(jobs[half:])
+            left = [job for job in jobs if not job.future.done()]
+            half = (len(left) + 1) // 2
+            for part in filter(None, (left[:half], left[half:])):
+                self._answer(part)
             return
         for job, result in zip(jobs, results, strict=True):
             _settle(job, result)
@@ -209,9 +212,9 @@ class Batcher:
             self._is_between_steps = False
             batch.stood += time.monotonic() - began
         if all(job.future.done() for job in batch.jobs):
-            raise _Ended
+            raise Closed
         if batch.seconds > self._limits.limit_decode_seconds:
-            raise _Ended(
+            raise ValueError(
                 f"the summary takes longer than the {self._limits.limit_decode_seconds:g} s that the service has for "
                 "one: lower `num_beams` or `max_new_tokens`, or shorten the document"
             )
@@ -230,6 +233,10 @@ class Batcher:
             self._on_change(0)
         for job in jobs:
             _settle(job, error=Closed())
+
+
+def _mean(mean: float, last: float) -> float:
+    return _LAST * last + (1 - _LAST) * mean if mean else last
 
 
 def _settle(job: _Job, result: Any = None, error: Exception | None = None) -> None:

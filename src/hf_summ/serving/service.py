@@ -140,7 +140,7 @@ class Service:
 
     @property
     def state(self) -> str:
-        """ "loading", "ready", "stuck" while a step takes longer than a whole summary may, "draining" or "failed"."""
+        """One of loading, ready, draining and failed; stuck while a step takes longer than a whole summary may."""
         is_stuck = self._state == READY and self._step_seconds > self.limits.limit_decode_seconds
         return STUCK if is_stuck else self._state
 

@@ -30,7 +30,7 @@ _OF_PIPELINE = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests, of the queue and of batches; each is a flag of `hf-summ serve`.
+    """Limits of requests, of the queue and of batches, and who may ask; each is a flag of `hf-summ serve`.
 
     Raises:
         ValueError: a limit is too small.
