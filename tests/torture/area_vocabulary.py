@@ -1,4 +1,4 @@
-"""Vocabularies and key phrases that are fitted to hostile corpora."""
+"""Vocabularies and key phrases from hostile corpora."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from tests.torture.workshop import Workshop
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """Texts, and what is fitted to them or found in them."""
+    """Texts, and a vocabulary fitted to them or phrases found in them."""
     return draw.choice((_vocabulary, _vocabulary, _frequencies, _phrases, _command))(draw, shop, folder)
 
 
