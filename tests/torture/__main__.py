@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument(
         "--journal",
         type=Path,
-        help="File of the cases that were tried, without whose sensible and clear ones a run goes on (default: none)",
+        help="File of tried cases; a resumed run skips the sensible and clear ones (default: none)",
     )
     parser.add_argument(
         "--write", action="store_true", help="Write the table to docs/robustness.md (default: print it)"

@@ -95,7 +95,7 @@ def _left_problem(service: Service) -> str | None:
     end = time.monotonic() + _SOON + HASTY
     while service.unfinished:
         if time.monotonic() > end:
-            return Held(f"{service.unfinished} requests are decoded for no client")
+            return Held(f"{service.unfinished} requests are decoded without a client")
         time.sleep(0.01)
     return None
 

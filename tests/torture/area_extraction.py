@@ -90,7 +90,7 @@ def _any_method(draw: random.Random) -> Case:
 def _choice_problem(documents: Any, chosen: list, summaries: list, code: str, splitter: str) -> str | None:
     """What is wrong with the chosen sentences and the texts made of them."""
     if isinstance(documents, str):
-        return "a single document is taken for its characters"
+        return "a single document is read as its characters"
     for indices, summary, document in zip(chosen, summaries, documents, strict=True):
         parts = split_sentences(document, code, splitter)
         whole = without_space("".join(parts[index] for index in indices))

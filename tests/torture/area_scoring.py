@@ -217,7 +217,7 @@ def _others(draw: random.Random, folder: Path) -> Case:
             scores_problem(given),
             rows_problem(found, len(summaries), "scores"),
             _characters_problem(summaries),
-            "a phrase is taken for its characters" if is_text else None,
+            "a phrase is read as its characters" if is_text else None,
         )
 
     return Case(

@@ -41,7 +41,7 @@ def _vocabulary(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         if len(tokenizer) > size:
             return f"{len(tokenizer)} tokens"
         if isinstance(given, str):
-            return "a single text is taken for its characters"
+            return "a single text is read as its characters"
         for text in texts:
             ids = tokenizer(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))["input_ids"]
             if ids[-1] != tokenizer.eos_token_id or not all(0 <= token < len(tokenizer) for token in ids):

@@ -63,7 +63,7 @@ class Name(NamedTuple):
         """
         area, *numbers = text.split(":")
         if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-            raise ValueError(f"{text!r} is no case: write AREA:SEED:INDEX")
+            raise ValueError(f"{text!r} is not a case: write AREA:SEED:INDEX")
         return cls(area, *map(int, numbers))
 
     def draw(self) -> random.Random:

@@ -145,7 +145,7 @@ def test_endless_loop_is_held():
 
 
 def test_problem_of_time_is_held():
-    assert verdict(lambda: None, lambda result: Held("3 requests are decoded for no client")) is Verdict.HELD
+    assert verdict(lambda: None, lambda result: Held("3 requests are decoded without a client")) is Verdict.HELD
 
 
 def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
@@ -178,7 +178,7 @@ def test_case_that_cannot_be_made_is_no_success(monkeypatch):
 
 def test_names_are_read_back():
     assert Name.parse(str(Name("files", 3, 14))) == Name("files", 3, 14)
-    with pytest.raises(ValueError, match="'files:3' is no case: write AREA:SEED:INDEX"):
+    with pytest.raises(ValueError, match="'files:3' is not a case: write AREA:SEED:INDEX"):
         Name.parse("files:3")
     with pytest.raises(ValueError, match="there is no area 'file': name one of texts, files, raw"):
         running.run(Name("file", 0, 0), shop=None)
