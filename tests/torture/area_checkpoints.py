@@ -1,4 +1,4 @@
-"""Checkpoints with a changed or damaged file, summarized with on the command line."""
+"""Checkpoints with a changed or damaged file, used to summarize on the command line."""
 
 import json
 import random
@@ -75,7 +75,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _change_weights(draw: random.Random, file: Path) -> tuple[str, bool]:
-    """Change one tensor; whether no summary may be written with the result."""
+    """Change one tensor; return the change, and whether summarizing with the result must fail."""
     weights = load_file(file)
     name = draw.choice(sorted(weights))
     tensor = weights[name]

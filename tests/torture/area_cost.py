@@ -1,4 +1,4 @@
-"""Costly requests to the service: beside ordinary ones, of clients that go, and with limits that are lifted."""
+"""Costly requests to the service: beside ordinary ones, from clients that disconnect, and without limits."""
 
 import asyncio
 import json
@@ -17,14 +17,14 @@ from tests.torture.cases import Case, Held, Refused
 from tests.torture.checks import first_problem
 from tests.torture.workshop import HASTY, READERS, Workshop
 
-# CPU seconds that a refusal may take, and the seconds in which decoding ends whose clients have gone
+# CPU seconds of a refusal, and seconds until decoding ends after its clients disconnect, at most
 _AT_ONCE, _SOON = 0.25, 5.0
-# a request, and the seconds after which its client goes
+# a request, and the seconds after which its client disconnects
 _Asked = tuple[dict[str, Any], float | None]
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """Requests at the same time, of which some are as costly as can be; the others must be answered."""
+    """Simultaneous requests, some as costly as possible; the others must be answered."""
     kind = draw.choice(READERS)
     is_lifted = draw.random() < 0.02
     service = shop.hasty_service(kind) if is_lifted else shop.frugal_service(kind)
@@ -62,7 +62,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _costly(draw: random.Random) -> _Asked:
-    """As much of everything as the limits of single values allow, or less."""
+    """A request with values up to the limit of each parameter."""
     new_tokens = draw.choice((8, 200, 1024))
     parameters = {
         "num_beams": draw.choice((1, 4, 16)),
@@ -77,7 +77,7 @@ def _costly(draw: random.Random) -> _Asked:
 
 
 async def _answer(client: httpx.AsyncClient, content: dict[str, Any], seconds: float | None) -> httpx.Response | None:
-    """The answer; None of a client that has gone before."""
+    """The answer; None if the client disconnected first."""
     body = json.dumps(content).encode()
     try:
         return await asyncio.wait_for(client.post("/", content=body), seconds)
@@ -95,13 +95,13 @@ def _left_problem(service: Service) -> str | None:
     end = time.monotonic() + _SOON + HASTY
     while service.unfinished:
         if time.monotonic() > end:
-            return Held(f"{service.unfinished} requests are decoded for no client")
+            return Held(f"{service.unfinished} requests are decoded without a client")
         time.sleep(0.01)
     return None
 
 
 def _refusal_seconds_problem(service: Service, content: dict[str, Any]) -> str | None:
-    """Whether a request that is too much work is refused at once, when nothing else is decoded."""
+    """A problem if refusing too much work takes long while nothing else is decoded."""
 
     async def ask() -> httpx.Response | None:
         transport = httpx.ASGITransport(application(service))

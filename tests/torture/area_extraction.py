@@ -50,7 +50,7 @@ def _command(draw: random.Random, folder: Path) -> Case:
 
     def problem(_: None) -> str | None:
         number = output.read_text(encoding="utf-8").count("\n")
-        # a file that is spoiled may have lost rows
+        # a spoiled file may have lost rows
         return None if len(files) <= number <= 4 else f"{number} summaries of {[file.name for file in files]}"
 
     return Case(f"extract {[*files, *flags]}", lambda: command("extract", *files, *flags), problem, untouched(*files))
@@ -88,9 +88,9 @@ def _any_method(draw: random.Random) -> Case:
 
 
 def _choice_problem(documents: Any, chosen: list, summaries: list, code: str, splitter: str) -> str | None:
-    """What is wrong with the sentences that were chosen, and the texts that were made of them."""
+    """What is wrong with the chosen sentences and the texts made of them."""
     if isinstance(documents, str):
-        return "a single document is taken for its characters"
+        return "a single document is read as its characters"
     for indices, summary, document in zip(chosen, summaries, documents, strict=True):
         parts = split_sentences(document, code, splitter)
         whole = without_space("".join(parts[index] for index in indices))
@@ -146,7 +146,7 @@ def _consistent(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _kept_problem(document: str, kept: list[int], settings: dict[str, Any]) -> str | None:
-    """What is wrong with the number of sentences that are kept."""
+    """What is wrong with the number of kept sentences."""
     sentences = split_sentences(document, settings.get("language", "en"), settings.get("splitter", "sentencex"))
     if sentences and kept[:1] != [0]:
         return f"the first sentence is not among {kept}"
@@ -160,7 +160,7 @@ def _kept_problem(document: str, kept: list[int], settings: dict[str, Any]) -> s
 
 
 def _idf(draw: random.Random, folder: Path) -> Any:
-    """Document frequencies, or a file of them, which may be spoiled."""
+    """Document frequencies, or a file of them, perhaps spoiled."""
     made = DocumentFrequencies.fit([values.some_text(draw) for _ in range(3)], "de" if draw.random() < 0.1 else "en")
     file = folder / "idf.json"
     made.save(file)
@@ -173,7 +173,7 @@ def _idf(draw: random.Random, folder: Path) -> Any:
     return draw.choice((made, file, str(file), str(folder), folder / "none.json")) if kind < 0.5 else made
 
 
-# what a user may give for a next-sentence model: three that judge, and then others
+# values of `next_sentence_model`: three valid judges, then invalid ones
 _JUDGES: tuple[Any, ...] = (
     lambda pairs: [0.4] * len(pairs),
     lambda pairs: np.array([(len(one) * 7 + len(other)) % 10 / 10 for one, other in pairs]),

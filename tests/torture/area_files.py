@@ -60,7 +60,7 @@ def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, column
     if file.name == "train.parquet" and draw.random() < 0.95:
         corpus = Corpus(dataset_name=str(folder), **named)
     elif draw.random() < 0.03:
-        # names that no file has, or none can have
+        # names of missing files, and impossible names
         names = (
             f"{file}x",
             "x" * 300 + ".jsonl",
@@ -100,7 +100,7 @@ def _corpus(draw, folder: Path, file: Path, told: str, rows: list | None, column
 
 
 def _without_marks(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Texts without byte-order marks, which are left out where a line begins, as in files that were joined."""
+    """Texts without byte-order marks, which are dropped at the beginning of a line, as joined files have them there."""
     return tuple(text.replace("\ufeff", "") for text in texts)
 
 
@@ -122,7 +122,7 @@ def _text_file(draw: random.Random, file: Path, told: str) -> Case:
 
 def _row(draw: random.Random, columns: tuple[str, str]) -> dict[str, Any]:
     document, summary = columns
-    # written as they are, lone surrogates make no text
+    # lone surrogates, if written unchanged, are not valid text
     made = values.some_text if draw.random() < 0.5 else lambda draw: readable(values.some_text(draw))
     row: dict[str, Any] = {document: made(draw), summary: made(draw)}
     kind = draw.random()
@@ -138,7 +138,7 @@ def _row(draw: random.Random, columns: tuple[str, str]) -> dict[str, Any]:
 
 
 def written(rows: list[dict[str, Any]], ending: str, draw: random.Random) -> bytes:
-    """The bytes of a file of these rows; lone surrogates are written as programs write them that do not look."""
+    """The bytes of a file of these rows; lone surrogates are written unchecked, as by some programs."""
     ending = ending.lower()
     if ending == "csv":
         names = list(dict.fromkeys(name for row in rows for name in row))
@@ -172,7 +172,7 @@ def _parquet(rows: list[dict[str, Any]]) -> bytes:
             if pyarrow.types.is_struct(columns[name].type) or pyarrow.types.is_null(columns[name].type):
                 raise TypeError("Parquet has no such empty values")
         except (pyarrow.ArrowException, UnicodeError, TypeError, OverflowError, ValueError):
-            # Parquet has one type a column
+            # Parquet has one type per column
             columns[name] = pyarrow.array([readable(str(value)) for value in found])
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(columns), buffer)

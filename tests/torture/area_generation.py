@@ -1,4 +1,4 @@
-"""Settings of `generate()`: the package's own, and transformers' beside them."""
+"""Settings of `generate()`: those of the package and of transformers."""
 
 import copy
 import random
@@ -51,7 +51,7 @@ _THEIRS = {
 
 
 def settings_of_generate(draw: random.Random) -> dict[str, Any]:
-    """A few settings, most of which have a sensible value."""
+    """A few settings, mostly with sensible values."""
     known = {**_OWN, **_THEIRS}
     chosen = draw.sample(sorted(known), k=draw.choice((1, 2, 4)))
     settings: dict[str, Any] = {name: draw.choice(known[name]) for name in chosen}
@@ -72,7 +72,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     documents = [values.some_text(draw) or "a" for _ in range(draw.choice((1, 2)))]
 
     def generate() -> Any:
-        # a call changes what it reads of the model's own settings
+        # a call changes the generation settings of the model
         model = copy.copy(shared)
         model.generation_config = copy.deepcopy(shared.generation_config)
         inputs = processor(documents, return_tensors="pt", max_length=40)

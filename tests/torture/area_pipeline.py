@@ -1,4 +1,4 @@
-"""Calls of `pipeline("summarization")`: types of documents, lists in lists, settings, ways to read long documents."""
+"""Calls of `pipeline("summarization")`: types of documents, nested lists, settings, ways to read long documents."""
 
 import math
 import random
@@ -55,7 +55,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
     def call() -> Any:
         found = summarizer(documents, **settings)
-        # of an iterator, an iterator
+        # an iterator returns an iterator
         return list(found) if isinstance(found, Iterator) else found
 
     def problem(found: Any) -> str | None:
@@ -101,7 +101,7 @@ def _record_problem(record: Any, example: str | list[str], code: str, limit: flo
 
 
 def _documents(draw: random.Random) -> tuple[Any, list[Any] | None]:
-    """What is to be summarized, and its examples; None if it must be refused."""
+    """The documents of the call, and their examples; None if the call must be refused."""
     texts: list[Any] = [values.some_text(draw) for _ in range(draw.choice((1, 2, 3)))]
     match draw.randrange(14):
         case 0 | 1 | 2:

@@ -13,7 +13,7 @@ _LENGTHS = (None, None, 2, 5, 50, 1, 0, -3, 10**30, 2.5, "7", True)
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """A processor's call, or its own settings."""
+    """A processor's call, or its settings."""
     model_type = draw.choice(sorted(ARCHITECTURES))
     return (_settings if draw.random() < 0.15 else _call)(draw, shop, model_type)
 

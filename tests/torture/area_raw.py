@@ -49,7 +49,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
     split = _split_of(sorted(file.name for file in files)) if draw.random() < 0.9 else draw.choice(_SPLITS)
     corpus = Corpus(**{f"{split}_file": str(named), "data_format": read_as, **options})
     cache = str(folder / "cache")
-    # which needs all splits, and so refuses all but XSum
+    # needs all splits, so it refuses every case but XSum's
     prepared = values.word(draw, *PUBLIC_CORPORA) if draw.random() < 0.1 else None
 
     def read() -> Any:
@@ -69,7 +69,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _split_of(names: list[str]) -> str:
-    """The split whose files these are."""
+    """The split of these files."""
     told = " ".join(names)
     if any(part in told for part in ("valid", "val.", "dev", "PART_II.")):
         return "validation"

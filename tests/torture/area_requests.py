@@ -52,7 +52,7 @@ _SETTINGS: dict[str, tuple] = {
     "support_weight": (0, 0.5, 1000),
     "replace_unk": (True, False),
 }
-# what would read files, load code or use up the machine
+# would read files, load code or exhaust the machine
 _FORBIDDEN = {
     "stop_sequence": ".",
     "num_return_sequences": 3,
@@ -75,13 +75,13 @@ _ACCEPTS = (
 
 
 _PATHS = ("/", "/", "/page", "/../etc/passwd", "/%00", "/metrics")
-# the answers to a request beside others, and alone
+# the answers to a request sent with others, and alone
 _Pair = tuple[httpx.Response, httpx.Response]
 
 
 @dataclass(frozen=True)
 class _Request:
-    """A request, of which `document` and `parameters` are known if it is whole."""
+    """A request; its `document` and `parameters` are known if it is whole."""
 
     body: bytes
     headers: tuple[tuple[str, bytes], ...]
@@ -104,7 +104,7 @@ class _Request:
         return await client.request(self.method, self.path, content=content, headers=list(self.headers))
 
     def asked(self, name: str) -> Any:
-        """The value of a parameter, wherever it stands."""
+        """The value of a parameter in any of its places."""
         parameters = self.parameters if isinstance(self.parameters, dict) else {}
         inner = parameters.get("generate_parameters")
         values = {**(inner if isinstance(inner, dict) else {}), **parameters}
@@ -112,12 +112,12 @@ class _Request:
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """One request, or several at the same time, which must have the answers that each has alone."""
+    """One request, or several simultaneous ones, whose answers must equal those to each alone."""
     kind = draw.choice(READERS)
     service = shop.service(kind)
     requests = [_request(draw) for _ in range(draw.choice((1, 1, 1, 2, 4)))]
     if len(requests) > 1 and draw.random() < 0.5:
-        # of equal settings, so that they are decoded together
+        # equal settings, so that they are decoded together
         requests = [_described(draw, values.some_text(draw), requests[0].parameters) for _ in requests]
 
     def attempt() -> list[_Pair]:
@@ -135,7 +135,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _request(draw: random.Random) -> _Request:
-    """A request that has anything in it."""
+    """A request with any content."""
     document: Any = values.some_text(draw)
     parameters: Any = None
     if draw.random() < 0.8:
@@ -150,7 +150,7 @@ def _request(draw: random.Random) -> _Request:
     elif kind < 0.14:
         parameters = values.storable_junk(draw)
     elif kind < 0.16:
-        # more tokens than are taken, or more bytes
+        # too many tokens, or too many bytes
         document = " ".join([document or "a"] * draw.choice((50, 3000)))[:50_000]
     request = _described(draw, document, parameters)
     kind = draw.random()
@@ -186,7 +186,7 @@ def _headers(draw: random.Random) -> tuple[tuple[str, bytes], ...]:
 
 
 def _parameters(draw: random.Random) -> dict[str, Any]:
-    """A few settings, most of them with a sensible value."""
+    """A few settings, mostly with sensible values."""
     common = ["long_documents", "return_details"]
     chosen = {*draw.sample(common, k=draw.choice((0, 1, 2))), *draw.sample(sorted(_SETTINGS), k=draw.choice((0, 1, 3)))}
     found = {name: draw.choice(_SETTINGS[name]) for name in sorted(chosen)}
@@ -213,18 +213,18 @@ async def _answers(service: Service, requests: Sequence[_Request], is_together: 
         try:
             return await asyncio.gather(*coming) if is_together else [await answer for answer in coming]
         except Exception as error:
-            # a client would get status 500, whatever the error
+            # a client would get status 500 for any error
             raise RuntimeError(f"the application failed: {error!r}") from error
 
 
 @cache
 def application(service: Service) -> Any:
-    """The application of a service that has been started."""
+    """The application of a started service."""
     return create_app(service)
 
 
 def _problem(request: _Request, pair: _Pair) -> str | None:
-    """What is wrong with the answer to a request, which was sent beside others and then alone."""
+    """What is wrong with the answer to a request that was sent with others and then alone."""
     answer, alone = pair
     if answer.status_code != 200:
         return refusal_problem(answer) or _difference(answer, alone)
@@ -246,7 +246,7 @@ def _kind(answer: httpx.Response) -> str:
 
 
 def refusal_problem(answer: httpx.Response) -> str | None:
-    """What is wrong with an answer that is no summary."""
+    """What is wrong with an answer without a summary."""
     if not 400 <= answer.status_code < 500:
         return f"status {answer.status_code}: {answer.text!r:.200}"
     content = json.loads(answer.content, parse_constant=no_constant)

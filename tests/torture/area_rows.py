@@ -1,4 +1,4 @@
-"""`hf-summ summarize --text_column`: files of rows, flags, and folders in which something stands already."""
+"""`hf-summ summarize --text_column`: files of rows, flags, and output folders that are not empty."""
 
 import contextlib
 import gzip
@@ -32,10 +32,10 @@ _COLUMNS = ("error", "summary", "source_tokens", "", "a\nb", "more", "Text", "\u
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """Files, what is done with their rows, and what stands in the folder before or between two runs."""
+    """Files, settings for their rows, and content of the output folder before a run or damage between two."""
     number = draw.choice((1, 1, 1, 2, 3))
     files, rows, is_whole = [], [], True
-    # a number in a table of text is none, so that both do not go together
+    # text tables turn numbers into strings, so their rows do not mix with others
     endings = _TABLES if draw.random() < 0.2 else _ENDINGS
     for index in range(number):
         file = folder / f"rows-{index}.{draw.choice(endings)}"
@@ -88,7 +88,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _row(draw: random.Random, index: int) -> dict[str, Any]:
-    # written as they are, lone surrogates make no text
+    # lone surrogates, if written unchanged, are not valid text
     made = values.some_text if draw.random() < 0.5 else lambda draw: readable(values.some_text(draw))
     row: dict[str, Any] = {"id": index, "text": made(draw)}
     kind = draw.random()
@@ -106,10 +106,10 @@ def _row(draw: random.Random, index: int) -> dict[str, Any]:
 
 
 def _content(draw: random.Random, rows: list[dict[str, Any]], file: Path) -> tuple[bytes, list[dict[str, Any]] | None]:
-    """The bytes of a file, and the rows that it then has; None if it is spoiled, or the rows are not known."""
+    """The bytes of a file, and the rows in it; None if they are spoiled or unknown."""
     kind, _, packed = file.name.partition(".")[2].partition(".")
     if kind == "parquet":
-        # which has no others
+        # Parquet allows only such names
         rows = [{readable(name): value for name, value in row.items()} for row in rows]
     content = written(rows, kind, draw)
     is_spoiled = draw.random() < 0.15
@@ -131,7 +131,7 @@ def _content(draw: random.Random, rows: list[dict[str, Any]], file: Path) -> tup
 
 
 def _pieces(draw: random.Random, shop: Workshop, names: list[str], output: Path) -> tuple:
-    """What `hf-summ summarize` calls, with a model that is loaded; its settings; and what goes wrong within."""
+    """The function behind `hf-summ summarize` with a loaded model; its settings; the deep errors in it."""
     kind = draw.choice(READERS)
     watched = _Watched(shop.reader(kind))
     settings: dict[str, Any] = {"long_documents": draw.choice(("truncate", "extract", "windows"))}
@@ -163,12 +163,12 @@ def _pieces(draw: random.Random, shop: Workshop, names: list[str], output: Path)
 
 
 def _storable(settings: dict[str, Any]) -> dict[str, Any]:
-    # NaN is never what it was, so that a run with it could not go on; no flag gives one that a model takes
+    # NaN differs from itself, so a run with it could not resume; no flag passes a NaN that a model accepts
     return {name: str(value) if isinstance(value, float) else value for name, value in settings.items()}
 
 
 def _command(draw: random.Random, shop: Workshop, names: list[str], output: Path) -> tuple:
-    """The command itself."""
+    """The command."""
     model_type = draw.choice(sorted(ARCHITECTURES))
     flags: list[Any] = ["--model", shop.checkpoint(model_type), "--max_new_tokens", 2, "--num_beams", 1]
     more: list[list] = [
@@ -202,7 +202,7 @@ def _command(draw: random.Random, shop: Workshop, names: list[str], output: Path
 
 
 class _Watched:
-    """A pipeline that keeps what it fails of, as the reason of an error of a row must be clear too."""
+    """A pipeline that collects its bad errors, as the reason of a row's error must be clear too."""
 
     def __init__(self, summarizer: Any):
         self._summarizer = summarizer
@@ -218,7 +218,7 @@ class _Watched:
 
 
 def _occupy(draw: random.Random, output: Path) -> None:
-    """Let something stand where the folder is to be."""
+    """Put something in the place of the output folder, or into it."""
     if draw.random() < 0.3:
         output.write_text("a file")
         return
@@ -231,7 +231,7 @@ def _occupy(draw: random.Random, output: Path) -> None:
 
 
 def _damage(draw: random.Random) -> Callable[[Path], None]:
-    """What happens to a folder between two runs."""
+    """Damage to a folder between two runs."""
 
     def shard(output: Path) -> Path | None:
         found = sorted(output.glob("shard-*"))
@@ -272,7 +272,7 @@ def _damage(draw: random.Random) -> Callable[[Path], None]:
 
 
 def _written(output: Path, kind: str) -> Iterator[dict[str, Any]]:
-    """All rows in the folder, in their order."""
+    """All rows in the folder, in order."""
     for file in sorted(output.glob(f"shard-????????.{kind}*")):
         if kind == "parquet":
             yield from pq.read_table(file).to_pylist()
@@ -294,7 +294,7 @@ def _values_problem(row: dict[str, Any], found: dict[str, Any], told: dict[str, 
     for name in kept:
         before, after = row[name], found[readable(name)]
         if isinstance(after, str) and not isinstance(before, str):
-            # of other types in one column
+            # a column of several types is stored as JSON
             with contextlib.suppress(ValueError):
                 after = json.loads(after)
         if not _is_equal(before, after):
@@ -304,7 +304,7 @@ def _values_problem(row: dict[str, Any], found: dict[str, Any], told: dict[str, 
 
 def _is_equal(before: Any, after: Any) -> bool:
     if isinstance(before, str) and isinstance(after, str):
-        # a byte-order mark is left out where a line begins, as in files that were joined
+        # a byte-order mark is dropped at the beginning of a line, as joined files have it there
         return readable(before).replace("\ufeff", "") == after.replace("\ufeff", "")
     if isinstance(before, list | tuple):
         return isinstance(after, list) and len(before) == len(after) and all(map(_is_equal, before, after))

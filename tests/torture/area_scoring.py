@@ -32,7 +32,7 @@ from tests.torture.commands import command
 from tests.torture.workshop import Workshop
 
 _TYPES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeLsum", "rougeSU4", "rougeSU*", "rouge-1", "")
-# measures of novelty that are no shares
+# measures of novelty that are not shares
 _UNBOUNDED = ("copy_density", "compression", "length")
 
 
@@ -42,7 +42,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _pairs(draw: random.Random) -> tuple[Any, Any, str]:
-    """Predictions and references, mostly as many of each."""
+    """Predictions and references, mostly in equal numbers."""
     number = draw.choice((1, 2, 3, 6))
     predictions: Any = [values.some_text(draw) for _ in range(number)]
     others: Any = [values.some_text(draw) for _ in range(number)]
@@ -217,7 +217,7 @@ def _others(draw: random.Random, folder: Path) -> Case:
             scores_problem(given),
             rows_problem(found, len(summaries), "scores"),
             _characters_problem(summaries),
-            "a phrase is taken for its characters" if is_text else None,
+            "a phrase is read as its characters" if is_text else None,
         )
 
     return Case(

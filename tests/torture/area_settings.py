@@ -102,7 +102,7 @@ def _configuration(draw: random.Random, folder: Path) -> Case:
 
     def build():
         config = apply_overrides(made.config(), settings)
-        # sizes may exceed any memory, which is another matter
+        # without memory: sizes may exceed any machine's
         with torch.device("meta"):
             return made.head_class(config)
 

@@ -1,4 +1,4 @@
-"""Bytes on the service's sockets: requests that are cut, split, doubled, framed twice, and clients that go."""
+"""Bytes on the service's sockets: requests truncated, split, doubled or framed twice, and clients that disconnect."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from tests.torture.cases import Case, Held, Refused
 from tests.torture.checks import first_problem
 from tests.torture.workshop import READERS, Workshop
 
-# seconds for an answer, and for one that may never come
+# timeouts in seconds: of an answer, and of one that may never arrive
 _PATIENCE, _SHORT = 30.0, 0.3
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n")
 _HEADS = (
@@ -39,7 +39,7 @@ _LINES = (
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """A connection on which anything is sent, and then an ordinary one, which must be answered."""
+    """A connection with any bytes, then an ordinary one, which must be answered."""
     kind = draw.choice(READERS)
     address = shop.server(kind)
     is_whole = draw.random() < 0.4
@@ -67,7 +67,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         return first_problem(
             f"statuses {wrong}" if wrong else None,
             f"the answer is {answer!r:.200}" if answer and not answer.startswith(b"HTTP/1.1 ") else None,
-            # of what is whole, all is answered, also if the client sends no more
+            # all whole requests are answered, also if the client sends no more
             Held(f"{number} requests, but the statuses {statuses}")
             if is_whole and end in ("shut", "wait") and len(statuses) != number
             else None,
@@ -77,12 +77,12 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _answers(found: bytes) -> list[int]:
-    """The statuses of answers, but for signs before them."""
+    """The statuses of answers, without interim ones."""
     return [int(status) for status in _STATUS.findall(found) if status != b"100"]
 
 
 def _whole(draw: random.Random) -> bytes:
-    """A request that keeps to HTTP, whatever is in it."""
+    """A request of valid HTTP with any body."""
     kind = draw.random()
     if kind < 0.2:
         return draw.choice((b"GET", b"HEAD", b"PUT")) + b" /health HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -105,7 +105,7 @@ def _chunked(draw: random.Random, body: bytes) -> bytes:
 
 
 def _any(draw: random.Random) -> bytes:
-    """A request that may be anything but one."""
+    """Bytes that are seldom a valid request."""
     body = json.dumps({"inputs": values.plain(draw)}).encode()
     kind = draw.random()
     if kind < 0.3:
@@ -131,7 +131,7 @@ def _pieces(draw: random.Random, sent: bytes) -> list[bytes]:
 
 
 def _exchange(address: tuple[str, int], pieces: Sequence[bytes], pause: float, end: str, number: int | None) -> bytes:
-    """What comes back until the other side closes, or there are so many answers."""
+    """The bytes received until the other side closes, or `number` answers are complete."""
     found = b""
     with socket.create_connection(address[:2]) as connection:
         connection.settimeout(_SHORT if number is None else _PATIENCE)
@@ -150,13 +150,13 @@ def _exchange(address: tuple[str, int], pieces: Sequence[bytes], pause: float, e
                 if end == "wait" and len(_answers(found)) == number:
                     break
         except OSError:
-            # closed from the other side, or nothing more comes
+            # the other side closed, or nothing more arrives
             pass
     return found
 
 
 class _no_errors(logging.Handler):
-    """Within, what the server logs as an error is one."""
+    """A context that fails if the server logs an error."""
 
     def __init__(self):
         super().__init__(logging.ERROR)

@@ -18,12 +18,12 @@ _NO_LANGUAGES = ("English", "", "e", "中文", "en us", "1", "abcd", "en\nus", "
 
 
 def language(draw: random.Random) -> str:
-    """A code of a language, or what is none."""
+    """A language code, or an invalid one."""
     return draw.choice(LANGUAGES) if draw.random() < 0.9 else draw.choice(_NO_LANGUAGES)
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """A text, and one way of taking it apart."""
+    """A text, and one way of splitting or washing it."""
     text, code = values.text(draw), language(draw)
     what = draw.randrange(5)
     if what < 4 and draw.random() < 0.04:
@@ -39,7 +39,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
                     return f"sentences lose or add something: {sentences!r:.200}"
                 if any(not sentence.strip() or sentence != sentence.strip() for sentence in sentences):
                     return f"a blank or padded sentence among {sentences!r:.200}"
-                # each where it stands in the text
+                # each sentence occurs in the text, in order
                 end = 0
                 for sentence in sentences:
                     end = text.index(sentence, end) + len(sentence)

@@ -1,4 +1,4 @@
-"""Vocabularies and key phrases that are fitted to hostile corpora."""
+"""Vocabularies and key phrases from hostile corpora."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from tests.torture.workshop import Workshop
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
-    """Texts, and what is fitted to them or found in them."""
+    """Texts, and a vocabulary fitted to them or phrases found in them."""
     return draw.choice((_vocabulary, _vocabulary, _frequencies, _phrases, _command))(draw, shop, folder)
 
 
@@ -41,7 +41,7 @@ def _vocabulary(draw: random.Random, shop: Workshop, folder: Path) -> Case:
         if len(tokenizer) > size:
             return f"{len(tokenizer)} tokens"
         if isinstance(given, str):
-            return "a single text is taken for its characters"
+            return "a single text is read as its characters"
         for text in texts:
             ids = tokenizer(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))["input_ids"]
             if ids[-1] != tokenizer.eos_token_id or not all(0 <= token < len(tokenizer) for token in ids):

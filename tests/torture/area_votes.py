@@ -1,4 +1,4 @@
-"""`hf-summ votes`: sheets of hostile texts, and votes that voters or programs have spoiled."""
+"""`hf-summ votes`: sheets of hostile texts, and votes spoiled by voters or programs."""
 
 import csv
 import dataclasses
@@ -19,7 +19,7 @@ from tests.torture.checks import first_problem, no_constant, rows_problem, score
 from tests.torture.commands import command
 from tests.torture.workshop import Workshop
 
-# markup that a page must not take for its own
+# markup that a page must escape
 _MARKUP = (
     *("<script>alert(1)</script>", "</script><script>", '" onload="alert(1)', "<!--", "{{ 7 * 7 }}", "{% raw %}"),
     *(
@@ -45,7 +45,7 @@ def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:
 
 
 def _inputs(draw: random.Random, folder: Path) -> list[Any]:
-    """Flags of files of texts, and of how many are drawn for whom."""
+    """Flags for files of texts, and for the numbers of documents and voters."""
     rows, systems = draw.choice((1, 3, 6)), draw.choice((2, 2, 2, 3))
     flags: list[Any] = ["--systems"]
     for name in (*(f"system-{number}" for number in range(systems)), "sources", "references"):
@@ -60,7 +60,7 @@ def _inputs(draw: random.Random, folder: Path) -> list[Any]:
         content = written(found, ending[1:], draw)
         if draw.random() < 0.05:
             content = values.spoiled(draw, content)
-        # a name may have bytes that are no text
+        # a name may have bytes that are not text
         file = folder / f"{name}{draw.choice(('', '', '', chr(0xDCFF)))}{ending}"
         file.write_bytes(content)
         flags += [f"--{name}", file] if name in ("sources", "references") else [file]
@@ -140,7 +140,7 @@ def _make(draw: random.Random, folder: Path) -> Case:
 
 
 class _Tags(HTMLParser):
-    """Collects what a browser would take for elements, and their attributes."""
+    """Collects the elements that a browser would find, and their attributes."""
 
     def __init__(self):
         super().__init__()
@@ -153,7 +153,7 @@ class _Tags(HTMLParser):
 
 
 def _page_problem(page: str, items: int) -> str | None:
-    """A page has its own script, and as many sections as items and the last one, whatever its texts are."""
+    """A problem unless the page has one script, and one section per item and a last one, for any texts."""
     found = _Tags()
     found.feed(page)
     handlers = [name for name in found.attributes if name.startswith("on")]
@@ -257,7 +257,7 @@ def _spoil_key(draw: random.Random, file: Path) -> None:
 
 
 def _figures_problem(figures: dict[str, Any]) -> str | None:
-    """What is wrong with the figures of an aspect: null is what cannot be computed."""
+    """What is wrong with the figures of an aspect; those that cannot be computed are null."""
     preference, sides = figures["preference"] or {}, figures["sides"]
     means = [value for value in (preference.get("mean"), *(preference.get("interval") or ())) if value is not None]
     shares = [value for value in (preference.get("p_value"), sides["p_value"]) if value is not None]

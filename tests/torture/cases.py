@@ -1,4 +1,4 @@
-"""What a case of the torture is, and how it is named."""
+"""Cases of the torture, and their names."""
 
 import random
 from collections.abc import Callable, Collection
@@ -14,23 +14,23 @@ def _nothing(*_: Any) -> None:
 
 
 class Refused(Exception):
-    """What an attempt raises whose input was refused in another way than by an error; the message is the refusal's."""
+    """Raised by an attempt whose input was refused without an error; has the message of the refusal."""
 
 
 class Held(str):
-    """A problem that is time: what others wait for, or what goes on for no client."""
+    """A problem of time: others wait, or work continues for no client."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One hostile input, made and not yet tried.
+    """A hostile input before it is tried.
 
     Args:
         told: the input, for a reader of the report.
-        attempt: what a user would do with it.
+        attempt: the use of the input.
         problem: what is wrong with the attempt's result, or None.
-        after: what is wrong with what the attempt leaves, whatever came of it, or None.
-        named: names of the user's own settings; an error of transformers may be clear that names one of them.
+        after: what is wrong with the state after the attempt, for any outcome, or None.
+        named: names of the user's settings; an error of transformers that names one of them can be clear.
     """
 
     told: str
@@ -40,12 +40,12 @@ class Case:
     named: Collection[str] = ()
 
 
-# an area's cases: from random numbers, the shared models and an empty folder of the case's own
+# makes an area's cases from random numbers, the shared models and an empty folder for each case
 Maker = Callable[[random.Random, Workshop, Path], Case]
 
 
 class Name(NamedTuple):
-    """Area, seed and index, from which a case is made again alone."""
+    """Area, seed and index, from which a case can be made again."""
 
     area: str
     seed: int
@@ -59,13 +59,13 @@ class Name(NamedTuple):
         """The name that `str` gave.
 
         Raises:
-            ValueError: it is no name.
+            ValueError: it is not a name.
         """
         area, *numbers = text.split(":")
         if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
-            raise ValueError(f"{text!r} is no case: write AREA:SEED:INDEX")
+            raise ValueError(f"{text!r} is not a case: write AREA:SEED:INDEX")
         return cls(area, *map(int, numbers))
 
     def draw(self) -> random.Random:
-        """The case's own random numbers."""
+        """The random numbers of the case."""
         return random.Random(str(self))

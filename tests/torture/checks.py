@@ -1,4 +1,4 @@
-"""What the areas' checks have in common."""
+"""Checks that the areas share."""
 
 import hashlib
 import math
@@ -10,7 +10,7 @@ from hf_summ.data.sentences import sentence_places, split_sentences
 
 
 def scores_problem(values: Iterable[float], least: float = 0.0, most: float = 100.0) -> str | None:
-    """What is wrong with scores: they must be finite and within bounds, but for rounding."""
+    """What is wrong with scores: they must be finite and within bounds, up to rounding."""
     for value in values:
         value = float(value)
         if not math.isfinite(value) or not least - 1e-6 <= value <= most + 1e-6:
@@ -19,7 +19,7 @@ def scores_problem(values: Iterable[float], least: float = 0.0, most: float = 10
 
 
 def texts_problem(texts: Any, number: int) -> str | None:
-    """What is wrong with results that must be so many texts."""
+    """What is wrong with results that must be `number` texts."""
     if not isinstance(texts, list) or len(texts) != number:
         return f"{number} inputs, but the result is {texts!r:.80}"
     wrong = [text for text in texts if not isinstance(text, str)]
@@ -32,7 +32,7 @@ def without_space(text: str) -> str:
 
 
 def untouched(*paths: Path) -> Callable[[], str | None]:
-    """A check, for later, that files, and all files in folders, are as they are now."""
+    """A check, to be called later, that files, and all files in folders, are unchanged."""
     before = _digests(paths)
 
     def problem() -> str | None:
@@ -44,12 +44,12 @@ def untouched(*paths: Path) -> Callable[[], str | None]:
 
 
 def first_problem(*problems: str | None) -> str | None:
-    """The first problem that there is."""
+    """The first problem, or None."""
     return next((problem for problem in problems if problem is not None), None)
 
 
 def rows_problem(found: Sequence[Any], number: int, what: str) -> str | None:
-    """What is wrong with results of which there must be one a row."""
+    """What is wrong with results that must be one per row."""
     return None if len(found) == number else f"{number} rows, but {len(found)} {what}"
 
 
@@ -64,7 +64,7 @@ def details_problem(example: str | list[str], details: dict[str, Any], language:
         return f"{own} of {whole} tokens were read, {cut} cut, by a model that reads {read}"
     texts = [example] if isinstance(example, str) else example
     ranges = [details["read"]] if isinstance(example, str) else details["read"]
-    # without them, the language may be anything
+    # without sentences in the details, the language may be invalid
     texts_of_kept = texts if "sentences" in details else ()
     sentences = [sentence_places(text, split_sentences(text, language)) for text in texts_of_kept]
     firsts = [sum(map(len, sentences[:document])) for document in range(len(sentences))]
@@ -103,7 +103,7 @@ def _lost_problem(text: str, windows: Sequence[tuple[int, int]]) -> str | None:
 
 
 def no_constant(name: str) -> None:
-    """For `json.loads`, which would take what is no JSON."""
+    """For `json.loads`, which would accept invalid JSON."""
     raise ValueError(f"{name} in JSON, which other programs cannot read")
 
 

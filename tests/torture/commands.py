@@ -1,4 +1,4 @@
-"""`hf-summ` as a case calls it: in this process, with its error as an exception that can be judged."""
+"""`hf-summ` for cases: in this process, with its error as an exception for the judge."""
 
 import sys
 from io import BytesIO, TextIOWrapper
@@ -11,8 +11,8 @@ def command(*argv: object, stdin: bytes = b"") -> None:
     """Run `hf-summ` with these arguments.
 
     Raises:
-        Exception: the error that it reports in a line, as it was raised.
-        SystemExit: what argparse refuses.
+        Exception: the error that the command reports in a line.
+        SystemExit: argparse refuses the arguments.
         AssertionError: an exit status without an error.
     """
     reported = []

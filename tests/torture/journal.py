@@ -1,4 +1,4 @@
-"""A file of the cases that were tried, from which a run resumes."""
+"""A file of tried cases, from which a run resumes."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.torture.running import Tried
 
 
 def read(path: Path | None) -> dict[Name, Tried]:
-    """The cases of an earlier run that were sensible or clear; others are tried again, as faults may be mended."""
+    """The sensible and clear cases of an earlier run; others are tried again, as their faults may be fixed."""
     if path is None or not path.exists():
         return {}
     found = {}

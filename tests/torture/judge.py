@@ -1,4 +1,4 @@
-"""Sorts what comes of a hostile input into sensible, clear, deep, held and wrong."""
+"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held and wrong."""
 
 import dis
 import enum
@@ -18,54 +18,54 @@ from tests.torture.cases import Case, Held, Refused
 # CPU seconds that a case may take
 SECONDS = 20
 _PACKAGE = Path(hf_summ.__file__).parent
-# what hf_summ raises by design
+# types of error that hf_summ raises by design
 _DESIGNED = (ValueError, TypeError, OSError, ImportError, NotImplementedError)
 _LONGEST_MESSAGE = 2000
-# Where transformers checks what it is given, and says so by name: its checks of generation settings are the door of
-# `generate()`, which is transformers' own function. A message counts only if it names one of the case's settings.
+# transformers' checks of generation settings: they guard `generate()`, a function of transformers. An error counts as
+# clear only if its message names one of the case's settings.
 _DOORS = (
     "transformers/generation/configuration_utils.py",
     "transformers/generation/logits_process.py",
     "transformers/generation/stopping_criteria.py",
     "transformers/generation/utils.py",
 )
-# the last line of what argparse prints before it exits
+# the last line that argparse prints before it exits
 _USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
 
 
 class Verdict(enum.StrEnum):
-    """What came of a case."""
+    """The kind of a case's outcome."""
 
     # a result that passes the area's checks
     SENSIBLE = enum.auto()
-    # an error raised at the door that says what to do, in a line
+    # an error raised where the value enters that says in one line what to do
     CLEAR = enum.auto()
     # any other error, or the end of the process
     DEEP = enum.auto()
-    # an endless loop, what others wait for, or what goes on for no client
+    # an endless loop, work that others wait for, or work that continues for no client
     HELD = enum.auto()
-    # a result that is silently bad, or files that are not as they were
+    # a silently bad result, or changed files
     WRONG = enum.auto()
 
 
 class Outcome(NamedTuple):
-    """A verdict, and what happened in a line."""
+    """A verdict, and a line that describes the outcome."""
 
     verdict: Verdict
     told: str
 
     @property
     def is_bad(self) -> bool:
-        """Whether the package has a fault here."""
+        """Whether this is a fault of the package."""
         return self.verdict in (Verdict.DEEP, Verdict.HELD, Verdict.WRONG)
 
 
 class _TooLong(BaseException):
-    """The case's time is over; no `except Exception` holds it up."""
+    """The case's time is over; `except Exception` does not catch it."""
 
 
 def judge(case: Case, seconds: float = SECONDS) -> Outcome:
-    """Try the case and sort what comes of it."""
+    """Try the case and sort its outcome."""
     printed = StringIO()
     try:
         with _limited(seconds), _quiet(printed):
@@ -89,8 +89,8 @@ def judge(case: Case, seconds: float = SECONDS) -> Outcome:
 def of_error(error: BaseException, named: Collection[str] = ()) -> Outcome:
     """Clear or deep.
 
-    An error is clear if hf_summ itself raised it by a `raise`, so that it was expected, if it is of a type that is
-    meant for users, and if its message is a line; or if it is transformers' and names the user's own setting.
+    An error is clear if a `raise` of hf_summ raised it, its type is meant for users, and its message is one line. An
+    error of transformers is clear if it names the user's setting.
 
     Args:
         named: names of the user's settings.
@@ -109,7 +109,7 @@ def of_error(error: BaseException, named: Collection[str] = ()) -> Outcome:
 
 
 def _is_line(message: str) -> bool:
-    """Whether a message is one line, and not too long to read."""
+    """Whether a message is one line and short enough to read."""
     return 0 < len(message) <= _LONGEST_MESSAGE and "\n" not in message.strip()
 
 
@@ -139,13 +139,13 @@ def _frames(error: BaseException) -> list[TracebackType]:
 
 
 def _is_raised(innermost: TracebackType) -> bool:
-    """Whether a `raise` was running, rather than a function written in C or a check of Python's own."""
+    """Whether a `raise` raised the error, rather than a function written in C or Python itself."""
     code = innermost.tb_frame.f_code.co_code
     return dis.opname[code[innermost.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _place(frames: list[TracebackType]) -> str:
-    """The innermost frame, and that of hf_summ which led there."""
+    """The innermost frame, and the frame of hf_summ that led to it."""
     if not frames:
         return "no frame"
     shown = [frames[-1]]
@@ -157,7 +157,7 @@ def _place(frames: list[TracebackType]) -> str:
 
 @contextmanager
 def _limited(seconds: float) -> Generator[None]:
-    """Raise `_TooLong` after so many seconds of this process's computing; a busy machine does not matter."""
+    """Raise `_TooLong` after this many CPU seconds of this process, which do not depend on the machine's load."""
 
     def stop(*_):
         raise _TooLong
@@ -173,7 +173,7 @@ def _limited(seconds: float) -> Generator[None]:
 
 @contextmanager
 def _quiet(printed: StringIO) -> Generator[None]:
-    """Within, what is printed goes to `printed`, and nothing is warned of."""
+    """A context that sends output to `printed` and ignores warnings."""
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

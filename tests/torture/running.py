@@ -1,4 +1,4 @@
-"""Runs cases by their names, in this process or in children of it."""
+"""Runs cases by name, in this process or in child processes."""
 
 import multiprocessing
 import resource
@@ -21,23 +21,23 @@ from tests.torture.cases import Name
 from tests.torture.judge import Outcome, Verdict, judge
 from tests.torture.workshop import Workshop
 
-# seconds on the clock after which a child that says nothing is given up: it may wait, or loop in a library's own code
+# wall-clock seconds after which a silent child is given up: it may wait, or loop in a library's code
 _PATIENCE = 120
-# cases of one child, so that nothing that leaks adds up
+# cases per child, which bounds leaks
 _PER_CHILD = 200
-# characters of a report's lines
+# largest number of characters of a line in the report
 _LONGEST = 600
-# bytes of memory beyond those that a child shares with its parent; a case that needs more fails rather than the machine
+# bytes of memory beyond those shared with the parent; a case that needs more fails instead of the machine
 _MEMORY = 6 * 2**30
 
 
 def names(areas: Sequence[str], seed: int, number: int) -> list[Name]:
-    """So many cases, dealt out to the areas evenly."""
+    """The names of `number` cases, evenly distributed over the areas."""
     return [Name(areas[place % len(areas)], seed, place // len(areas)) for place in range(number)]
 
 
 class Tried(NamedTuple):
-    """A case that was tried: its name, its input in a line, what came of it, and the CPU seconds that it took."""
+    """A tried case: its name, its input in a line, its outcome, and its CPU seconds."""
 
     name: Name
     told: str
@@ -49,7 +49,7 @@ def run(name: Name, shop: Workshop) -> Tried:
     """Make and try a case in this process.
 
     Raises:
-        ValueError: there is no such area.
+        ValueError: the area does not exist.
     """
     if name.area not in AREAS:
         raise ValueError(f"there is no area {name.area!r}: name one of {', '.join(AREAS)}")
@@ -64,7 +64,7 @@ def run(name: Name, shop: Workshop) -> Tried:
         except Exception as error:
             return Tried(name, "", Outcome(Verdict.DEEP, f"the case itself cannot be made: {error!r:.300}"))
         outcome = judge(case)
-        # a terminal shows no surrogates
+        # terminals cannot show surrogates
         told, found = (one_line(readable(text)) for text in (case.told, outcome.told))
         kept = Outcome(outcome.verdict, found[:_LONGEST])
         return Tried(name, told[:_LONGEST], kept, time.process_time() - start)
@@ -73,7 +73,7 @@ def run(name: Name, shop: Workshop) -> Tried:
 
 
 def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[Tried]:
-    """Try cases in child processes, whose end is an outcome too."""
+    """Try cases in child processes; the end of a process is an outcome too."""
     left = iter(todo)
     while chunk := list(islice(left, _PER_CHILD)):
         while chunk:
@@ -85,7 +85,7 @@ def run_in_children(todo: Sequence[Name], shop: Workshop) -> Iterator[Tried]:
 
 
 def _in_child(chunk: list[Name], shop: Workshop) -> Iterator[Tried]:
-    # forked, so that models are made once
+    # forked, so that models are made only once
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     child = context.Process(target=_work, args=(chunk, shop, sender))

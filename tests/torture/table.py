@@ -1,4 +1,4 @@
-"""The table of what came of the cases, in the terminal and in the documentation."""
+"""The table of the cases' outcomes, in the terminal and in the documentation."""
 
 import platform
 import re
@@ -18,7 +18,7 @@ _BEGIN, _END = "<!-- made by make torture -->\n", "<!-- until here -->"
 
 
 def table(counts: Mapping[tuple[str, Verdict], int]) -> str:
-    """A row of verdicts for each area, and one of their sums."""
+    """A row of numbers of verdicts for each area, and a row of sums."""
     areas = [area for area in AREAS if any(area == counted for counted, _ in counts)]
     rows = [[area, *(counts.get((area, verdict), 0) for verdict in Verdict)] for area in areas]
     rows.append(["all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
@@ -29,7 +29,7 @@ def table(counts: Mapping[tuple[str, Verdict], int]) -> str:
 
 
 def write(page: Path, counts: Mapping[tuple[str, Verdict], int], seed: int, minutes: float) -> None:
-    """Put the table, and how it was made, between the page's marks.
+    """Put the table and its settings between the page's marks.
 
     Raises:
         ValueError: the page has no marks.

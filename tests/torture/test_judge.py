@@ -1,4 +1,4 @@
-"""The judge of hostile inputs and the runner, which must themselves be right."""
+"""The judge of hostile inputs and the runner of cases."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def test_result_that_passes_the_checks_is_sensible():
         ([101.0], scores_problem),
         (["a"], lambda texts: texts_problem(texts, 2)),
         (["a", None], lambda texts: texts_problem(texts, 2)),
-        # a check that fails says that the result is not what it must be
+        # a failing check means that the result is wrong
         (None, lambda texts: texts["summary"]),
     ],
 )
@@ -74,7 +74,7 @@ def test_file_that_is_changed_is_wrong_whatever_came_of_it(tmp_path, ends):
         lambda: split_sentences(None),
         lambda: fit_vocabulary([], vocab_size=5),
         lambda: command("evaluate", "--predictions", "missing.txt"),
-        # argparse's own
+        # from argparse
         lambda: command("evaluate", "--nothing"),
         lambda: command("evaluate", "--predictions", "a", "--resamples", "many"),
     ],
@@ -106,7 +106,7 @@ def test_other_errors_are_deep(attempt):
         ("raise ValueError('two\\nlines')", Verdict.DEEP),
         ("raise ValueError", Verdict.DEEP),
         ("raise KeyError('a line')", Verdict.DEEP),
-        # without `raise`, nobody expected it
+        # not raised by `raise`, so not designed
         ("int('x')", Verdict.DEEP),
         ("len(None)", Verdict.DEEP),
         ("None < 1", Verdict.DEEP),
@@ -145,7 +145,7 @@ def test_endless_loop_is_held():
 
 
 def test_problem_of_time_is_held():
-    assert verdict(lambda: None, lambda result: Held("3 requests are decoded for no client")) is Verdict.HELD
+    assert verdict(lambda: None, lambda result: Held("3 requests are decoded without a client")) is Verdict.HELD
 
 
 def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
@@ -178,7 +178,7 @@ def test_case_that_cannot_be_made_is_no_success(monkeypatch):
 
 def test_names_are_read_back():
     assert Name.parse(str(Name("files", 3, 14))) == Name("files", 3, 14)
-    with pytest.raises(ValueError, match="'files:3' is no case: write AREA:SEED:INDEX"):
+    with pytest.raises(ValueError, match="'files:3' is not a case: write AREA:SEED:INDEX"):
         Name.parse("files:3")
     with pytest.raises(ValueError, match="there is no area 'file': name one of texts, files, raw"):
         running.run(Name("file", 0, 0), shop=None)

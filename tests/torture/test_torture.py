@@ -1,4 +1,4 @@
-"""The short form of the torture: several hundred hostile inputs, of which none may be deep, held or wrong."""
+"""The short form of the torture: several hundred hostile inputs; none may be deep, held or wrong."""
 
 import re
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from tests.torture.running import run
 from tests.torture.workshop import Workshop
 
 PAGE = Path(__file__).parents[2] / "docs" / "robustness.md"
-# of each area; the seed is not that of the long form, so that both together try more
+# per area; the seed differs from that of the long form, so that both together try more
 CASES, SEED = 24, 1000
-# areas of texts, of checkpoints and of requests, which stand for all in `make test`
+# areas that represent all in `make test`
 _REPRESENTATIVE = ("texts", "checkpoints", "requests")
 
 
@@ -48,14 +48,14 @@ def test_hostile_inputs(area, shop, no_bars):
         if tried.outcome.is_bad
     ]
     assert not bad, "\n".join(bad)
-    # otherwise the area would be too tame, or none of its inputs would get past the door
+    # otherwise the area would be too tame, or all its inputs would be refused
     assert {tried.outcome.verdict for tried in found} == {Verdict.SENSIBLE, Verdict.CLEAR}
 
 
 def test_case_is_made_again_from_its_name(shop, no_bars):
     for area in AREAS:
         name = Name(area, SEED, 1)
-        # folders have names of their own
+        # names of folders differ
         one, other = (re.sub(r"torture_\w+|0x\w+", "", str(run(name, shop)[1:3])) for _ in range(2))
         assert one == other
 

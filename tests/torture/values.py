@@ -9,9 +9,9 @@ from tests.conftest import SENTENCES
 _PIECES = (
     *SENTENCES,
     *("", " ", "\n", "\r\n", "\r", "\t", "\0", "\x1b[31m", "\x7f", "\x85", "\u2028", "\u3000", "\u00a0", "\v\f"),
-    # surrogates, byte-order marks, zero widths, private use, what is no character
+    # surrogates, byte-order marks, zero widths, private use, noncharacters
     *("\ud800", "\udfff\ud83d", "\ufeff", "\u200b\u200d", "\ue000", "\uffff", "\U0010ffff", "\u202e"),
-    # scripts: without spaces, from the right, with marks, decomposed, wide
+    # scripts: without spaces, right-to-left, with marks, decomposed, wide
     *(
         "美国总统周一访问了北京。",
         "東京は日本の首都です。",
@@ -20,7 +20,7 @@ _PIECES = (
         "हिन्दी में लिखा है।",
     ),
     *("e\u0301" * 3, "Ä" + "\u0308" * 50, "ﬁ ﬀ ½ ² Ⅻ", "𝒜𝓫𝔠", "👩‍👩‍👧‍👦 🇩🇪", "İstanbul ıI", "ẞß", "ŉ", "ﷺ"),
-    # what other programs write between words and sentences
+    # marks that other programs write between words and sentences
     *("<pad>", "</s>", "<unk>", "<s> <sep>", "[CLS] [SEP]", "<q>", "<t> a </t>", "[X_SEP]", "<S_SEP>", "|||||"),
     *("NEWLINE_CHAR", "story_separator_special_tag", "@highlight", "-LRB- a -RRB-", "`` b ''", "<doc id=1>", "</doc>"),
     *(
@@ -49,7 +49,7 @@ _JUNK = (
 
 
 def text(draw: random.Random) -> str:
-    """A text that may have anything in it, and may be blank; nearly always below 10,000 characters."""
+    """A text of any content, perhaps blank; nearly always below 10,000 characters."""
     kind = draw.random()
     if kind < 0.05:
         return draw.choice(("", " ", "\n", "\0", "\ufeff", "\ud800", ".", "a", "中", "\u0301", "\u200b"))
@@ -79,12 +79,12 @@ def number(draw: random.Random) -> int | float:
 
 
 def junk(draw: random.Random) -> Any:
-    """A value of any type, which seldom suits."""
+    """A value of any type, seldom valid."""
     return draw.choice((*_JUNK, number(draw)))
 
 
 def word(draw: random.Random, *known: Any) -> Any:
-    """One of the known names, or seldom one that nobody knows and that may not fit into a line."""
+    """One of the known names, or seldom an unknown one that may not fit into a line."""
     return (
         draw.choice(known)
         if draw.random() < 0.97
@@ -93,12 +93,12 @@ def word(draw: random.Random, *known: Any) -> Any:
 
 
 def not_text(draw: random.Random) -> Any:
-    """What stands in a column of texts by mistake, such as pandas' NaN for a missing one."""
+    """A value that a column of texts may have by mistake, such as pandas' NaN for a missing text."""
     return draw.choice((None, math.nan, 3, 2.5, True, b"bytes", ["a"], {"text": "a"}, []))
 
 
 def spoiled(draw: random.Random, content: bytes) -> bytes:
-    """The bytes of a file as a bad copy, another encoding or another program leaves them."""
+    """The bytes of a file after a bad copy, or from another encoding or program."""
     place = draw.randrange(len(content) + 1)
     size = draw.choice((1, 2, 7, 50))
     match draw.randrange(16):
@@ -140,7 +140,7 @@ def spoiled(draw: random.Random, content: bytes) -> bytes:
 
 
 def spoiled_json(draw: random.Random, value: Any) -> tuple[Any, str]:
-    """A copy of a JSON value with one part replaced, taken away or added, and where."""
+    """A copy of a JSON value with one part replaced, removed or added, and the place of the change."""
     if isinstance(value, dict) and value and draw.random() < 0.95:
         key = draw.choice(list(value))
         if draw.random() < 0.15:

@@ -1,4 +1,4 @@
-"""The tiny models, processors and checkpoints that cases share; whoever changes one copies it first."""
+"""The tiny models, processors and checkpoints that cases share; copy one before changing it."""
 
 import copy
 import dataclasses
@@ -24,18 +24,18 @@ from tests.models.architectures import (
 from tests.training.tiny import bart
 
 ARCHITECTURES = {made.model_type: made for made in (GDLF, COPY_TRANSFORMER, DRGD, HIGHLIGHT_TRANSFORMER, SAGCOPY)}
-# of which one has no processor, one reads key phrases, and one reads documents each by itself
+# one has no processor, one reads key phrases, and one reads each document separately
 READERS = ("bart", "drgd", "gdlf", "highlight_transformer")
-# tokens that the model of a reader reads, and that a summary has
+# numbers of tokens: of a reader's model input, and of a summary
 READ, WRITTEN = 60, 4
-# the work that is too much for one service, and the seconds that are for another
+# limits of work for one service, and of seconds for another
 FRUGAL, HASTY = 50_000, 1.5
-# no tagger is installed with the tests
+# the tests run without a tagger
 _UNTAGGED = {"gdlf": {"tags": "none"}}
 
 
 def _made_once(make: Callable) -> Callable:
-    """A method of one argument that keeps what it has made with the object."""
+    """A method of one argument whose results are cached in the object."""
 
     @wraps(make)
     def kept(self, model_type: str):
@@ -48,7 +48,7 @@ def _made_once(make: Callable) -> Callable:
 
 
 class Workshop:
-    """Makes each thing when it is first asked for."""
+    """Makes each object when it is first used."""
 
     def __init__(self):
         self._ends: list[Callable[[], object]] = []
@@ -76,7 +76,7 @@ class Workshop:
 
     @_made_once
     def pipeline(self, model_type: str):
-        """An architecture's pipeline of summaries of a few tokens."""
+        """An architecture's pipeline for summaries of a few tokens."""
         from transformers import pipeline
 
         return pipeline("summarization", model=str(self.checkpoint(model_type)), device="cpu")
@@ -96,17 +96,17 @@ class Workshop:
 
     @_made_once
     def service(self, kind: str):
-        """A service of such a pipeline, which takes requests."""
+        """A running service of a reader's pipeline."""
         return self._service(kind, limit_new_tokens=2 * WRITTEN, limit_num_beams=4)
 
     @_made_once
     def frugal_service(self, kind: str):
-        """One that takes long summaries, but not much work."""
+        """A service that accepts long summaries, but little work."""
         return self._service(kind, limit_work=FRUGAL)
 
     @_made_once
     def hasty_service(self, kind: str):
-        """One that takes any work, but ends it soon."""
+        """A service that accepts any work, but ends it soon."""
         return self._service(kind, limit_work=1e15, limit_decode_seconds=HASTY)
 
     def _service(self, kind: str, **limits):
@@ -126,7 +126,7 @@ class Workshop:
 
     @_made_once
     def server(self, kind: str) -> tuple[str, int]:
-        """Where the web server of a service listens, which waits some seconds for a request."""
+        """The address of a service's web server, which waits some seconds for a request."""
         from hf_summ.serving import Limits, Service
         from hf_summ.serving.server import Server, bind
 
@@ -152,7 +152,7 @@ class Workshop:
 
     @_made_once
     def checkpoint(self, model_type: str) -> Path:
-        """A folder with an architecture's model and processor, without the code that goes to the Hub."""
+        """A folder with an architecture's model and processor, without the code for the Hub."""
         model, processor = self.model(model_type)
         model.config.source_ranges = {"tokens_per_character": [0.1, 1.0], "characters": [10, 500]}
         folder = self._folder / model_type
@@ -163,11 +163,11 @@ class Workshop:
         return folder
 
     def make_all(self) -> None:
-        """Make everything, before processes are forked that would each make it again."""
+        """Make everything before forking, so that no process makes it again."""
         for model_type in ARCHITECTURES:
             self.pipeline(model_type)
         for kind in READERS:
-            # not its service, whose thread would not be forked
+            # not its service: forks do not have its thread
             self.reader(kind)
         _ = self.next_sentence_model
 

@@ -172,7 +172,7 @@ def acceptance(
 
 
 def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Scores (n, V) of the tokens from the second on, in batches; each is predicted at [MASK] after its own draft."""
+    """Scores (n, V) of the tokens from the second on, in batches; each is predicted at [MASK] after its draft."""
     tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
     # without a padding token, [MASK] serves as well: padding is not attended to
     padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id

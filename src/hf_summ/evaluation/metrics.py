@@ -34,7 +34,7 @@ class _TextMetric(evaluate.Metric):
     Args:
         settings: those of `evaluate.Metric`, such as `experiment_id`, `keep_in_memory` and `cache_dir`, and keyword
             arguments of the function. `compute` also takes the latter, which then take precedence. The `compute` of a
-                combination passes its arguments to all metrics, so give them here for a combination.
+            combination passes its arguments to all metrics, so give them here for a combination.
 
     Raises:
         TypeError: the function has no such argument.

@@ -32,7 +32,7 @@ def vote_report(votes: Votes, resamples: int = 1000, seed: int = 0) -> dict[str,
     - `pairs`: for each pair of systems its `first`, `second`, and `aspects`: name -> figures of the first:
       `wins`, `losses` and `ties` (numbers of votes); `preference`, (wins - losses) per vote in points, -100 to 100,
       over so many `documents` with its 95% bootstrap `interval`, and `p_value` by approximate randomization; Fleiss'
-        `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
+      `kappa` over the `kappa_documents` on which all voted; Krippendorff's `alpha`, and `ordinal_alpha` with ties
       between wins and losses; `sides`, the wins of `A` and `B` with the `p_value` of an exact sign test; and
       `more_documents`, see `examples_to_decide`: 0 if p is at most 0.05, null if more than 10,000 would be needed or
       there are fewer than 10. A figure that cannot be computed is null.
