@@ -66,8 +66,8 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
         address = ready(process)
         first, second = children(process.pid)
         os.kill(first, signal.SIGKILL)
-        told = next(line for line in process.stderr if "has ended" in line)
-        assert told == f"hf-summ: worker {first} has ended (-9): another takes its place\n"
+        told = next(line for line in process.stderr if "has exited" in line)
+        assert told == f"hf-summ: worker {first} has exited (-9): a new one replaces it\n"
         assert second in children(process.pid)
         # one of them answers while the other one is loading
         wait_until(lambda: metric(address, "ready_workers") == 2, seconds=300)
@@ -144,7 +144,7 @@ def test_bad_input_is_refused(workplace, refusal):
     assert message == "--api_key_file none: cannot be read: No such file or directory"
     (workplace / "key").write_text(" \n")
     message = refusal("serve", "--model", "model", "--port", "0", "--api_key_file", "key")
-    assert message == "--api_key_file key: is blank: write a key into it"
+    assert message == "--api_key_file key: is blank; write a key into it"
 
 
 def test_a_model_that_cannot_be_loaded_ends_the_service(workplace, refusal):

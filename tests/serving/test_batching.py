@@ -210,7 +210,7 @@ def test_a_batch_ends_after_its_time_or_without_clients(steps, batcher_of):
     slow = [batcher.submit("100000", {}) for _ in range(3)]
     began = time.monotonic()
     for future in slow:
-        with pytest.raises(ValueError, match=r"takes longer than the 0\.1 s that the service has for one: lower"):
+        with pytest.raises(ValueError, match=r"takes longer than the limit of 0\.1 s: lower"):
             future.result(30)
     # the batch, and then each alone
     assert 0.4 <= time.monotonic() - began < 5

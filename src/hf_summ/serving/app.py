@@ -19,7 +19,7 @@ from hf_summ.serving.service import READY, Closed, Service
 logger = logging.getLogger(__name__)
 
 _TEXT = "text/plain"
-# that of requests; the others are what clients say of a body whose type they were not given, as curl does
+# accepted content types; clients such as curl send the other two by default
 _SENT = (JSON, "", "application/x-www-form-urlencoded")
 # path -> the page's file and its media type
 _PAGE = {
@@ -33,16 +33,16 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-# of a client that has gone, for the metrics alone
+# status for a client that has disconnected; only the metrics show it
 _GONE = 499
 
 
 def create_app(service: Service):
-    """The Starlette application of a service, which it starts and, at its end, stops.
+    """The Starlette application of a service. It starts the service, and stops it on shutdown.
 
-    `POST /` summarizes, `GET /` is the page; `/health` shows that the process is alive, `/ready` whether it takes
-    requests, `/info` which model and limits it has, `/openapi.json` what requests may have, and `/metrics` the
-    counters. Errors are `{"error": message}`.
+    `POST /` summarizes and `GET /` is the page. `/health` reports whether the process is alive, `/ready` whether it
+    accepts requests, `/info` the model and the limits, `/openapi.json` the schema of requests, `/metrics` the counters.
+    Errors are `{"error": message}`.
 
     Raises:
         ValueError: the API key cannot be read.
@@ -88,7 +88,7 @@ def create_app(service: Service):
 
 
 def _page(path: str):
-    """The response that is a file of the page."""
+    """The response with a file of the page."""
     from starlette.responses import Response
 
     name, media_type = _PAGE[path]
@@ -97,14 +97,14 @@ def _page(path: str):
 
 
 async def answer(service: Service, request):
-    """The answer to one request for a summary, which any server that gives requests of Starlette can send.
+    """The response to one summary request, for any server that uses Starlette's requests.
 
     Args:
-        service: one that was started.
-        request: Starlette's, whose body has not been read.
+        service: a started service.
+        request: Starlette's request, with its body unread.
 
     Returns:
-        Starlette's response, in the format that the client accepts; a refusal is one too.
+        Starlette's response in a format that the client accepts, or a refusal.
     """
     from starlette.responses import Response
 
@@ -120,16 +120,16 @@ async def answer(service: Service, request):
 
 
 async def _summarized(service: Service, request) -> tuple[bytes, str]:
-    """The content of the answer, and its media type."""
+    """The content of the response and its media type."""
     offered = (JSON, *FORMATS)
-    # several lines of one header mean the same as one
+    # repeated header lines are equivalent to one comma-separated line
     media_type = preferred(",".join(request.headers.getlist("accept")), offered)
     if media_type is None:
         raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in _SENT:
         raise Refusal(415, f"the body must be JSON: send it with `Content-Type: {JSON}`")
     body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
-    # only the loaded model decides which settings there are
+    # the available settings depend on the loaded model
     service.check_ready()
     order = read_request(body, service.limits, service.generation_keys)
     result = await _result(service, order, request)
@@ -140,11 +140,11 @@ async def _summarized(service: Service, request) -> tuple[bytes, str]:
 
 
 async def _body(request, most: int, seconds: float) -> bytes:
-    """The body, unless it is too long, or too long under way."""
+    """The body of the request, within the limits of size and time."""
     from starlette.requests import ClientDisconnect
 
     too_long = Refusal(413, f"the body has more than {most} bytes: shorten it")
-    # what is not a number is refused by the server
+    # the server rejects a value that is not a number
     if int(request.headers.get("content-length", 0)) > most:
         raise too_long
     body = bytearray()
@@ -162,7 +162,7 @@ async def _body(request, most: int, seconds: float) -> bytes:
 
 
 async def _result(service: Service, order: SummaryRequest, request) -> Mapping[str, Any]:
-    """The summary, unless the client goes before it is there."""
+    """The summary, unless the client disconnects first."""
     future = asyncio.wrap_future(service.submit(order))
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -177,13 +177,13 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
     finally:
-        # drops the request, whether it has begun or not
+        # drops the request, even during decoding
         future.cancel()
         gone.cancel()
     raise Refusal(_GONE, "the client has gone")
 
 
 async def _gone(request) -> None:
-    """Returns when the client has closed its connection."""
+    """Return when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -1,4 +1,4 @@
-"""Requests in batches: which are decoded together, in which order, and when decoding ends before its time."""
+"""Batching of requests: which are decoded together, in which order, and when decoding is aborted."""
 
 import math
 import time
@@ -12,19 +12,19 @@ from typing import Any
 
 from hf_summ.serving.settings import Limits
 
-# documents, the settings that they share, and what is called between steps -> a result for each
+# documents, their common settings, and a function to call between steps -> one result per document
 Decode = Callable[[Sequence[str], dict[str, Any], Callable[[], None]], Sequence[Any]]
-# of the last batch, the weight in means
+# weight of the last batch in the moving averages
 _LAST = 0.3
-# requests of a tenth of a batch's work are decoded between its steps
+# requests of at most a tenth of a batch's work are decoded between its steps
 _CHEAPER = 10
 
 
 class QueueFull(Exception):
-    """There is no place for another request.
+    """The queue is full.
 
     Attributes:
-        seconds: until about when those that wait are decoded.
+        seconds: estimated time to decode the waiting requests.
     """
 
     def __init__(self, waiting: int, seconds: float):
@@ -33,7 +33,7 @@ class QueueFull(Exception):
 
 
 class Closed(Exception):
-    """The batcher takes or decodes no more requests."""
+    """The batcher is closed, or the request was dropped."""
 
 
 @dataclass(eq=False)
@@ -45,18 +45,18 @@ class _Job:
     arrived: float = field(default_factory=time.monotonic)
 
     def is_like(self, other: "_Job") -> bool:
-        """Whether decoding both together wastes little: of equal settings, and neither twice as long."""
+        """Whether the two can share a batch: their settings are equal and their lengths within about a factor of 2."""
         shorter, longer = sorted((len(self.document), len(other.document)))
         return self.settings == other.settings and longer <= 2 * shorter + 16
 
     def difference(self, other: "_Job") -> int:
-        """By how many characters they differ."""
+        """Difference in length, in characters."""
         return abs(len(self.document) - len(other.document))
 
 
 @dataclass
 class _Batch:
-    """What is being decoded: since when, and for how long it stood still for cheaper requests."""
+    """A batch in decoding, its start time, and the seconds for which cheaper requests have paused it."""
 
     jobs: Sequence[_Job]
     began: float = field(default_factory=time.monotonic)
@@ -64,26 +64,27 @@ class _Batch:
 
     @property
     def seconds(self) -> float:
-        """The time that it has used itself."""
+        """Decoding time so far, without pauses."""
         return time.monotonic() - self.began - self.stood
 
 
 class Batcher:
-    """Groups requests of like settings and lengths; `run` decodes them, in the thread that calls it.
+    """Groups requests with equal settings and similar lengths; `run` decodes them in the calling thread.
 
-    That request goes next which has waited longest for its work, with those that are most like it. If nothing is
-    decoded when it comes, it waits a little for others. Much cheaper ones are decoded between the steps of a batch, for
-    as long as the batch itself; it ends when it has used up its time, or all of its requests are cancelled.
+    The request with the longest wait per unit of work is next, with the requests most similar in length. If no batch
+    is in decoding, it waits up to `batch_wait` for others. Much cheaper requests are decoded between the steps of a
+    batch, for at most as long as the batch itself. A batch ends early after `limit_decode_seconds`, or when all its
+    requests are cancelled.
 
     Args:
-        decode: documents, their settings and `proceed` -> a result for each. It calls `proceed` between steps, which
-            raises when the batch is to end. If it fails, the documents are decoded in halves, so that in the end only
-            the one that is at fault fails, with the error of `decode`.
-        limits: of batches, the queue, work and time.
-        on_change: called with the number of waiting requests when it has changed.
+        decode: documents, their settings and `proceed` -> one result per document. It calls `proceed` between steps,
+            which raises to end the batch. If it fails, each half of the documents is decoded separately, recursively:
+            only the faulty document fails, with the error of `decode`.
+        limits: limits of batches, queue, work and time.
+        on_change: called with the number of waiting requests whenever it changes.
 
     Attributes:
-        last_step: when what is being decoded began or had its last step; None if nothing is.
+        last_step: time of the last step, or of the start, of the current batch; None if there is none.
     """
 
     def __init__(self, decode: Decode, limits: Limits, on_change: Callable[[int], None] = lambda waiting: None):
@@ -95,7 +96,7 @@ class Batcher:
         self._is_closed = False
         self._begun: set[_Job] = set()
         self._is_between_steps = False
-        # means of a batch, and of a unit of work
+        # mean seconds per batch and per unit of work
         self._seconds, self._pace = 0.0, 0.0
         self.last_step: float | None = None
 
@@ -103,7 +104,7 @@ class Batcher:
         """The future result of a document; cancelling it frees its place.
 
         Args:
-            work: how much it is, above 0.
+            work: estimated cost, above 0.
 
         Raises:
             QueueFull: too many requests are waiting.
@@ -119,18 +120,18 @@ class Batcher:
             self._waiting.append(job)
             self._on_change(len(self._waiting))
             self._changed.notify()
-        # only now, as a future calls back at once if it is done
+        # may come last: a future that is already done calls back at once
         job.future.add_done_callback(lambda future: self._forget(job) if future.cancelled() else None)
         return job.future
 
     @property
     def unfinished(self) -> int:
-        """Number of requests that wait or are being decoded."""
+        """Number of requests that are waiting or being decoded."""
         with self._changed:
             return len(self._waiting) + len(self._begun)
 
     def run(self) -> None:
-        """Decode until `close` is called and nothing waits."""
+        """Decode until `close` is called and the queue is empty."""
         try:
             while jobs := self._next_batch():
                 began = time.monotonic()
@@ -145,18 +146,18 @@ class Batcher:
             self._fail_all()
 
     def close(self) -> None:
-        """Take no further requests, and let `run` return when those that wait are decoded."""
+        """Take no further requests; `run` returns when the waiting ones are decoded."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
 
     def abandon(self) -> None:
-        """Close, and fail the requests that wait or are being decoded."""
+        """Close, and fail all unfinished requests."""
         self.close()
         self._fail_all()
 
     def _next_batch(self, most: float | None = None) -> list[_Job]:
-        """The next jobs, which have then begun; none if no more will come, or none is at most so much work."""
+        """Take the next jobs from the queue, each of at most `most` work; empty if there are none or none will come."""
         with self._changed:
             while True:
                 waiting = [job for job in self._waiting if most is None or job.work <= most]
@@ -179,7 +180,7 @@ class Batcher:
                 return jobs
 
     def _most_work(self) -> float:
-        """That of a batch: no more than a request may be, and than is decoded in half of the time."""
+        """Maximum work of a batch: `limit_work`, or less if that takes over half of `limit_decode_seconds`."""
         in_time = self._limits.limit_decode_seconds / 2 / self._pace if self._pace else math.inf
         return min(self._limits.limit_work, in_time)
 
@@ -201,7 +202,7 @@ class Batcher:
             _settle(job, result)
 
     def _proceed(self, batch: _Batch) -> None:
-        """Between two steps of a batch: decode what is much cheaper, and raise if the batch is to end."""
+        """Called between steps: decode much cheaper requests, and raise if the batch must end."""
         self.last_step = time.monotonic()
         if self._waiting and not self._is_between_steps and batch.stood <= batch.seconds:
             self._is_between_steps, began = True, time.monotonic()
@@ -215,8 +216,8 @@ class Batcher:
             raise Closed
         if batch.seconds > self._limits.limit_decode_seconds:
             raise ValueError(
-                f"the summary takes longer than the {self._limits.limit_decode_seconds:g} s that the service has for "
-                "one: lower `num_beams` or `max_new_tokens`, or shorten the document"
+                f"the summary takes longer than the limit of {self._limits.limit_decode_seconds:g} s: lower "
+                "`num_beams` or `max_new_tokens`, or shorten the document"
             )
 
     def _forget(self, job: _Job) -> None:
@@ -240,7 +241,7 @@ def _mean(mean: float, last: float) -> float:
 
 
 def _settle(job: _Job, result: Any = None, error: Exception | None = None) -> None:
-    # what was abandoned or cancelled while it was decoded is done already
+    # an abandoned or cancelled future is already done
     with suppress(InvalidStateError):
         if error is None:
             job.future.set_result(result)

@@ -1,4 +1,4 @@
-"""What a request costs, estimated in milliseconds, before it waits to be decoded."""
+"""Cost of a request, estimated within milliseconds before it enters the queue."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -8,22 +8,22 @@ from hf_summ.models.checks import SETTINGS
 from hf_summ.serving.requests import SummaryRequest
 from hf_summ.serving.settings import Limits
 
-# the parts of a long text whose tokens are counted, and the characters of each
+# number of sampled parts of a long text, and characters of each
 _PARTS, _CHARACTERS = 8, 512
-# the settings of which one says what the other one excludes
+# settings of minimum and maximum length, which can contradict each other
 _LEAST, _MOST = ("min_new_tokens", "min_length", "min_new_words"), ("max_new_tokens", "max_length")
 
 
 def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
-    """The work of a request: windows × beams × new tokens × the tokens that each of these reads.
+    """The work of a request: windows × beams × new tokens × tokens that each new token attends to.
 
-    Those are the source's, of which the texts of many tokens are estimated from a few parts, and the ones before it.
+    The latter are the source's tokens, estimated from a few parts if the text is long, and the previous new tokens.
 
     Args:
-        summarizer: the pipeline, whose settings are those that the request leaves open.
+        summarizer: the pipeline; unset parameters of the request fall back to its settings.
 
     Raises:
-        ValueError: it is more than `limit_work`, a setting is out of range for the model, or excludes another one.
+        ValueError: the work exceeds `limit_work`, a setting is out of range for the model, or two contradict.
     """
     asked = {name: value for name, value in request.settings.items() if name in SETTINGS}
     settings = summarizer.model.generation_config.to_diff_dict() | summarizer.generation_settings(**asked)
@@ -44,9 +44,9 @@ def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
 
 
 def _new_tokens(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
-    """The most that a summary may have."""
+    """Maximum number of new tokens of a summary."""
     most = next(name for name in _MOST if settings.get(name) is not None)
-    # the second one counts the token before the first
+    # `max_length` includes the decoder's start token
     number = settings[most] - (most == "max_length")
     for least in _LEAST:
         if asked.get(least, 0) - (least == "min_length") > number:
@@ -55,9 +55,9 @@ def _new_tokens(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
 
 
 def _length(document: str, summarizer: Any, is_read_whole: bool) -> int:
-    """About how many tokens a document has, or of one that is cut, how many it may have."""
+    """Estimated number of tokens of a document; an upper bound if it is truncated."""
     if not is_read_whole and summarizer.source_limit is not None:
-        # hardly any token is shorter than a byte
+        # almost every token has at least one byte
         return len(document.encode())
     step = max(_CHARACTERS, len(document) // _PARTS)
     parts = [document[start : start + _CHARACTERS] for start in range(0, len(document), step)]

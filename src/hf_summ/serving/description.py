@@ -1,4 +1,4 @@
-"""The description of the service in OpenAPI 3.1, made from the tables of settings and limits."""
+"""OpenAPI 3.1 description of the service, generated from the tables of settings and limits."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -39,7 +39,7 @@ def describe(limits: Limits, generation_keys: Collection[str]) -> Schema:
     }
     gets: dict[str, tuple[str, Mapping[int, Schema]]] = {
         "/health": ("Whether the process is alive", {200: {"text/plain": _TEXT}}),
-        "/ready": ("Whether requests are taken", {status: {"text/plain": _TEXT} for status in (200, 503)}),
+        "/ready": ("Whether requests are accepted", {status: {"text/plain": _TEXT} for status in (200, 503)}),
         "/info": ("Model and limits", {200: {JSON: _object((*facts, *public), **facts, **public)}}),
         "/metrics": ("Counters for Prometheus", {200: {"text/plain": _TEXT}}),
     }
@@ -54,7 +54,7 @@ def describe(limits: Limits, generation_keys: Collection[str]) -> Schema:
 
 
 def _setting(setting: Setting, limits: Limits) -> Schema:
-    """What a request may give; null leaves a setting open."""
+    """Schema of a setting; null means unset."""
     described = {"description": setting.help} if setting.help else {}
     if setting.choices:
         return {"enum": [*setting.choices, None], **described}
@@ -75,7 +75,7 @@ def _object(required: Collection[str], **properties: Schema) -> Schema:
 
 
 def _responses(schemas: Mapping[int, Mapping[str, Schema]]) -> Schema:
-    """By status, from the schemas of each by media type."""
+    """OpenAPI responses by status."""
     return {
         str(status): {
             "description": HTTPStatus(status).phrase,

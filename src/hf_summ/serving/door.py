@@ -1,4 +1,4 @@
-"""What comes before every answer: who may ask, from where, and a line in the log."""
+"""Access control and request log in front of the application."""
 
 import hmac
 import logging
@@ -10,18 +10,18 @@ from urllib.parse import quote, urlsplit
 from hf_summ.serving.requests import Refusal
 from hf_summ.serving.settings import Limits
 
-# of requests, a line each, without texts; `hf-summ serve` prints it
+# one line per request, without its text; `hf-summ serve` prints it
 log = logging.getLogger("hf_summ.requests")
-# what changes nothing and computes nothing
+# methods that change and compute nothing
 _READING = ("GET", "HEAD")
 
 
 class Door:
-    """An ASGI application before another one, which refuses requests by their headers and logs them all.
+    """ASGI middleware that refuses requests by their headers and logs every request.
 
     Args:
-        app: the other one.
-        limits: its `allowed_hosts` and `api_key_file`.
+        app: the wrapped ASGI application.
+        limits: for `allowed_hosts` and `api_key_file`.
 
     Raises:
         ValueError: the API key cannot be read.
@@ -56,18 +56,18 @@ class Door:
             log.info(f"{client} {scope['method']} {quote(scope['path'])[:200]} {status} {seconds:.3f} s")
 
     def _check(self, scope) -> None:
-        """Raise a Refusal of a request that no page of this service's makes, or without its key."""
+        """Raise a Refusal for ambiguous lengths, an unknown host, a page of another site, or a missing key."""
         from starlette.datastructures import Headers
 
         headers = Headers(scope=scope)
         if "content-length" in headers and "transfer-encoding" in headers:
-            # programs on the way may disagree where the request ends
+            # proxies may disagree on where the request ends
             message = "`Content-Length` and `Transfer-Encoding` exclude each other: send only one"
             raise Refusal(400, message, Connection="close")
         host = headers.get("host", "")
         if self._hosts and host and not self._is_allowed(host):
-            raise Refusal(403, f"`Host` is '{host:.80}', which is none of this service's: name it with --allowed_hosts")
-        # as browsers write them, whatever a page does
+            raise Refusal(403, f"`Host` is '{host:.80}', which is not allowed: name it with --allowed_hosts")
+        # browsers set these headers, and pages cannot change them
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         is_own = site in ("same-origin", "none") if site else origin is None or origin.partition("://")[2] == host
         if scope["method"] not in _READING and not is_own:
@@ -80,14 +80,14 @@ class Door:
     def _is_allowed(self, host: str) -> bool:
         try:
             name = urlsplit(f"//{host}").hostname or ""
-            # a page of another site has the name of that site, to whatever address it leads
+            # after DNS rebinding, pages still send their site's name, not an address
             return name in self._hosts or bool(ip_address(name))
         except ValueError:
             return False
 
 
 def read_key(file: str) -> bytes:
-    """The API key in a file, without space around it; of no file, none.
+    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
 
     Raises:
         ValueError: the file cannot be read, or is blank.
@@ -99,5 +99,5 @@ def read_key(file: str) -> bytes:
     except OSError as error:
         raise ValueError(f"--api_key_file {file}: cannot be read: {error.strerror}") from error
     if not key:
-        raise ValueError(f"--api_key_file {file}: is blank: write a key into it")
+        raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
     return key

@@ -1,6 +1,6 @@
-"""An answer's format: the choice by the client's `Accept` header (RFC 9110, section 12.5.1), and RDF.
+"""Response formats: negotiation by the `Accept` header (RFC 9110, section 12.5.1), and RDF.
 
-RDF is in the vocabulary NIF 2.0, which names pieces of text by their offsets.
+RDF uses the vocabulary NIF 2.0, which identifies spans of text by their offsets.
 """
 
 import uuid
@@ -14,14 +14,14 @@ _NIF = "http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#"
 
 
 def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
-    """The media type that a client prefers; the first of those that it prefers equally.
+    """The media type that a client prefers, the first in case of a tie.
 
     Args:
-        accept: the header, such as `text/turtle;q=0.9, */*;q=0.1`; None or blank takes anything.
+        accept: the header, such as `text/turtle;q=0.9, */*;q=0.1`; None or blank accepts any type.
         offered: media types without parameters.
 
     Returns:
-        None if it takes none of them.
+        None if the client accepts none of them.
     """
     ranges = [parsed for part in (accept or "").split(",") if (parsed := _range(part)) is not None]
     if not ranges:
@@ -32,7 +32,7 @@ def preferred(accept: str | None, offered: Sequence[str]) -> str | None:
 
 
 def _range(part: str) -> tuple[str, float] | None:
-    """A media range and its quality from 0 to 1; None if it is none."""
+    """A media range and its quality from 0 to 1; None if the part is malformed."""
     media_range, *parameters = (word.strip().lower() for word in part.split(";"))
     if media_range.count("/") != 1:
         return None
@@ -40,7 +40,7 @@ def _range(part: str) -> tuple[str, float] | None:
         name, _, value = parameter.partition("=")
         if name.strip() == "q":
             try:
-                # also of what is not a number
+                # NaN counts as 0
                 return media_range, min(max(float(value), 0.0), 1.0) if float(value) == float(value) else 0.0
             except ValueError:
                 return None
@@ -48,7 +48,7 @@ def _range(part: str) -> tuple[str, float] | None:
 
 
 def _quality(media_type: str, ranges: Sequence[tuple[str, float]]) -> float:
-    """That of the most specific range which the type is in; 0 if there is none."""
+    """Quality of the most specific range that contains the type; 0 if none does."""
     for candidate in (media_type, f"{media_type.partition('/')[0]}/*", "*/*"):
         qualities = [quality for media_range, quality in ranges if media_range == candidate]
         if qualities:
@@ -57,13 +57,13 @@ def _quality(media_type: str, ranges: Sequence[tuple[str, float]]) -> float:
 
 
 def as_rdf(document: str, result: Mapping[str, Any], media_type: str) -> bytes:
-    """The document, the summary that is derived from it, and the sentences that were kept for the model.
+    """RDF of the document, its summary, and the sentences that were kept for the model.
 
-    Both texts are a `nif:Context`, and the kept sentences refer to that of the document. Equal documents have equal
-    names, and so have equal summaries of them; offsets count Unicode characters, from 0, and ends are exclusive.
+    Both texts are a `nif:Context`; the kept sentences refer to that of the document. Equal documents have equal URNs,
+    as do equal summaries of one document. Offsets count Unicode characters from 0; ends are exclusive.
 
     Args:
-        result: `summary_text`, and in `details` the `sentences` that were kept, if the document was shortened.
+        result: `summary_text`, and if the document was shortened, the kept `sentences` in `details`.
         media_type: one of `FORMATS`.
     """
     from rdflib import RDF, XSD, Graph, Literal, Namespace, URIRef

@@ -1,5 +1,5 @@
 "use strict";
-// Asks the service that the page comes from, and shows which parts of the text the model read.
+// Sends the text to the page's own service, and marks the parts that the model read.
 const element = (id) => document.getElementById(id);
 const form = element("form");
 const text = element("document");
@@ -18,7 +18,7 @@ function parameters() {
   return given;
 }
 
-// offsets count characters, of which some are two of JavaScript's
+// offsets count code points; some take two UTF-16 units
 function showRead(source, ranges) {
   const characters = Array.from(source);
   const parts = [];
@@ -46,7 +46,7 @@ function show(source, { summary_text: summary, details }) {
   element("of-summary").focus();
 }
 
-// asked for when the service needs it
+// prompted for if the service requires it
 let key = "";
 
 async function summarize() {

@@ -1,4 +1,4 @@
-"""A request's body: one document, and how to summarize it; or why the request is refused."""
+"""Parsing of request bodies, with one document and its settings, and refusals."""
 
 import json
 from collections.abc import Collection
@@ -16,11 +16,11 @@ _KEYS = ("inputs", "parameters")
 
 
 class Refusal(Exception):
-    """A request that is refused.
+    """A refused request.
 
     Attributes:
         status: the HTTP status.
-        headers: further headers of the answer.
+        headers: additional headers of the response.
     """
 
     def __init__(self, status: int, message: str, **headers: str):
@@ -36,13 +36,13 @@ class Refusal(Exception):
 
 
 def in_json(value: Any) -> bytes:
-    """The value in JSON; what a message quotes may have lone surrogates."""
+    """The value in JSON; lone surrogates, which a quoted value may contain, are replaced."""
     return readable(json.dumps(value, ensure_ascii=False)).encode()
 
 
 def unavailable(message: str, seconds: float) -> Refusal:
-    """The refusal of a request that may succeed after so many seconds."""
-    # a connection that stayed open could be closed, as idle, just when the client comes back
+    """The refusal of a request that may succeed after this many seconds."""
+    # a kept-alive connection could time out just as the client retries
     return Refusal(503, message, Retry_After=str(min(max(round(seconds), 1), 60)), Connection="close")
 
 
@@ -52,8 +52,8 @@ class SummaryRequest:
 
     Attributes:
         document: the text, without lone surrogates.
-        settings: of the pipeline; those that are not given are left to it.
-        return_details: whether the client wants to know what was read.
+        settings: settings of the pipeline; missing ones fall back to its own.
+        return_details: whether the response includes `details`.
     """
 
     document: str
@@ -68,7 +68,7 @@ def read_request(body: bytes, limits: Limits, generation_keys: Collection[str] =
         generation_keys: see `read_settings`.
 
     Raises:
-        Refusal: 400 for what is not JSON, and 422 for what is, but not such a request.
+        Refusal: 400 if the body is not JSON, 422 if it is JSON but not a valid request.
     """
     content = _parsed(body)
     try:

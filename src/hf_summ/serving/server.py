@@ -1,4 +1,4 @@
-"""The web server: uvicorn in one process or several, with time limits for clients and an end that loses no request."""
+"""The web server: uvicorn in one or several processes, with client timeouts and a shutdown that loses no request."""
 
 import asyncio
 import logging
@@ -25,46 +25,46 @@ from hf_summ.serving.requests import unavailable
 from hf_summ.serving.service import FAILED, READY, Service
 from hf_summ.serving.settings import Limits
 
-# more than clients that connect at once; the system may allow fewer
+# more than simultaneous connection attempts; the system may allow fewer
 _BACKLOG = 2048
-# seconds that a connection may be idle; longer than proxies keep theirs, which would else use one as it is closed
+# seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
 _KEEP_ALIVE = 75
-# seconds for which a server that ends still answers that it is ending
+# seconds for which a stopping server still responds that it is stopping
 _LAST_CALL = 1.0
-# how long requests that were sent before the socket was closed may be under way
+# seconds to wait for requests that were sent before the socket was closed
 _UNDER_WAY = 0.3
 _INTERVAL = 0.05
-# how many seconds answers may take to be sent after all that was begun is decoded or has failed
+# seconds to send the remaining responses after decoding has ended
 _ANSWERING = 5
-# beyond the time that a request may take, as a client that sends too much or too slowly is answered first
+# seconds beyond a request's time limit: a client that sends too much or too slowly receives a response first
 _GRACE = 5.0
-# beyond the time that a worker has for its requests
+# seconds beyond a worker's drain time
 _WORKER_GRACE = 10.0
-# between signs to a client that sends no more, which make known whether it still reads
+# seconds between probes that check whether a half-closed client still reads
 _PROBING = 0.5
-# seconds that a client is asked to wait while no worker is ready
+# `Retry-After` while no worker is ready
 _RESTARTING = 5.0
-# seconds between looks at signals; a worker that ends is replaced no more often
+# seconds between polls of signals, and minimum seconds between replacements of workers
 _WORKER_INTERVAL = 0.5
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that listens.
+    """A listening socket.
 
     Raises:
-        ValueError: another program uses the port, or there is no such address here.
+        ValueError: the port is in use, or the address does not exist on this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        # Python adds where to the system's words
+        # Python appends the address to the system's message
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
 
 
 def url(listening: socket.socket) -> str:
-    """Where clients find a socket that listens."""
+    """The URL of a listening socket."""
     host, port, *_ = listening.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -76,24 +76,24 @@ def serve(
     threads: int | None = None,
     on_ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, and finish what was begun.
+    """Serve until SIGTERM or Ctrl-C, then finish the accepted requests.
 
     Args:
-        load: gives the pipeline.
-        listening: see `bind`; it is closed at the end.
+        load: returns the pipeline.
+        listening: see `bind`; closed at the end.
         threads: see `Service`.
-        on_ready: called when requests are taken.
+        on_ready: called once requests are accepted.
 
     Raises:
-        Exception: what `load` raised, or the pipeline with its first document.
+        Exception: the error of `load`, or of the pipeline on its first document.
     """
     from transformers.utils.logging import set_verbosity_error
 
-    # transformers and the pipeline, whose loggers are apart, would warn of document after document
+    # transformers and the pipeline, which have separate loggers, would warn for every document
     set_verbosity_error()
     logging.getLogger("hf_summ").setLevel(logging.ERROR)
     log.setLevel(logging.INFO)
-    # a line on standard error, and nowhere else
+    # requests are logged to standard error only
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("hf-summ: %(asctime)s %(message)s"))
     log.propagate, log.handlers[:] = False, [handler]
@@ -110,17 +110,17 @@ def serve_with_workers(
     workers: int,
     on_ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Serve with several processes until SIGTERM or Ctrl-C; one that ends is replaced.
+    """Serve with several processes until SIGTERM or Ctrl-C; a process that exits is replaced.
 
-    Their metrics are summed, through files in a temporary folder.
+    Their metrics are summed through files in a temporary folder.
 
     Args:
-        load: gives the pipeline; it can be pickled, and is called in each process.
-        listening: see `bind`; the processes share it.
-        on_ready: called when the first of them takes requests.
+        load: returns the pipeline; a picklable function, called in each process.
+        listening: see `bind`; shared by the processes.
+        on_ready: called when the first worker accepts requests.
 
     Raises:
-        ValueError: a worker could not load the model, or decode with it.
+        ValueError: a worker cannot load the model or decode with it.
     """
     with (
         _caught_signals() as signals,
@@ -145,7 +145,7 @@ def serve_with_workers(
 
 
 def _watch(pool: Pool, folder: str, ready: set[Worker], is_over: Callable[[], object]) -> None:
-    """Keep account of the workers that are ready, and replace those that end, until something is so."""
+    """Track the ready workers and replace those that exit, until `is_over()`."""
     while not is_over():
         for worker in pool.wait_ready(_WORKER_INTERVAL):
             kind, value = worker.recv()
@@ -160,7 +160,7 @@ def _watch(pool: Pool, folder: str, ready: set[Worker], is_over: Callable[[], ob
 
 @contextmanager
 def _stand_in(limits: Limits, listening: socket.socket) -> Generator[None]:
-    """Within, this process answers too: that it is alive, and to come back later."""
+    """Within, this process responds too: alive on `/health`, and 503 on all other paths."""
 
     async def answer(scope, receive, send) -> None:
         from starlette.responses import PlainTextResponse
@@ -183,7 +183,7 @@ def _replace(pool: Pool, worker: Worker, folder: str) -> None:
     from prometheus_client.multiprocess import mark_process_dead
 
     pid, code = worker.process.pid, worker.process.exitcode
-    print(f"hf-summ: worker {pid} has ended ({code}): another takes its place", file=sys.stderr)
+    print(f"hf-summ: worker {pid} has exited ({code}): a new one replaces it", file=sys.stderr)
     mark_process_dead(pid, folder)
     time.sleep(_WORKER_INTERVAL)
     pool.replace(worker)
@@ -198,7 +198,7 @@ def _serve_requests(
 @contextmanager
 def _caught_signals() -> Generator[list[int]]:
     """The numbers of the SIGTERM and SIGINT that arrive within."""
-    # not an event: a handler that sets one may interrupt the very wait that holds its lock
+    # not an Event: its handler could interrupt the wait that holds the Event's lock
     signals: list[int] = []
     handlers = {
         number: signal.signal(number, lambda number, _: signals.append(number))
@@ -213,9 +213,9 @@ def _caught_signals() -> Generator[list[int]]:
 
 @contextmanager
 def _metrics_folder() -> Generator[str]:
-    """A folder for the metrics of the processes that are started within."""
+    """A folder for the metrics of processes that are started within."""
     with tempfile.TemporaryDirectory(prefix="hf_summ_metrics_") as folder:
-        # read by prometheus_client where it is imported first, which is in the workers
+        # prometheus_client reads it on import, which happens in the workers
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         try:
             yield folder
@@ -224,11 +224,11 @@ def _metrics_folder() -> Generator[str]:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server of a service, which closes its socket only when all that clients have sent is answered.
+    """uvicorn's server for a service; it closes its socket only after all received requests have a response.
 
     Args:
         service: not started yet.
-        on_ready: called when requests are taken.
+        on_ready: called once requests are accepted.
     """
 
     def __init__(self, service: Service, on_ready: Callable[[], object] = lambda: None):
@@ -249,7 +249,7 @@ class Server(uvicorn.Server):
         stopping = asyncio.ensure_future(asyncio.to_thread(self._service.stop, self._service.limits.drain_seconds))
         while not self.force_exit and not (stopping.done() and time.monotonic() > last_call):
             await asyncio.sleep(_INTERVAL)
-        # uvicorn would at once close connections on which a request is under way
+        # uvicorn would immediately close connections whose requests are still arriving
         for server in self.servers:
             server.close()
         await asyncio.sleep(_UNDER_WAY)
@@ -262,7 +262,7 @@ def _config(app, limits: Limits, **settings: Any) -> uvicorn.Config:
         app,
         http=_protocol(limits.limit_seconds + _GRACE),
         ws="none",
-        # setting it up closes the handlers of others, and with absl's the stream that it was made with
+        # configuring logging closes other handlers; absl's would close its stream as well
         log_config=None,
         log_level="error",
         server_header=False,
@@ -274,10 +274,10 @@ def _config(app, limits: Limits, **settings: Any) -> uvicorn.Config:
 
 
 def _protocol(seconds: float) -> type[H11Protocol]:
-    """uvicorn's HTTP protocol, which ends a connection when a request takes longer, or an answer is not fetched sooner.
+    """uvicorn's HTTP protocol with a timeout for receiving a request and for a client that does not read its response.
 
-    uvicorn by itself waits for ever for a request's headers and body, and for a client that does not read. It closes
-    the connection of a client that sends no more, which may still wait for its answer.
+    uvicorn itself waits forever for headers, bodies and clients that do not read. It also closes the connection of a
+    half-closed client, which may still wait for its response.
     """
 
     class TimedProtocol(H11Protocol):
@@ -305,7 +305,7 @@ def _protocol(seconds: float) -> type[H11Protocol]:
 
         def send_400_response(self, msg: str) -> None:
             if self._is_answering():
-                # the application would answer once more
+                # otherwise the application would respond a second time
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -322,7 +322,7 @@ def _protocol(seconds: float) -> type[H11Protocol]:
             return self.cycle is not None and not self.cycle.response_complete
 
         def _probe(self) -> None:
-            # to a client that has gone, the second of these fails; HTTP/1.0 knows none
+            # if the client has disconnected, the second of these fails; HTTP/1.0 has no 1xx responses
             if self.conn.our_state is h11.SEND_RESPONSE and self.conn.their_http_version == b"1.1":
                 self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
             if self._is_answering() and not self.transport.is_closing():

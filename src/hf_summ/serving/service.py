@@ -1,4 +1,4 @@
-"""The service itself, apart from HTTP: a model, loaded and tried by one thread, which decodes requests in batches."""
+"""The service without HTTP: one thread loads a model, tests it and decodes requests in batches."""
 
 import os
 import time
@@ -19,17 +19,17 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 LOADING, READY, STUCK, DRAINING, FAILED = "loading", "ready", "stuck", "draining", "failed"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
-# seconds that a client is asked to wait while the model is being loaded, and while another process takes over
+# `Retry-After` while the model is being loaded, and while another process takes over
 _LOADING_SECONDS, _DRAINING_SECONDS = 5.0, 2.0
-# seconds between looks at what is unfinished
+# seconds between polls of unfinished requests
 _INTERVAL = 0.05
 
 
 class Metrics:
     """Counters, gauges and histograms of one service.
 
-    If PROMETHEUS_MULTIPROC_DIR was set when prometheus_client was first imported, each process writes its own into
-    that folder, and any of them shows the sums over all.
+    If PROMETHEUS_MULTIPROC_DIR was set when prometheus_client was first imported, each process writes its values to
+    that folder, and every process exposes the sums over all.
     """
 
     def __init__(self):
@@ -42,16 +42,16 @@ class Metrics:
 
         summed = {"multiprocess_mode": "livesum"}
         self.requests = make(Counter, "requests", "Requests for summaries by the status of their answer", "status")
-        self.waiting = make(Gauge, "waiting_requests", "Requests that wait to be decoded", **summed)
+        self.waiting = make(Gauge, "waiting_requests", "Requests waiting to be decoded", **summed)
         self.ready = make(Gauge, "ready_workers", "Processes that take requests", **summed)
         self.step_seconds = make(
             Gauge,
             "step_seconds",
-            "Time since the last step of what is decoded; the longest, if there are several processes",
+            "Time since the last decoding step; the longest over all processes",
             multiprocess_mode="livemax",
         )
-        self.batch_size = make(Histogram, "batch_size", "Documents that were decoded together", buckets=_SIZES)
-        self.batch_seconds = make(Histogram, "batch_seconds", "Time that decoding them took", buckets=_SECONDS)
+        self.batch_size = make(Histogram, "batch_size", "Documents per batch", buckets=_SIZES)
+        self.batch_seconds = make(Histogram, "batch_seconds", "Decoding time of a batch", buckets=_SECONDS)
         self.seconds = make(Histogram, "request_seconds", "Time from a request to its answer", buckets=_SECONDS)
         self.source_tokens = make(Counter, "source_tokens", "Tokens of summarized documents")
         self.cut_tokens = make(Counter, "cut_tokens", "Tokens of summarized documents that were not read")
@@ -71,17 +71,16 @@ class Metrics:
 class Service:
     """A summarization pipeline that decodes the requests of many clients in batches.
 
-    `start` returns at once; the model is loaded by the thread that decodes, and requests are taken after it has
-    decoded once.
+    `start` returns immediately; the decoding thread loads the model. Requests are accepted after a first test document.
 
     Args:
-        load: gives the pipeline.
-        limits: of requests and batches.
-        threads: number of threads of torch; by default, as torch chooses.
+        load: returns the pipeline.
+        limits: limits of requests and batches.
+        threads: number of torch's threads; by default, torch's choice.
 
     Attributes:
-        problem: why it failed.
-        metrics: what it has counted.
+        problem: the error that made the service fail, or None.
+        metrics: its counters.
         generation_keys: the model's own settings of `generate()`, once it is loaded.
     """
 
@@ -95,27 +94,27 @@ class Service:
         self._threads = threads
         self._summarizer: Any = None
         self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)
-        # a process may end while a batch is decoded whose clients have gone
+        # daemon: the process may exit while a batch without clients is being decoded
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self) -> "Service":
-        """Begin to load the model, in a thread; returns the service itself."""
+        """Start loading the model in a thread, and return the service itself."""
         self._thread.start()
         return self
 
     def submit(self, request: SummaryRequest) -> Future:
-        """The future `{"summary_text", "details"}` of a request's document, the latter if the pipeline has them.
+        """The future `{"summary_text", "details"}` of a request; `details` only if the pipeline returns them.
 
-        Its errors are ValueErrors and TypeErrors for what the document or its settings cause. Cancelling it frees its
-        place, or ends its decoding if no other request is decoded with it.
+        It fails with a ValueError or TypeError if the document or its settings are at fault. Cancelling it frees its
+        place, or ends the decoding if all requests of its batch are cancelled.
 
         Raises:
-            Refusal: 503 if the queue is full, or the service is not ready; 422 as `check_cost`.
+            Refusal: 503 if the queue is full or the service is not ready; 422 as `check_cost`.
         """
         self.check_ready()
         try:
             work = check_cost(request, self._summarizer, self.limits)
-            # to find sentences and tokens in a character takes about as long as a unit
+            # splitting and tokenizing one character takes about as long as one unit of work
             return self._batcher.submit(request.document, request.settings, work + len(request.document))
         except QueueFull as error:
             raise unavailable(str(error), error.seconds) from None
@@ -125,59 +124,59 @@ class Service:
             raise Refusal(422, one_line(error)) from error
 
     def check_ready(self) -> None:
-        """Raise a Refusal of status 503 unless requests are taken."""
+        """Raise a Refusal of status 503 unless requests are accepted."""
         if self.state == LOADING:
             raise unavailable("the model is being loaded: try again later", _LOADING_SECONDS)
         if self.state == STUCK:
-            raise unavailable("a step of decoding does not end: try again later", _LOADING_SECONDS)
+            raise unavailable("a decoding step is stuck: try again later", _LOADING_SECONDS)
         if self.state != READY:
             raise self.ending()
 
     @staticmethod
     def ending() -> Refusal:
-        """The refusal of a request that comes too late."""
+        """The refusal of a request during shutdown."""
         return unavailable("the service is ending: try again later", _DRAINING_SECONDS)
 
     @property
     def state(self) -> str:
-        """One of loading, ready, draining and failed; stuck while a step takes longer than a whole summary may."""
+        """One of loading, ready, draining, failed, and stuck: a single step exceeds `limit_decode_seconds`."""
         is_stuck = self._state == READY and self._step_seconds > self.limits.limit_decode_seconds
         return STUCK if is_stuck else self._state
 
     @property
     def _step_seconds(self) -> float:
-        """Seconds since the last step of what is being decoded; 0 if nothing is."""
+        """Seconds since the last decoding step; 0 if no batch is being decoded."""
         began = self._batcher.last_step
         return 0.0 if began is None else time.monotonic() - began
 
     def update_metrics(self) -> None:
-        """Set those that change with time."""
+        """Update the gauges that change with time."""
         self.metrics.ready.set(self.state == READY)
         self.metrics.step_seconds.set(self._step_seconds)
 
     @property
     def unfinished(self) -> int:
-        """Number of requests that wait or are being decoded."""
+        """Number of requests that are waiting or being decoded."""
         return self._batcher.unfinished
 
     def information(self) -> dict[str, Any]:
-        """What clients may want to know: the model and the limits of requests."""
+        """The model, the state and the limits, for clients."""
         name = getattr(getattr(self._summarizer, "model", None), "name_or_path", None)
         if name and Path(name).exists():
-            # its folder is private
+            # the full path is private
             name = Path(name).resolve().name
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
         return {"model_id": name, "task": "summarization", "state": self.state, **limits}
 
     def drain(self) -> None:
-        """Take no further requests; those that were taken are still decoded."""
+        """Accept no further requests; those already accepted are still decoded."""
         if self._state in (LOADING, READY):
             self._state = DRAINING
         self.update_metrics()
         self._batcher.close()
 
     def stop(self, seconds: float) -> None:
-        """Drain, and wait until all is decoded; what is not after so many seconds fails."""
+        """Drain, and wait until all requests are decoded; those unfinished after this many seconds fail."""
         self.drain()
         end = time.monotonic() + seconds
         while self.unfinished and time.monotonic() < end:
@@ -190,7 +189,7 @@ class Service:
             if self._threads is not None:
                 import torch
 
-                # torch counts them for each thread that calls it
+                # torch's setting is per calling thread
                 torch.set_num_threads(self._threads)
             self._summarizer = self._load()
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
@@ -219,13 +218,13 @@ class Service:
         return results
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
-        # a checkpoint's settings may be for several sequences; windows of a document make batches too
+        # a checkpoint may set several return sequences; the windows of one document are batched too
         given = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
         return self._summarizer(list(documents), **settings, **given)
 
     def _check_length(self, document: str) -> None:
         most = self.limits.limit_source_tokens
-        # hardly any token is shorter than a byte: of most documents none need be counted
+        # almost every token has at least one byte: most documents need no tokenization here
         if len(document.encode()) <= most:
             return
         length = len(self._summarizer.tokenizer(document, verbose=False)["input_ids"])
@@ -234,9 +233,9 @@ class Service:
 
 
 class _Steps:
-    """A logits processor that calls `proceed` at each step, which every search of `generate()` has in common."""
+    """A logits processor that calls `proceed` at each step; all decoding methods of `generate()` call it."""
 
-    # a row's place in the batch does not matter
+    # the result does not depend on a row's place in the batch
     is_by_row = True
 
     def __init__(self, proceed: Callable[[], None]):

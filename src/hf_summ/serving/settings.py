@@ -1,6 +1,6 @@
-"""The limits of a service, and the settings that a request may give.
+"""The limits of a service, and the settings that requests may set.
 
-The latter are an allow-list, as other settings load code, read files or use up memory.
+The latter are an allow-list: other settings load code, read files or exhaust memory.
 """
 
 import dataclasses
@@ -13,51 +13,51 @@ from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.models.checks import SETTINGS, Range, Setting
 
 _DEFAULTS = (("truncation", True), ("return_details", False))
-# what requests may set of the pipeline itself
+# settings of the pipeline itself
 _OF_PIPELINE = {
     # as in transformers' `TruncationStrategy`
     "truncation": Setting(
         Literal["do_not_truncate", "longest_first", "only_first", "only_second"],
-        help="`do_not_truncate` refuses a document that is too long; the others cut it",
+        help="`do_not_truncate` refuses a document that is too long; the others truncate it",
     ),
     "long_documents": Setting(
-        Literal["truncate", "extract", "windows"], help="How a document that is too long is read"
+        Literal["truncate", "extract", "windows"], help="How to read a document that is too long"
     ),
-    "return_details": Setting(bool, help="Add `details`: what was read, and what was cut"),
+    "return_details": Setting(bool, help="Add `details`: what was read and what was truncated"),
     "clean_up_tokenization_spaces": Setting(bool, help="Remove spaces before punctuation"),
 }
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of requests, of the queue and of batches, and who may ask; each is a flag of `hf-summ serve`.
+    """Limits of requests, queue and batches, and access control; each is a flag of `hf-summ serve`.
 
     Raises:
         ValueError: a limit is too small.
     """
 
-    batch_size: int = flag("reporting", "Number of documents that are decoded together at most", 16)
+    batch_size: int = flag("reporting", "Maximum number of documents per batch", 16)
     batch_wait: float = flag(
-        "reporting", "Milliseconds that a request waits for others to be decoded with while nothing is decoded", 5.0
+        "reporting", "Milliseconds that an idle service waits for more requests before decoding", 5.0
     )
     limit_queue: int = flag("reporting", "Number of waiting requests at which further ones are refused", 256)
     limit_body: int = flag("reporting", "Maximum number of bytes of a request", 1_048_576)
     limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
-    limit_new_tokens: int = flag("reporting", "Maximum number of tokens that a request may ask for", 1024)
-    limit_num_beams: int = flag("reporting", "Maximum number of beams that a request may ask for", 16)
+    limit_new_tokens: int = flag("reporting", "Maximum number of new tokens per summary", 1024)
+    limit_num_beams: int = flag("reporting", "Maximum number of beams", 16)
     limit_work: float = flag(
-        "reporting", "Maximum product of windows, beams, new tokens and the tokens that each of these reads", 1e7
+        "reporting", "Maximum product of windows, beams, new tokens and tokens that each new token reads", 1e7
     )
-    limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary ends", 30.0)
+    limit_decode_seconds: float = flag("reporting", "Seconds after which the decoding of a summary is aborted", 30.0)
     limit_seconds: float = flag("reporting", "Seconds that a client may take to send a request", 20.0)
     allowed_hosts: str = flag(
         "reporting",
-        "Names of this service, separated by commas: requests to others are refused, but for addresses",
+        "Comma-separated names of this service: requests to other names are refused, to addresses accepted",
         "",
         unset="localhost, if --host is this machine's own address, and otherwise any",
     )
-    api_key_file: str = flag("secret", "File with a key that requests must have", "", unset="no key is needed")
-    drain_seconds: float = flag("reporting", "Seconds within which requests are finished after SIGTERM", 30.0)
+    api_key_file: str = flag("secret", "File with the API key that requests must send", "", unset="no key is needed")
+    drain_seconds: float = flag("reporting", "Seconds after SIGTERM within which accepted requests are finished", 30.0)
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -65,21 +65,20 @@ class Limits:
             if field.type is str:
                 continue
             least = 1 if field.type is int else 0
-            # also refuses what is not a number
+            # `not >=` also rejects NaN
             if not value >= least:
                 raise ValueError(f"--{field.name} {value}: must be at least {least}")
 
 
 def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[str]) -> dict[str, Any]:
-    """The settings of the pipeline that a request's `parameters` give.
+    """The pipeline's settings in a request's `parameters`.
 
     Args:
-        parameters: `SummarizationParameters` of huggingface_hub, whose `generate_parameters` may stand beside the
-            others too.
+        parameters: `SummarizationParameters` of huggingface_hub; its `generate_parameters` may also be given directly.
         generation_keys: as for `asked_settings`.
 
     Raises:
-        ValueError: a setting is unknown or not allowed, stands twice, or its value is of another type or out of range.
+        ValueError: a setting is unknown, not allowed or given twice, or its value is out of range or of another type.
     """
     given = _flat(parameters)
     known = asked_settings(generation_keys)
@@ -87,14 +86,14 @@ def read_settings(parameters: Any, limits: Limits, generation_keys: Collection[s
         if name not in known:
             raise ValueError(f"unknown parameter '{name:.80}'{nearest(name[:80], (*known, 'generate_parameters'))}")
     settings = {name: _checked(name, value, known[name], limits) for name, value in given.items()}
-    # what means the same is batched together
+    # equivalent values become equal, and batch together
     if "truncation" in settings:
         settings["truncation"] = settings["truncation"] != "do_not_truncate"
     return {name: value for name, value in settings.items() if (name, value) not in _DEFAULTS}
 
 
 def asked_settings(generation_keys: Collection[str]) -> dict[str, Setting]:
-    """The settings that a request may have, by name.
+    """The settings that requests may set, by name.
 
     Args:
         generation_keys: the model's own settings of `generate()`.
@@ -105,7 +104,7 @@ def asked_settings(generation_keys: Collection[str]) -> dict[str, Setting]:
 
 
 def request_range(setting: Setting, limits: Limits) -> Range:
-    """The numbers that a request may ask for."""
+    """The range that requests may use."""
     most = getattr(limits, setting.asked) if isinstance(setting.asked, str) else setting.asked
     return Range(max(setting.range.least, -most), most)
 
@@ -149,6 +148,6 @@ def _checked(name: str, value: Any, setting: Setting, limits: Limits) -> Any:
 
 
 def _shown(number: float) -> str:
-    """A number, which may have thousands of digits."""
+    """A number, shortened if it has many digits."""
     text = str(number)
     return text if len(text) <= 24 else f"{text[:20]}…"
