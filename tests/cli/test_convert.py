@@ -115,7 +115,7 @@ def test_converted_mass_computes_the_same(run, files, tmp_path, form):
         whole["model"] = in_parts(weights)
     names = files(weights if form == "bare" else whole)
     out, _ = run("convert", "mass", *names, "--output", str(tmp_path / "bart"))
-    assert out == f"{tmp_path / 'bart'}: 2 + 2 layers of 12, 13 pieces of words\n"
+    assert out == f"{tmp_path / 'bart'}: 2 + 2 layers of 12, 13 word pieces\n"
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "bart")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "bart")
     source = tokenizer("It's the bridge.", add_special_tokens=False)["input_ids"]

@@ -449,7 +449,10 @@ def test_a_costly_request_ends_in_time_while_others_are_answered(summarizer, sea
         ordinary = [client.post("/", json={"inputs": DOCUMENT}) for _ in range(3)]
         assert not answer.done()
         assert [one.json() for one in ordinary] == [summarizer(DOCUMENT)] * 3
-        assert (answer.result().status_code, "takes longer than the limit of 1 s" in answer.result().text) == (422, True)
+        assert (answer.result().status_code, "takes longer than the limit of 1 s" in answer.result().text) == (
+            422,
+            True,
+        )
 
 
 def test_a_costly_request_is_refused_at_once(client):

@@ -12,7 +12,7 @@ from hf_summ.common.messages import nearest, one_line, unknown_choice, unknown_f
 
 __all__ = ["main"]
 
-# a command's file is imported when the command is given, so that the others' libraries cost nothing
+# only the given command's file is imported, as the libraries of others load slowly
 COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
     "extract": "Summarize texts by some of their own sentences, without a model",
@@ -39,21 +39,20 @@ def main(argv: list[str] | None = None) -> int:
     """Run `hf-summ COMMAND ...`.
 
     Returns:
-        0 on success, 2 if something given to it cannot work, 130 after Ctrl-C, and 141 if its output is no longer read,
-        as with `| head`.
+        0 on success, 2 for invalid input, 130 after Ctrl-C, and 141 if the output pipe is closed, as by `| head`.
     """
     try:
         try:
             return _run(argv)
         finally:
-            # what is still buffered may meet a closed pipe as well
+            # flushing the buffer may raise BrokenPipeError as well
             sys.stdout.flush()
     except BrokenPipeError:
-        # otherwise Python would flush once more at exit, and complain
+        # otherwise Python would flush again at exit, and print an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except KeyboardInterrupt:
-        # on a line below what is on the screen
+        # on a new line, below the progress bar
         print("\nhf-summ: interrupted: the same command starts over", file=sys.stderr)
         return _INTERRUPTED
 
@@ -88,14 +87,14 @@ class _Parser(argparse.ArgumentParser):
     """A parser, also of each command, that suggests the most similar command, flag or choice for an unknown one."""
 
     def parse_known_args(self, args=None, namespace=None):
-        """As argparse does, but only a command whose defaults have `more` may be followed by what is unknown."""
+        """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""
         known, more = super().parse_known_args(args, namespace)
         if more and not hasattr(known, "more"):
             self.error(unknown_flag(more, re.findall(r"--([\w-]+)", self.format_usage())))
         return known, more
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and the message, and end with status 2."""
+        """Print the usage and the message, and exit with status 2."""
         if choice := re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message):
             flag, value, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
             message = unknown_choice(flag, value, known)

@@ -1,4 +1,4 @@
-"""`hf-summ average`: one checkpoint whose weights are the mean of several."""
+"""`hf-summ average`: average the weights of several checkpoints."""
 
 import argparse
 from pathlib import Path
@@ -8,8 +8,8 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "average",
-        description="Write a checkpoint whose weights are the mean of the given checkpoints', or of the last or best "
-        "ones of a run.",
+        description="Average the weights of the given checkpoints, or of a run's last or best ones, and write the "
+        "result as a checkpoint.",
     )
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="Checkpoints, or one run's output folder")
     parser.add_argument("--output", required=True, help="Folder for the averaged checkpoint")

@@ -12,10 +12,10 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "compare-lms",
         description="Judge each token of the texts, of their shuffles and of random words by its probability given the "
-        "tokens before it: a token is accepted if it is above a percentile of the language model's distribution. Print "
+        "previous tokens: a token is accepted if it is above a percentile of the language model's distribution. Print "
         "a table for each model: recall (share accepted in the text), detection (share rejected in its shuffle, and in "
-        "random words) and accuracy (their mean). A model without a token that starts texts, such as XLNet, does not "
-        "judge a text's first token.",
+        "random words) and accuracy (their mean). A model without a start token, such as XLNet, does not judge the "
+        "first token of a text.",
     )
     parser.add_argument("files", nargs="+", metavar="TEXT_FILE", help="Texts in UTF-8, such as a reference summary")
     parser.add_argument(
@@ -40,7 +40,7 @@ def add_parser(commands) -> None:
         help="Percentiles above which tokens are accepted, 0 to 100 (default: 90 95 99)",
     )
     parser.add_argument("--seed", type=int, default=42, help="Random seed of shuffles and random words (default: 42)")
-    parser.add_argument("--output", metavar="REPORT.json", help="File to which the figures are also written")
+    parser.add_argument("--output", metavar="REPORT.json", help="File for the figures (default: none)")
     parser.set_defaults(run=run)
 
 
@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Compare the language models.
 
     Raises:
-        ValueError: a file that cannot be read, is blank or not UTF-8, a percentile outside 0 to 100, an output in a
-            folder that does not exist, or as `load_language_model`. All are checked before anything long starts.
+        ValueError: a file cannot be read, is blank or not UTF-8, a percentile is outside 0 to 100, the output's folder
+            does not exist, or as `load_language_model`. Flags and files are checked before any model is loaded.
     """
     from hf_summ.evaluation.text_files import read_text
 

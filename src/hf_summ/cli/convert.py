@@ -1,4 +1,4 @@
-"""`hf-summ convert`: a checkpoint of another program as one that transformers reads."""
+"""`hf-summ convert`: convert another program's checkpoint to transformers' format."""
 
 import argparse
 
@@ -7,13 +7,13 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "convert",
-        description="Write a pre-trained MASS, as its authors' program saved it, as a BART that computes the same, "
-        "with its tokenizer: SAGCopy begins with it, and it can be trained or used as any other BART. Only weights are "
-        "read; code in a checkpoint is refused.",
+        description="Convert a pre-trained MASS of its authors' program to an equivalent BART with its tokenizer. "
+        "SAGCopy starts from it, and it can be trained or used like any other BART. Only weights are read; a "
+        "checkpoint with code is refused.",
     )
-    parser.add_argument("kind", choices=["mass"], help="What the checkpoint is of")
+    parser.add_argument("kind", choices=["mass"], help="Kind of the checkpoint")
     parser.add_argument("checkpoint", metavar="CHECKPOINT.pt", help="File with the weights")
-    parser.add_argument("dictionary", metavar="dict.txt", help="File with the pieces of words, beside the checkpoint")
+    parser.add_argument("dictionary", metavar="dict.txt", help="File with the word pieces, beside the checkpoint")
     parser.add_argument("--output", required=True, help="Folder for the converted checkpoint")
     parser.set_defaults(run=run)
 
@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises:
         ValueError: as `convert_mass`.
-        OSError: a file is not there, or the output is a folder that is not empty.
+        OSError: a file does not exist, or the output is a folder that is not empty.
     """
     from transformers import AutoConfig
 
@@ -32,4 +32,4 @@ def run(arguments: argparse.Namespace) -> None:
     convert_mass(arguments.checkpoint, arguments.dictionary, arguments.output)
     config = AutoConfig.from_pretrained(arguments.output)
     layers = f"{config.encoder_layers} + {config.decoder_layers} layers"
-    print(f"{arguments.output}: {layers} of {config.d_model}, {config.vocab_size} pieces of words")
+    print(f"{arguments.output}: {layers} of {config.d_model}, {config.vocab_size} word pieces")

@@ -1,4 +1,4 @@
-"""`hf-summ evaluate`: ROUGE of predictions with its intervals, compared with other systems', novelty and support."""
+"""`hf-summ evaluate`: ROUGE with intervals, comparison with other systems, novelty and support."""
 
 import argparse
 import json
@@ -45,8 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Score the predictions.
 
     Raises:
-        ValueError: files that cannot be read or do not belong together; fewer than one resample; an output that is not
-            of its kind, is in a folder that does not exist, or would replace an input; or as `Evaluation`.
+        ValueError: files cannot be read or do not belong together; fewer than one resample; an output has the wrong
+            suffix, is in a folder that does not exist, or would replace an input; or as `Evaluation`.
     """
     _check(arguments)
     from hf_summ.common.files import write_atomically
@@ -85,9 +85,7 @@ def _add_texts(group) -> None:
     group.add_argument(
         "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
     )
-    group.add_argument(
-        "--sources", metavar="FILE", help="Documents that were summarized, for novelty and support (default: none)"
-    )
+    group.add_argument("--sources", metavar="FILE", help="Source documents, for novelty and support (default: none)")
     group.add_argument(
         "--against",
         nargs="+",
@@ -97,8 +95,8 @@ def _add_texts(group) -> None:
     group.add_argument(
         "--separator",
         metavar="TAG",
-        help="What stands between sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, "
-        "[X_SEP] and <S_SEP>, which a note reports)",
+        help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP] and "
+        "<S_SEP>; a note reports those found)",
     )
     group.add_argument(
         "--sentences",
@@ -110,8 +108,8 @@ def _add_texts(group) -> None:
         "--splitter",
         choices=("sentencex", "spacy"),
         default="sentencex",
-        help="What splits lines into sentences: sentencex, or spaCy's sentencizer, which is for English and needs the "
-        "extra `extractive` (default: sentencex)",
+        help="Sentence splitter: sentencex, or spaCy's sentencizer, which is for English and needs the extra "
+        "`extractive` (default: sentencex)",
     )
     group.add_argument("--language", default="en", help="ISO 639 code of the summaries' language (default: en)")
 
@@ -121,34 +119,34 @@ def _add_rouge(group) -> None:
         "--rouge_mode",
         choices=("rouge155", "rouge_score"),
         default="rouge155",
-        help="Whether ROUGE is that of the Perl script ROUGE-1.5.5, which papers report, or of Google's rouge-score "
+        help="Compute ROUGE as the Perl script ROUGE-1.5.5, which papers report, or as Google's rouge-score "
         "(default: rouge155)",
     )
     group.add_argument(
         "--rouge_types", nargs="+", metavar="TYPE", help="Types such as rouge1 rouge2 rougeL (default: all)"
     )
     group.add_argument(
-        "--no_stemmer", action="store_true", help="Count forms of a word as different words (default: as one)"
+        "--no_stemmer", action="store_true", help="Compare words without stemming (default: with the Porter stemmer)"
     )
     group.add_argument(
         "--units",
         choices=("words", "characters", "lcsts", "spaced"),
         default="words",
-        help="What ROUGE compares in languages other than English: words, in Chinese and Japanese characters instead; "
-        "characters of everything; those that DRGD's program compares, without most punctuation and digits; or what "
-        "stands between spaces (default: words)",
+        help="Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words); "
+        "characters (characters); those of DRGD's program, without most punctuation and digits (lcsts); or tokens "
+        "between spaces (spaced) (default: words)",
     )
     group.add_argument(
-        "--byte_limit", type=int, metavar="N", help="Cut summaries after N bytes, with rouge155 (default: no limit)"
+        "--byte_limit", type=int, metavar="N", help="Truncate summaries to N bytes, with rouge155 (default: no limit)"
     )
     group.add_argument(
-        "--word_limit", type=int, metavar="N", help="Cut summaries after N words, with rouge155 (default: no limit)"
+        "--word_limit", type=int, metavar="N", help="Truncate summaries to N words, with rouge155 (default: no limit)"
     )
     group.add_argument(
         "--several",
         choices=("best", "mean", "pooled"),
-        help="What counts of several references: the best for each score, the mean over them, or the matches with all, "
-        "summed before dividing (default: best with rouge_score, pooled with rouge155)",
+        help="How to combine several references: the best score, the mean score, or matches summed over all references "
+        "before dividing (default: best with rouge_score, pooled with rouge155)",
     )
 
 
@@ -173,8 +171,8 @@ def _add_novelty(group) -> None:
     group.add_argument(
         "--nli",
         metavar="MODEL",
-        help="Folder of a model of natural language inference, or its name on the Hub: also measure how probable it is "
-        "that the sources entail the summaries' sentences (default: do not)",
+        help="Model of natural language inference, a folder or a name on the Hub: also report the probability that the "
+        "sources entail the summaries' sentences (default: do not)",
     )
 
 
@@ -192,7 +190,7 @@ def _add_results(group) -> None:
         "--format",
         choices=("markdown", "latex", "json"),
         default="markdown",
-        help="Format of what is printed; latex is for the package booktabs (default: markdown)",
+        help="Format of the printed report; latex needs the package booktabs (default: markdown)",
     )
     group.add_argument(
         "--scores", metavar="SCORES.jsonl", help="File for the scores of each document by each system (default: none)"

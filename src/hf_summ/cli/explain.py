@@ -1,4 +1,4 @@
-"""`hf-summ explain`: a page that shows where a model's summary of a document came from."""
+"""`hf-summ explain`: a page that shows the source of each word of a summary."""
 
 import argparse
 import dataclasses
@@ -25,9 +25,8 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "explain",
-        description="Summarize the files, together one example, with a model that copies, and write a page that shows "
-        "what of them it looked at, and where it copied each word of its summary from. The page is one file, which "
-        "needs no network.",
+        description="Summarize the files together with a model that copies. Write a page that shows the source words "
+        "that the model attended to, and those that it copied. The page is a single file and needs no network.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
     add_model_flags(parser)
@@ -69,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
             documents[0] if len(documents) == 1 else documents,
             summary,
             phrases,
-            # as `summarize` decodes
+            # as in `summarize`
             **summarizer.generation_settings(**decoding_settings(arguments)),
         )
     except ValueError as error:

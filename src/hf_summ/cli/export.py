@@ -1,4 +1,4 @@
-"""`hf-summ export`: what a runtime computes in place of a checkpoint."""
+"""`hf-summ export`: export a checkpoint for another runtime."""
 
 import argparse
 from pathlib import Path
@@ -10,7 +10,7 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "export",
-        description="Write a checkpoint as graphs for ONNX Runtime, which decodes on CPUs with `--runtime onnx`. This "
+        description="Export a checkpoint as graphs for ONNX Runtime, to decode on CPUs with `--runtime onnx`. This "
         "takes a minute or more.",
     )
     parser.add_argument(
@@ -23,7 +23,9 @@ def add_parser(commands) -> None:
         "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
     )
     parser.add_argument("--to", choices=["onnx"], required=True, help="The runtime: onnx is ONNX Runtime")
-    parser.add_argument("--int8", dest="in_8_bits", action="store_true", help="Give matrices 8 bits (default: 32 bits)")
+    parser.add_argument(
+        "--int8", dest="in_8_bits", action="store_true", help="Quantize matrices to 8 bits (default: 32 bits)"
+    )
     parser.add_argument("--output", required=True, help="Folder for the graphs, processor and settings")
     parser.set_defaults(run=run, device="cpu", dtype="float32")
 
@@ -32,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Export the checkpoint.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, or exported.
+        ValueError: the checkpoint cannot be loaded or exported.
         ImportError: the extra is not installed.
         OSError: the output is a folder that is not empty.
     """
@@ -41,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_libraries("onnx", "onnxscript")
     output = Path(arguments.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise ValueError(f"--output {output}: must be a folder that is empty or not there yet")
+        raise ValueError(f"--output {output}: must be a new or empty folder")
     find_model(arguments)
     summarizer = load_summarizer(arguments)
     export(summarizer.model, summarizer.processor or summarizer.tokenizer, output, arguments.in_8_bits)

@@ -1,4 +1,4 @@
-"""`hf-summ extract`: summaries made of a document's own sentences."""
+"""`hf-summ extract`: extractive summaries."""
 
 import argparse
 import sys
@@ -15,8 +15,8 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "extract",
-        description="Summarize each file, or each row of .json, .jsonl and .csv files (also .gz), by some of its own "
-        "sentences. Each summary is a line, so that `hf-summ evaluate` can compare them with a model's.",
+        description="Summarize each file, or each row of .json, .jsonl and .csv files (also .gz), by some of its "
+        "sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
@@ -25,9 +25,9 @@ def add_parser(commands) -> None:
         "--method",
         choices=METHODS,
         default="lead",
-        help="The first or last sentences; the most central ones (lexrank, textrank: extra `extractive`); those with "
-        "the highest tf-idf, or the first three and these (consistent); those nearest to the rows' references (oracle) "
-        "(default: lead)",
+        help="Sentences to select: the first or last; the most central (lexrank, textrank: extra `extractive`); those "
+        "with the highest tf-idf, or the first three and these (consistent); those closest to the rows' references "
+        "(oracle) (default: lead)",
     )
     parser.add_argument(
         "--sentences", type=int, default=3, metavar="N", help="Maximum number of sentences per summary (default: 3)"
@@ -37,7 +37,7 @@ def add_parser(commands) -> None:
         "--splitter",
         choices=("sentencex", "spacy"),
         default="sentencex",
-        help="What finds sentences; spacy is for English and needs the extra `extractive` (default: sentencex)",
+        help="Sentence splitter; spacy is for English and needs the extra `extractive` (default: sentencex)",
     )
     parser.add_argument("--encoding", default="utf-8", help="Encoding of text files (default: utf-8)")
     parser.add_argument("--output", metavar="FILE", help="File for the summaries (default: standard output)")
@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Write a summary of each document.
 
     Raises:
-        ValueError: a file that cannot be read, an output that is no file in an existing folder, the oracle of a file
-            without references, or as `extract`.
+        ValueError: a file cannot be read, the output is not a file in an existing folder, the oracle has no
+            references, or as `extract`.
         ImportError: as `extract`.
     """
     check_output_file(arguments)

@@ -1,4 +1,4 @@
-"""`hf-summ idf`: the document frequencies of a corpus's words, by which the extractive stage ranks sentences."""
+"""`hf-summ idf`: document frequencies of a corpus's words, for the extractive stage."""
 
 import argparse
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "idf",
-        description="Count in how many documents of the files each word occurs, by which the consistent extractive "
-        "stage ranks sentences: --extract_idf of `hf-summ train`. From a folder in a --data_format, the training split "
-        "is read.",
+        description="Count the documents in which each word occurs. The consistent extractive stage ranks sentences by "
+        "these frequencies: pass the file to `hf-summ train` as --extract_idf. From a folder in a --data_format, the "
+        "training split is read.",
     )
     parser.add_argument(
         "files", nargs="+", metavar="CORPUS", help="Corpus files: json, jsonl, csv or X.source, also .gz"
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Count the documents and write the file.
 
     Raises:
-        ValueError: an output that is no .json file or would replace a corpus file, or as `load`.
+        ValueError: the output is not a .json file or would replace a corpus file, or as `load`.
     """
     from hf_summ.data.sentences import language_code
     from hf_summ.extractive.frequencies import DocumentFrequencies
@@ -49,7 +49,7 @@ def _documents(arguments: argparse.Namespace) -> Iterator[str]:
     from hf_summ.data.loading import load
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # all files are checked before the first text is used
+    # checks all files before the first text is used
     for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]

@@ -1,4 +1,4 @@
-"""`hf-summ key-phrases`: the document frequencies by which a processor finds key phrases."""
+"""`hf-summ key-phrases`: a processor with the document frequencies that select key phrases."""
 
 import argparse
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "key-phrases",
-        description="Count in how many examples of the files each phrase of two or three words occurs, by which a "
-        "Highlight-Transformer's processor finds key phrases, and write that processor with the vocabulary of another. "
+        description="Count the examples in which each phrase of two or three words occurs, and write a processor for "
+        "the Highlight-Transformer. It selects key phrases by these frequencies and has the vocabulary of --processor. "
         "From a folder in a --data_format, the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
     parser.add_argument(
         "--processor", required=True, help="Processor or tokenizer with the vocabulary: a folder or a Hub repository"
     )
-    parser.add_argument("--output", required=True, help="Folder for the processor; may be that of --processor")
+    parser.add_argument("--output", required=True, help="Folder for the processor, possibly the same as --processor")
     parser.add_argument(
         "--max_source_length",
         type=int,
-        help="Number of tokens to which documents are cut, as in training (default: the processor's)",
+        help="Number of tokens to which documents are truncated, as in training (default: the processor's)",
     )
     parser.add_argument(
         "--max_frequencies",
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the frequencies and write the processor.
 
     Raises:
-        ValueError: a number is too small, the output is a file, a processor that cannot be read, or as `load`.
+        ValueError: a number is too small, the output is a file, the processor cannot be read, or as `load`.
     """
     from hf_summ.data.phrases import fit_phrases, load_tokenizer
 
@@ -76,7 +76,7 @@ def _examples(arguments: argparse.Namespace) -> Iterator[str | list[str]]:
     from hf_summ.data.loading import load
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # all files are checked before the first text is used
+    # checks all files before the first text is used
     for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row[source_column(row)]

@@ -1,4 +1,4 @@
-"""`hf-summ prepare`: a public corpus as the rows that the recipe reads."""
+"""`hf-summ prepare`: convert a public corpus to rows for the training recipe."""
 
 import argparse
 from pathlib import Path
@@ -10,8 +10,8 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "prepare",
-        description="Write train.jsonl, validation.jsonl and test.jsonl from the files in which a corpus is "
-        "distributed, and compare their numbers of rows with the published ones. Nothing is downloaded.",
+        description="Convert the distributed files of a corpus to train.jsonl, validation.jsonl and test.jsonl, and "
+        "compare the numbers of rows with the published ones. Nothing is downloaded.",
     )
     parser.add_argument("corpus", choices=PUBLIC_CORPORA, help=f"One of {', '.join(PUBLIC_CORPORA)}", metavar="CORPUS")
     parser.add_argument("folder", metavar="FOLDER", help="Folder of the unpacked files")
@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     folder, output = Path(arguments.folder), Path(arguments.output)
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder: name that of the corpus's unpacked files")
+        raise ValueError(f"{folder} is not a folder: name that of the corpus's unpacked files")
     if output.is_file() or output.resolve() == folder.resolve():
         raise ValueError(f"--output {output}: must be a folder, and not that of the corpus")
     for line in prepare(arguments.corpus, folder, output):

@@ -1,4 +1,4 @@
-"""`hf-summ serve`: a model as a web service, with a page."""
+"""`hf-summ serve`: serve a model over HTTP, with a page."""
 
 import argparse
 import signal
@@ -28,13 +28,13 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "serve",
         description="Serve a model over HTTP in the schema of Hugging Face's inference clients, with a page to paste a "
-        "text into. The decoding flags set what requests leave open.",
+        "text into. Unset parameters of requests fall back to the decoding flags.",
     )
     add_model_flags(parser)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="Port, or 0 for any free one (default: 8000)")
     parser.add_argument(
-        "--workers", type=int, default=1, help="Number of processes, each with a model of its own (default: 1)"
+        "--workers", type=int, default=1, help="Number of processes, each with its own model (default: 1)"
     )
     add_runtime_flag(parser)
     add_flags(parser, Limits)
@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
     Raises:
-        ValueError: a number that is too small, a device that does not exist, a port that cannot be had, or a model
-            that cannot be loaded.
+        ValueError: a number is too small, the device does not exist, the port is not available, or the model cannot be
+            loaded.
         ImportError: the extra is not installed.
     """
     check_flags(arguments, workers=1, port=0)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     listening = bind(arguments.host, arguments.port)
     address = url(listening)
     _print_note(f"listening on {address}; loading {arguments.model}")
-    # the command itself cannot go to other processes
+    # the command's function cannot be pickled
     given = argparse.Namespace(**{name: value for name, value in vars(arguments).items() if name != "run"})
     load = partial(load_summarizer, given, **decoding_settings(arguments))
     on_ready = partial(_print_note, f"ready: {address}")
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _ended_well_by_sigterm() -> Generator[None]:
-    """Within, SIGTERM ends the command with status 0: uvicorn raises it once more when all is answered."""
+    """Within, SIGTERM exits with status 0: uvicorn raises the signal again after its shutdown."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         yield
