@@ -37,7 +37,7 @@ def test_rows_and_explanations_take_it_too(run, shipped):
     assert row["summary"] == expected.strip()
     # equal to that of the run before
     _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", "--model", "arxiv-title")
-    assert "nothing was left to do" in errors
+    assert "nothing is left to do" in errors
     summary, errors = run("explain", "a.txt", "--output", "page.html")
     assert (summary, errors.count(NOTE)) == (expected, 1)
     assert Path("page.html").is_file()

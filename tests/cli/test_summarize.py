@@ -53,7 +53,7 @@ def test_files_are_summarized_together(run, files, workplace):
     Path("blank.txt").write_text(" \n", encoding="utf-8")
     output, errors = run("summarize", *files[:2], "blank.txt", files[2], *MODEL, "--together")
     assert output == summary["summary_text"] + "\n"
-    assert "hf-summ: blank.txt is blank: it is left out\n" in errors
+    assert "hf-summ: blank.txt is blank: it is omitted\n" in errors
     output, _ = run("summarize", *files, *MODEL, "--together", "--format", "jsonl")
     assert json.loads(output) == {"files": files, "summary": summary["summary_text"]}
     assert run("summarize", "blank.txt", *MODEL, "--together")[0] == "\n"
@@ -122,8 +122,8 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     change(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
     argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
     _, errors = run(*argv)
-    cut = r"hf-summ: long.txt; longer.txt: longer than the model reads: \d+% of the tokens were left out"
-    way = "; --long_documents extract or windows looks at all\n"
+    cut = r"hf-summ: long.txt; longer.txt: longer than the model reads: \d+% of the tokens were truncated"
+    way = "; set --long_documents to extract or windows to cover all\n"
     characters = len(" ".join(SENTENCES * len("long.txt")))
     unlike = (
         "hf-summ: long.txt; longer.txt: unlike those that the model was trained on: "
@@ -242,7 +242,7 @@ def test_terminal_that_lacks_characters_gets_the_others(files, expected, monkeyp
             "--length_penalty 2.0: needs --num_beams of at least 2",
         ),
         (["a.txt", "--min_new_words", "9", "--max_new_tokens", "8"], "--min_new_words 9: must be at most 8, which is"),
-        (["a.txt", "--int8", "--dtype", "float16"], "--dtype and --int8 exclude each other: 8 bits are a precision"),
+        (["a.txt", "--int8", "--dtype", "float16"], "--dtype and --int8 exclude each other: --int8 sets the precision"),
         (
             ["a.txt", "--runtime", "onnx", "--dtype", "float16"],
             "--dtype and --runtime exclude each other: `hf-summ exp",

@@ -121,7 +121,7 @@ def test_bad_row_does_not_cost_the_others(run, workplace):
     content += json_lines([{"id": "g", "text": SENTENCES[1] * 2000}]) + '{"id": "h", "text": "\\ud800 x"}\n'
     write(workplace / "rows.jsonl", content)
     _, errors = run("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
-    assert "hf-summ: 5 of these rows have no summary: their column 'error' says why" in errors
+    assert "hf-summ: 5 of these rows have no summary: see their column 'error'" in errors
     found = loaded()
     assert [row["id"] for row in found] == ["a", "2", "c", None, "e", "f", "g", "h"]
     assert [bool(row["error"]) for row in found] == [row["summary"] is None for row in found]
@@ -163,7 +163,7 @@ def test_killed_run_goes_on(rows, run):
     assert {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")} == expected
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert not part.exists()
-    assert "nothing was left to do: 6 shards in out" in run(*command)[1]
+    assert "nothing is left to do: 6 shards in out" in run(*command)[1]
 
 
 @pytest.mark.parametrize("form", ["parquet", "jsonl"])

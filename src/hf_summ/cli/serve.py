@@ -39,7 +39,7 @@ def add_parser(commands) -> None:
     add_runtime_flag(parser)
     add_flags(parser, Limits)
     add_decoding_flags(parser)
-    parser.set_defaults(run=run, interrupted="what was begun is answered")
+    parser.set_defaults(run=run, interrupted="accepted requests were answered")
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> None:
     listening = bind(arguments.host, arguments.port)
     address = url(listening)
     _print_note(f"listening on {address}; loading {arguments.model}")
-    # the command's function cannot be pickled
+    # workers need the flags, not the command
     given = argparse.Namespace(**{name: value for name, value in vars(arguments).items() if name != "run"})
     load = partial(load_summarizer, given, **decoding_settings(arguments))
     on_ready = partial(_print_note, f"ready: {address}")

@@ -1,4 +1,4 @@
-"""`hf-summ summarize`: summaries of files, of standard input, or of rows of corpora."""
+"""`hf-summ summarize`: summarize files, standard input, or rows of corpora."""
 
 import argparse
 import json
@@ -33,24 +33,26 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "summarize",
-        description="Summarize each file as one document, or all of them together; `-` or no file reads standard "
-        "input. With --text_column, summarize each row of files or of a data set.",
+        description="Summarize each file as one document, or all files together; with `-` or no file, summarize "
+        "standard input. With --text_column, summarize each row of files or of a data set.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
     add_model_flags(parser)
     parser.add_argument(
-        "--together", action="store_true", help="Write one summary of all files (default: one of each file)"
+        "--together", action="store_true", help="Write one summary of all files (default: one per file)"
     )
     add_document_flags(parser)
     add_length_flags(parser)
     parser.add_argument(
         "--details",
         action="store_true",
-        help="Write what was read of each document beside its summary, with --format jsonl (default: do not)",
+        help="With --format jsonl, also write which parts of each document were read (default: do not)",
     )
-    parser.add_argument("--output", help="File for the summaries, of rows the folder (default: standard output)")
+    parser.add_argument("--output", help="Output file, with --text_column folder (default: standard output)")
     parser.add_argument(
-        "--format", choices=("text", "jsonl", "parquet"), help="Output format (default: text, of rows parquet)"
+        "--format",
+        choices=("text", "jsonl", "parquet"),
+        help="Output format (default: text, with --text_column parquet)",
     )
     parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
     add_int8_flag(parser)
@@ -64,9 +66,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Summarize the files, or their rows.
 
     Raises:
-        ValueError: flags that do not go together, a number that is too small, a device or an output folder that does
-            not exist, a file that cannot be read or is not text in the given encoding, or a model that cannot be
-            loaded. All are checked before anything long starts.
+        ValueError: flags exclude each other, a number is too small, the device or the output's folder does not exist,
+            a file cannot be read or is not text in the given encoding, or the model cannot be loaded. All else is
+            checked before the model is loaded.
     """
     if takes_rows(arguments):
         run_rows(arguments)
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, batch_size=1)
     check_output_file(arguments)
     if arguments.details and arguments.format != "jsonl":
-        raise ValueError("--details needs --format jsonl, which has room for them")
+        raise ValueError("--details needs --format jsonl")
     phrases = read_phrases(arguments.phrase)
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
@@ -82,15 +84,15 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.offline.engines import no_warnings
 
     summarizer = load_summarizer(arguments)
-    # a checkpoint's settings may be for several
+    # a checkpoint may set several return sequences
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
     settings["return_details"] = True
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):
-        effect = "it is left out" if arguments.together else "its summary is empty"
+        effect = "it is omitted" if arguments.together else "its summary is empty"
         print(f"hf-summ: {name_of(files[index])} is blank: {effect}", file=sys.stderr)
     texts = [documents[index] for index in written]
-    # a file's name may contain bytes that are not text
+    # a file name may contain undecodable bytes
     names: Sequence[str | list[str]] = list(map(readable, files))
     if arguments.together:
         names, written, texts = [list(map(readable, files))], [0] if texts else [], [texts] if texts else []
@@ -109,12 +111,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: str) -> Iterator[str]:
-    """What was left out of the documents of files, and which are unlike those of the training."""
+    """Notes on truncated documents, and on documents unlike the training data."""
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
         lost = sum(details["cut_tokens"] for _, details in cut) / sum(details["source_tokens"] for _, details in cut)
-        way = "; --long_documents extract or windows looks at all" if long_documents == "truncate" else ""
-        yield f"{_shown(cut)}: longer than the model reads: {lost:.0%} of the tokens were left out{way}"
+        way = "; set --long_documents to extract or windows to cover all" if long_documents == "truncate" else ""
+        yield f"{_shown(cut)}: longer than the model reads: {lost:.0%} of the tokens were truncated{way}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
         which = "it" if len(unlike) == 1 else "the first"
@@ -130,7 +132,7 @@ def _shown(named: list[tuple[str | list[str], Any]]) -> str:
 def _lines(
     names: Sequence[str | list[str]], summaries: Sequence[dict[str, Any]], arguments: argparse.Namespace
 ) -> Iterator[str]:
-    """The lines of output; a name is that of a file, or those of files that were summarized together."""
+    """The lines of output; an entry of `names` is a file, or the files that were summarized together."""
     for name, record in zip(names, summaries, strict=True):
         summary = record["summary_text"]
         if arguments.format == "jsonl":

@@ -1,4 +1,4 @@
-"""`hf-summ summarize --text_column`: summaries of the rows of files and data sets, in shards."""
+"""`hf-summ summarize --text_column`: summarize the rows of files and data sets, in shards."""
 
 import argparse
 import os
@@ -20,7 +20,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
 )
 
-# flags of rows alone, and what they are if they are not given
+# flags for rows only, and their defaults
 _DEFAULTS = {
     "dataset_name": None,
     "dataset_config_name": None,
@@ -35,14 +35,14 @@ _DEFAULTS = {
 
 
 def add_row_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of a run over rows; those that are not given are None."""
+    """Add the flags for rows; unset flags are None."""
     rows = parser.add_argument_group("rows of files and data sets, written in shards to a folder")
     rows.add_argument(
         "--text_column",
         help="Column of the documents; the files are then .json, .jsonl, .csv (also .gz) or .parquet, or patterns such "
         "as 'news/*.jsonl.gz' (default: the files are documents)",
     )
-    rows.add_argument("--dataset_name", help="Data set on the Hub in place of files, streamed (default: files)")
+    rows.add_argument("--dataset_name", help="Data set on the Hub, streamed, instead of files (default: files)")
     rows.add_argument("--dataset_config_name", help="Configuration of that data set (default: its only one)")
     rows.add_argument("--split", help="Split of that data set (default: train)")
     rows.add_argument("--columns", nargs="+", metavar="COLUMN", help="Columns to keep in the output (default: all)")
@@ -50,24 +50,24 @@ def add_row_flags(parser: argparse.ArgumentParser) -> None:
     rows.add_argument(
         "--rows_per_shard",
         type=int,
-        help="Number of rows that are written at a time, which an interrupted run has to do again (default: 1000)",
+        help="Number of rows per shard; an interrupted run repeats its unfinished shards (default: 1000)",
     )
     rows.add_argument(
         "--num_processes",
         type=int,
-        help="Number of processes, each with its own model (default: 1, and with --engine ray one less than its CPUs)",
+        help="Number of processes, each with its own model (default: 1, with --engine ray one less than its CPUs)",
     )
     rows.add_argument(
         "--engine", choices=("local", "ray"), help="Run on this machine, or on all of a Ray cluster (default: local)"
     )
-    rows.add_argument("--ray_address", help="Address of the Ray cluster (default: a Ray of its own on this machine)")
+    rows.add_argument("--ray_address", help="Address of the Ray cluster (default: a new cluster on this machine)")
 
 
 def takes_rows(arguments: argparse.Namespace) -> bool:
-    """Whether the command is for rows.
+    """Whether the command summarizes rows.
 
     Raises:
-        ValueError: it has flags for rows, or files of them, without a column, or flags for files of text with one.
+        ValueError: flags for rows or files of rows without --text_column, or flags for text files with it.
     """
     if arguments.text_column is None:
         given = next((name for name in _DEFAULTS if getattr(arguments, name) is not None), None)
@@ -87,7 +87,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
 
 
 def _check_is_text(file: str) -> None:
-    """Raise a ValueError for a file of rows, with the columns of the first."""
+    """Raise a ValueError for a file of rows; the message lists its columns."""
     from hf_summ.data.rows import ROW_FILES, kind_of_file, locate, read_rows
 
     if kind_of_file(Path(file)) not in (*ROW_FILES, ".parquet"):
@@ -103,8 +103,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
     """Summarize the rows.
 
     Raises:
-        ValueError: a flag's value cannot work, an input cannot be read, the folder belongs to other settings, or the
-            model cannot be loaded.
+        ValueError: a flag's value is invalid, an input cannot be read, the folder belongs to a run with other settings,
+            or the model cannot be loaded.
         OSError: a shard cannot be written, or a data set cannot be reached.
     """
     for name, value in _DEFAULTS.items():
@@ -142,7 +142,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
     settings |= {} if phrases is None else {"phrases": phrases}
     if Path(arguments.model).is_dir():
-        # other processes may work in another folder
+        # other processes may have another working directory
         arguments.model = os.path.realpath(arguments.model)
     load, seed = partial(_load, arguments), arguments.seed or 0
     work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed)
@@ -173,24 +173,24 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise ValueError("--text_column needs --output, the folder for the summaries")
     for name in ("dataset_config_name", "split"):
         if arguments.dataset_name is None and getattr(arguments, name) != _DEFAULTS[name]:
-            raise ValueError(f"--{name} needs --dataset_name: it is of data sets on the Hub")
+            raise ValueError(f"--{name} needs --dataset_name: it applies to data sets on the Hub")
     if arguments.ray_address is not None and arguments.engine != "ray":
         raise ValueError("--ray_address needs --engine ray")
 
 
 def _notes(outcome: Any, folder: str) -> Iterator[str]:
-    """What a run did, as notes."""
+    """Notes on the outcome of a run."""
     shards = f"{outcome.shards:,} shard{'s' * (outcome.shards != 1)} in {folder}"
-    yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing was left to do: {shards}"
+    yield f"{outcome.rows:,} rows summarized: {shards}" if outcome.rows else f"nothing is left to do: {shards}"
     if outcome.failed:
-        yield f"{outcome.failed:,} of these rows have no summary: their column 'error' says why"
+        yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.cut:
         lost = outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were cut"
+        yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were truncated"
     if outcome.unlike:
         yield f"{outcome.unlike:,} of them are unlike those that the model was trained on: one has {outcome.difference}"
 
 
 def _print_note(message: str) -> None:
-    # above a bar that is on the screen
+    # above the progress bar
     tqdm.write(f"hf-summ: {message}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What commands that summarize share: their flags for model and decoding, and how they read both and documents."""
+"""Shared parts of the commands that summarize: flags, loading of models, and reading of documents."""
 
 import argparse
 import sys
@@ -14,19 +14,19 @@ from hf_summ.pretrained import DEFAULT_MODEL, purpose, shipped_model, shipped_mo
 
 STANDARD_INPUT = "-"
 _DECODING = {name: setting for name, setting in SETTINGS.items() if setting.help}
-# a decoding flag that is no setting of `generate()`
+# a decoding flag, but not a setting of `generate()`
 _SEED = Setting(int, Range(0, 2**31 - 1), "Random seed of sampling", needs=("do_sample", "sample_latent"))
 _OF_EXPORT = "`hf-summ export` sets the precision"
 _EXCLUSIVE = (
     ("int8", "runtime", _OF_EXPORT),
     ("dtype", "runtime", _OF_EXPORT),
-    ("dtype", "int8", "8 bits are a precision"),
+    ("dtype", "int8", "--int8 sets the precision"),
 )
 _LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say which checkpoint to load, and where."""
+    """Add the flags that select the checkpoint, the device and the precision."""
     parser.add_argument(
         "--model",
         help="Checkpoint folder, or name of a model that comes with the package or of a Hub repository "
@@ -37,7 +37,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype",
         choices=("float32", "bfloat16", "float16"),
-        help="Precision in which the model computes (default: its config's)",
+        help="Precision of the model's computation (default: its config's)",
     )
     parser.add_argument(
         "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
@@ -45,29 +45,29 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_document_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say how to read documents, and what to look for in them."""
+    """Add the flags for the documents' encoding and key phrases."""
     parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
     parser.add_argument(
         "--phrase",
         action="append",
         metavar="TEXT=VALUE",
-        help="A phrase that the summary is to be about, for models that read key phrases, and its value (default: 1); "
-        "may be repeated (default: those that are found)",
+        help="Key phrase to emphasize in the summary, and its value (default: 1), for models that read key phrases; "
+        "may be repeated (default: phrases that the processor finds)",
     )
 
 
 def add_runtime_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for what computes the model."""
+    """Add the flag for the runtime."""
     parser.add_argument(
         "--runtime",
         choices=["onnx"],
-        help="Decode on the CPU with what `hf-summ export` wrote of the model; --model is the folder that it wrote, or "
-        "the checkpoint's, in which that is (default: PyTorch)",
+        help="Decode on the CPU with a model that `hf-summ export` wrote; --model is the exported folder, or the "
+        "checkpoint's folder that contains it (default: PyTorch)",
     )
 
 
 def add_int8_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for 8 bits."""
+    """Add the flag for 8-bit decoding."""
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -76,7 +76,7 @@ def add_int8_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say how to write summaries."""
+    """Add the decoding flags."""
     for name, setting in _DECODING.items():
         help = with_default(setting.help, "the checkpoint's")
         if setting.kind is bool:
@@ -89,16 +89,16 @@ def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_length_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say how to read documents that are too long for the model."""
+    """Add the flags for documents that are too long for the model."""
     parser.add_argument(
         "--long_documents",
         choices=_LONG_DOCUMENTS,
         default=_LONG_DOCUMENTS[0],
-        help="Of a document that is too long for the model, read its beginning (truncate), its most important "
-        "sentences (extract), or summaries of all its parts (windows) (default: truncate)",
+        help="What to read of a document that is too long: its beginning (truncate), its most important sentences "
+        "(extract), or summaries of all its parts (windows) (default: truncate)",
     )
     parser.add_argument(
-        "--language", default="en", help="ISO 639 code of the documents, by which sentences are found (default: en)"
+        "--language", default="en", help="ISO 639 code of the documents' language, for sentence splitting (default: en)"
     )
 
 
@@ -108,7 +108,7 @@ def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def length_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """How long documents are read, as the pipeline takes it."""
+    """The pipeline's settings for long documents."""
     return {"long_documents": arguments.long_documents, "language": arguments.language}
 
 
@@ -116,11 +116,11 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
     """Check numbers and the device.
 
     Args:
-        least: flag -> its smallest value, of those that only the command has.
+        least: flag -> its minimum, for flags that only this command has.
 
     Raises:
-        ValueError: a number that is out of range, a device that does not exist, flags that exclude each other, or one
-            that has no effect beside the others.
+        ValueError: a number is out of range, the device does not exist, flags exclude each other, or a flag has no
+            effect with the others.
     """
     import torch
 
@@ -143,7 +143,7 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
 
 
 def _check_effects(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError for a flag that another one, or its absence, leaves without effect."""
+    """Raise a ValueError for a flag that excludes another, or that has no effect without or with another."""
     for one, other, why in _EXCLUSIVE:
         if getattr(arguments, one, None) and getattr(arguments, other, None):
             raise ValueError(f"--{one} and --{other} exclude each other: {why}")
@@ -163,7 +163,7 @@ def _check_effects(arguments: argparse.Namespace) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Put the folder of a model that comes with the package in place of its name, and, with a note, of no model.
+    """Replace the name of a shipped model by its folder; without --model, use the default model and print a note.
 
     Raises:
         ValueError: the folder is missing or damaged.
@@ -176,10 +176,10 @@ def find_model(arguments: argparse.Namespace) -> None:
 
 
 def check_output_file(arguments: argparse.Namespace) -> None:
-    """Check the output, where there is one.
+    """Check the output file, if there is one.
 
     Raises:
-        ValueError: it is a folder, or in a folder that does not exist.
+        ValueError: it is a folder, or is in a folder that does not exist.
     """
     if arguments.output is not None:
         output = Path(arguments.output)
@@ -188,13 +188,13 @@ def check_output_file(arguments: argparse.Namespace) -> None:
 
 
 def load_summarizer(arguments: argparse.Namespace, **settings):
-    """The checkpoint's pipeline; transformers' errors are replaced by one that names the checkpoint.
+    """The checkpoint's pipeline; errors of transformers are replaced by one that names the checkpoint.
 
     Args:
-        settings: for `pipeline`, in place of those that the flags give.
+        settings: arguments of `pipeline` that override the flags.
 
     Raises:
-        ValueError: the checkpoint cannot be loaded, or phrases or settings are given that it does not have.
+        ValueError: the checkpoint cannot be loaded, or does not support the given phrases or settings.
     """
     import torch
     from transformers import pipeline
@@ -223,12 +223,12 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     with loading(model):
         adapter = find_adapter(named)
         if adapter is not None:
-            # `pipeline` takes all but its weights from the model that it adapts
+            # `pipeline` takes everything but the adapter's weights from the base model
             settings["processor"] = load_processor(adapter.with_tokenizer, load_config(adapter.base))
         summarizer = pipeline("summarization", model=model, **{**flags, **settings})
         if adapter is not None and (own := adapter.generation_config()) is not None:
             summarizer.model.generation_config = own
-    # a model that is built draws random numbers
+    # building a model draws random numbers
     torch.manual_seed(getattr(arguments, "seed", None) or 0)
     known = getattr(summarizer.model, "generation_keys", ())
     for name, setting in _DECODING.items():
@@ -242,16 +242,16 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
 
 @contextmanager
 def loading(model: str) -> Generator[None]:
-    """Within, errors of transformers are replaced by a ValueError that names the checkpoint."""
+    """Within, replace errors of transformers by a ValueError that names the checkpoint."""
     try:
         yield
     except Exception as error:
-        # of broken files, transformers and tokenizers raise errors of any type
+        # for broken files, transformers and tokenizers raise errors of any type
         reason = str(error).strip() or type(error).__name__
-        # the last line of a traceback says what happened
+        # the last line of a traceback has the message
         reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
         if not Path(model).exists():
-            # a repository has an owner, and a folder elsewhere is none of ours
+            # names with a slash are repositories or paths, not shipped models
             hint = "" if "/" in model else nearest(model, shipped_models(), cutoff=0.7)
             reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
         raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
@@ -276,10 +276,10 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
 
 
 def read_document(file: str, encoding: str) -> str:
-    """The text of a file, or of standard input.
+    """The text of a file or of standard input.
 
     Raises:
-        ValueError: it cannot be read, or is not text in this encoding.
+        ValueError: it cannot be read or is not text in this encoding.
     """
     try:
         content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
@@ -303,7 +303,7 @@ def name_of(file: str) -> str:
 def write_summaries(text: str, output: str | None) -> None:
     """Write the lines to a file, or to standard output."""
     if output is None:
-        # a character that the terminal lacks should not prevent the others
+        # replaces characters that the terminal's encoding lacks
         encoding = sys.stdout.encoding or "utf-8"
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         return

@@ -1,10 +1,10 @@
-"""`hf-summ table`: a table of one of the papers, trained, scored and compared with the published figures."""
+"""`hf-summ table`: reproduce a table of one of the papers, and compare it with the published figures."""
 
 import argparse
 import signal
 import threading
 
-# the status with which a shell reports a command that was ended by a signal: 128 plus the signal's number
+# exit status of a command that SIGTERM ended: 128 plus the signal's number
 _TERMINATED = 143
 
 
@@ -13,14 +13,14 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "table",
         allow_abbrev=False,
-        description="Train and score the rows of a paper's table that are not done yet. Write the table with our "
-        "figures beside the published ones, each row's difference from the baseline with its interval, and whether the "
-        "published direction holds, as Markdown, JSON and plots. An interrupted table resumes where it stopped, and "
-        "several commands in one folder share the work. Flags after NAME that are not listed here are passed to every "
-        "training, such as --bf16 or --config_overrides bert_name=FOLDER.",
+        description="Train and score the unfinished rows of a paper's table. Write the table with our figures beside "
+        "the published ones, each row's difference from the baseline with its interval, and whether the published "
+        "direction holds, as Markdown, JSON and plots. An interrupted table resumes where it stopped, and several "
+        "commands in one folder share the work. Flags after NAME that are not listed here are passed to every training "
+        "run, such as --bf16 or --config_overrides bert_name=FOLDER.",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="Table such as gdlf_4 or thesis_7_5, or a .yaml file")
-    parser.add_argument("--list", action="store_true", help="List the available tables, and run none")
+    parser.add_argument("--list", action="store_true", help="List the available tables and exit")
     parser.add_argument(
         "--scale",
         choices=("tiny", "small", "full"),
@@ -34,16 +34,16 @@ def add_parser(commands) -> None:
         default=[],
         metavar="[DATASET=]FOLDER",
         help="Folder with train, validation and test as .jsonl, .json, .csv or .source (also .gz) that replaces one of "
-        "the table's data sets, or for a table of votes the report of `hf-summ votes collect`; may be repeated, and "
-        "only these data sets are run (default: all of the table's, or made-up news for tiny)",
+        "the table's data sets; for a table of votes, the report of `hf-summ votes collect`. May be repeated; only "
+        "these data sets are run (default: all of the table's, or made-up news for tiny)",
     )
     parser.add_argument(
         "--output_dir",
-        # else the recipe, whose flags may have dashes, would take it
+        # otherwise the recipe, which accepts dashes, would parse it
         "--output-dir",
         default="out/tables",
         metavar="FOLDER",
-        help="Folder for the reports and for the runs, which tables share (default: %(default)s)",
+        help="Folder for the reports and the runs, which tables share (default: %(default)s)",
     )
     # the training recipe parses the rest
     parser.set_defaults(run=run, more=[], interrupted="the same command resumes where it stopped")
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Run the table.
 
     Raises:
-        ValueError: as `run_table`, or runs of some rows failed, which the report says too.
+        ValueError: as `run_table`, or runs of some rows failed, as the report also shows.
     """
     from hf_summ.experiments.tables import load_table, table_titles
 
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     data = _data(arguments.data, load_table(arguments.name).datasets)
     if threading.current_thread() is threading.main_thread():
-        # as an exception, which ends the training that is under way
+        # raises an exception, which ends the current training run
         signal.signal(signal.SIGTERM, _terminate)
     report = run_table(arguments.name, arguments.scale, data, arguments.more, arguments.output_dir)
     print(markdown(report), end="")
