@@ -123,7 +123,7 @@ def test_bytes_that_are_no_text(run, refusal):
     Path(other).write_bytes(Path("ours.txt").read_bytes())
     Path("ours.txt").rename(odd)
     said = refusal("votes", "make", "--systems", odd, other, *MAKE[3:])
-    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: names that are one in the key: rename a file"
+    assert said == "--systems ours\ufffd.txt ours\ufffd.txt: the names are equal in the key: rename a file"
     run("votes", "make", "--systems", odd, *MAKE[2:], "--aspect", "truth\udcff=Which says\nless?")
     key = read_key("key.json")
     assert key.protocol.aspects == {"truth\ufffd": "Which says less?"}

@@ -1,4 +1,4 @@
-"""`hf-summ train`: the training recipe, from a configuration to a trained, scored and published model."""
+"""`hf-summ train`: the training recipe, from a configuration to a trained, evaluated and published model."""
 
 import argparse
 import dataclasses
@@ -10,11 +10,10 @@ from hf_summ.training.__main__ import main
 
 _USAGE = "hf-summ train CONFIG [--flag value ...]"
 _DESCRIPTION = (
-    "Train a model, evaluate it and predict, as described by CONFIG and the flags: a .yaml or .json file, whose keys "
-    "are the names of flags, or a configuration that comes with the package ({configs}). Flags take precedence. The "
-    "same command resumes an interrupted run from its last complete checkpoint. For several processes, use `accelerate "
-    "launch run_summarization.py CONFIG ...` or, without the repository, `accelerate launch -m hf_summ.training CONFIG "
-    "...`."
+    "Train, evaluate and predict as set by CONFIG and the flags. CONFIG is a .yaml or .json file, whose keys are names "
+    "of flags, or a configuration that comes with the package ({configs}). Flags take precedence. The same command "
+    "resumes an interrupted run from its last complete checkpoint. For several processes, use `accelerate launch "
+    "run_summarization.py CONFIG ...` or, without the repository, `accelerate launch -m hf_summ.training CONFIG ...`."
 )
 
 
@@ -27,19 +26,19 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the recipe and return its exit status, see `hf_summ.training.__main__.main`."""
+    """Run the recipe and return its exit status; see `hf_summ.training.__main__.main`."""
     try:
         return main(arguments.more, "hf-summ: ")
     except BrokenPipeError:
         raise
     except Exception:
-        # an error inside another library, where every line may help
+        # an error inside another library: print the full traceback
         traceback.print_exc()
         return 1
 
 
 class _Help(argparse.Action):
-    """Prints the flags in groups; they are looked up only then, as that takes seconds."""
+    """Prints the flags in groups; only then are they imported, which takes seconds."""
 
     def __init__(self, option_strings, dest, **kwargs):
         super().__init__(option_strings, dest, nargs=0)
@@ -64,7 +63,7 @@ def _help() -> str:
         group = parser.add_argument_group(f"{name}: {title.rstrip('.')}")
         hints = typing.get_type_hints(kind)
         for field in dataclasses.fields(kind):
-            # fields that are only inherited are transformers' own
+            # inherited fields are transformers' own
             if field.init and (field.name not in theirs or field.name in kind.__annotations__):
                 listed.add(field.name)
                 group.add_argument(f"--{field.name}", **_shape(hints[field.name]), help=field.metadata["help"])
@@ -77,7 +76,7 @@ def _help() -> str:
 
 
 def _shape(kind: Any) -> dict[str, Any]:
-    """How a flag of this type is given."""
+    """Arguments of `add_argument` for a flag of this type."""
     if typing.get_origin(kind) is typing.Literal:
         return {"choices": typing.get_args(kind)}
     if typing.get_origin(kind) is list:

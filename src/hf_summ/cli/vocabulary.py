@@ -1,4 +1,4 @@
-"""`hf-summ vocabulary`: a vocabulary fitted to a corpus, and a processor with it."""
+"""`hf-summ vocabulary`: fit a vocabulary to a corpus and write a processor with it."""
 
 import argparse
 import os
@@ -26,15 +26,16 @@ def add_parser(commands) -> None:
         "--units",
         choices=UNITS,
         default="subwords",
-        help="Subwords of a byte-level BPE, whole words, the ideographs of Chinese with whole words of other scripts, "
-        "or single characters (default: %(default)s)",
+        help="Kind of tokens: subwords of a byte-level BPE, whole words, Chinese characters with whole words of other "
+        "scripts, or single characters (default: %(default)s)",
     )
     parser.add_argument("--vocab_size", type=int, default=30000, help="Maximum number of tokens (default: %(default)s)")
     parser.add_argument(
         "--min_frequency",
         type=int,
         default=2,
-        help="How often a pair must occur to be merged, or a word or character to be known (default: %(default)s)",
+        help="Minimum frequency of a pair to be merged, or of a word or character to be in the vocabulary (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
@@ -45,8 +46,8 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "--washing",
         choices=tuple(WASHINGS),
-        help="Delete from all texts what DRGD's program for LCSTS deletes, white space, digits and punctuation; the "
-        "folder is then for DRGD, which does it too (default: read texts as they are)",
+        help="Delete white space, digits and punctuation from all texts, as DRGD's program does for LCSTS; the folder "
+        "is then for DRGD, whose processor does the same (default: read texts as they are)",
     )
     parser.add_argument("--tags", choices=TAGS, help="Kind of word tags (default: pos, or none with --washing)")
     parser.add_argument(
@@ -58,13 +59,13 @@ def add_parser(commands) -> None:
         "--max_source_length",
         type=int,
         default=500,
-        help="Number of tokens to which documents are cut (default: %(default)s)",
+        help="Number of tokens to which documents are truncated (default: %(default)s)",
     )
     parser.add_argument(
         "--max_target_length",
         type=int,
         default=150,
-        help="Number of tokens to which summaries are cut (default: %(default)s)",
+        help="Number of tokens to which summaries are truncated (default: %(default)s)",
     )
     add_flags(parser, Reading)
     parser.set_defaults(run=run)
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, washed texts with tags, the output is a file, or as `load` and
+        ValueError: a number is too small, --washing is combined with tags, the output is a file, or as `load` and
             `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
         lowercase=arguments.lowercase,
         min_frequency=arguments.min_frequency,
         tags=arguments.tags or "pos",
-        # a checkpoint must not name a folder that may come with it
+        # an absolute path: a relative one could name a folder of the checkpoint itself
         tagger=os.path.abspath(arguments.tagger) if os.path.isdir(arguments.tagger) else arguments.tagger,
         units=arguments.units,
         digits_as_hash=arguments.digits_as_hash,
@@ -118,7 +119,7 @@ def _texts(arguments: argparse.Namespace) -> Iterator[str]:
     from hf_summ.data.loading import load
 
     corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # all files are checked before the first text is used
+    # checks all files before the first text is used
     for rows in [load(corpus)["train"] for corpus in corpora]:
         for row in rows:
             yield row["document"]

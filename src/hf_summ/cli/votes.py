@@ -1,4 +1,4 @@
-"""`hf-summ votes`: sheets on which people compare systems' summaries blindly, and what their votes say."""
+"""`hf-summ votes`: make sheets for blind comparisons of systems' summaries, and count the votes."""
 
 import argparse
 import dataclasses
@@ -9,7 +9,7 @@ from typing import Any
 
 from hf_summ.common.messages import one_line
 
-# as `PROTOCOLS` of `hf_summ.votes`, which loads more than a parser may
+# the names of `hf_summ.votes.PROTOCOLS`, whose import is slow
 _PROTOCOLS = ("gdlf", "highlight_transformer", "sagcopy")
 
 
@@ -17,8 +17,7 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "votes",
-        description="Make sheets on which people compare systems' summaries without knowing whose they are, and count "
-        "what they chose.",
+        description="Make sheets on which people compare summaries blindly, and count their votes.",
     )
     steps = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_make(steps)
@@ -29,25 +28,25 @@ def _add_make(steps) -> None:
     parser = steps.add_parser(
         "make",
         help="Make a sheet for each voter",
-        description="Draw documents, and write for each voter a page and a table with the same summaries side by side, "
-        "and a key to their systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
+        description="Draw documents. Write a page and a table with the same pairs of summaries for each voter, and a "
+        "key to the systems. Files contain one text per line, or rows, as for `hf-summ evaluate`.",
     )
     parser.add_argument(
         "--systems",
         nargs="+",
         required=True,
         metavar="FILE",
-        help="Predictions of two or more systems, each pair of which is compared; the first named wins or loses",
+        help="Predictions of two or more systems; each pair is compared, and wins are those of the first named",
     )
-    parser.add_argument("--sources", required=True, metavar="FILE", help="Documents that were summarized")
+    parser.add_argument("--sources", required=True, metavar="FILE", help="Source documents")
     parser.add_argument(
-        "--references", metavar="FILE", help="Summaries by people to show beside the documents (default: none)"
+        "--references", metavar="FILE", help="Human summaries to show beside the documents (default: none)"
     )
     parser.add_argument(
         "--preset",
         choices=_PROTOCOLS,
         default="gdlf",
-        help="Paper whose numbers of documents and voters and whose questions are taken (default: gdlf)",
+        help="Paper whose questions and numbers of documents and voters are used (default: gdlf)",
     )
     parser.add_argument("--documents", type=int, metavar="N", help="Number of documents (default: the preset's)")
     parser.add_argument("--voters", type=int, metavar="N", help="Number of voters (default: the preset's)")
@@ -60,16 +59,14 @@ def _add_make(steps) -> None:
     parser.add_argument(
         "--separator",
         metavar="TAG",
-        help="What stands between sentences in all files, as for `hf-summ evaluate` (default: <q>, <n>, <s>, <t>, "
-        "[X_SEP] and <S_SEP>)",
+        help="Separator of sentences in all files, as for `hf-summ evaluate` (default: <q>, <n>, <s>, <t>, [X_SEP] and "
+        "<S_SEP>)",
     )
     parser.add_argument("--seed", type=int, default=0, help="Random seed of documents, sides and orders (default: 0)")
     parser.add_argument(
-        "--output", required=True, metavar="FOLDER", help="Folder for the pages and tables, which must be new or empty"
+        "--output", required=True, metavar="FOLDER", help="New or empty folder for the pages and tables"
     )
-    parser.add_argument(
-        "--key", required=True, metavar="KEY.json", help="File for the key, which must be new, and not be in the folder"
-    )
+    parser.add_argument("--key", required=True, metavar="KEY.json", help="New file for the key, outside the folder")
     parser.set_defaults(run=make)
 
 
@@ -77,25 +74,25 @@ def _add_collect(steps) -> None:
     parser = steps.add_parser(
         "collect",
         help="Count the votes",
-        description="Print wins, losses and ties as the papers do, how sure they are and how many documents more would "
-        "decide, how far voters agree, and whether they preferred a side.",
+        description="Print wins, losses and ties as in the papers, with confidence intervals, the number of further "
+        "documents needed for a decision, the agreement of voters and their preference for a side.",
     )
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
-        help="Votes: files that voters downloaded from their pages, or filled tables",
+        help="Votes: files that voters downloaded from their pages, or completed tables",
     )
     parser.add_argument("--key", required=True, metavar="KEY.json", help="Key that was written with the sheets")
     parser.add_argument(
-        "--complete", action="store_true", help="Fail if votes are missing (default: count those that are there)"
+        "--complete", action="store_true", help="Fail if votes are missing (default: count the available ones)"
     )
     parser.add_argument(
         "--resamples",
         type=int,
         default=1000,
         metavar="N",
-        help="Resamples of the bootstrap over documents, and trials of the randomization (default: 1000)",
+        help="Resamples of the bootstrap over documents, and trials of the randomization test (default: 1000)",
     )
     parser.add_argument("--seed", type=int, default=0, help="Random seed of both (default: 0)")
     parser.add_argument("--json", metavar="REPORT.json", help="File for all figures (default: none)")
@@ -106,8 +103,8 @@ def make(arguments: argparse.Namespace) -> None:
     """Write sheets and key.
 
     Raises:
-        ValueError: files that cannot be read or do not belong together, a folder that has something in it, a key that
-            exists or would be in it, an aspect without a question, or as `make_sheets`.
+        ValueError: files cannot be read or do not belong together, the folder is not empty, the key exists or would be
+            in the folder, an aspect has no question, or as `make_sheets`.
     """
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
@@ -120,11 +117,11 @@ def make(arguments: argparse.Namespace) -> None:
     changed = {name: value for name, value in settings.items() if value is not None}
     protocol = dataclasses.replace(PROTOCOLS[arguments.preset], **changed)
     files, notes = _read(arguments)
-    # names may have bytes that are no text, which no key can distinguish
+    # names may differ only in undecodable bytes, which the key replaces
     systems = {readable(name): files[name].texts() for name in arguments.systems}
     if len(systems) < len(arguments.systems):
         raise ValueError(
-            f"--systems {' '.join(map(readable, arguments.systems))}: names that are one in the key: rename a file"
+            f"--systems {' '.join(map(readable, arguments.systems))}: the names are equal in the key: rename a file"
         )
     sources = files["sources"]
     sheets, key = make_sheets(
@@ -150,11 +147,11 @@ def make(arguments: argparse.Namespace) -> None:
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """Print what the votes say.
+    """Print the report on the votes.
 
     Raises:
-        ValueError: votes or a key that cannot be read or do not belong together; missing votes, if all are asked for;
-            fewer than one resample; or a report that is no .json file, or would replace an input.
+        ValueError: votes or key cannot be read or do not belong together; votes are missing with --complete; fewer than
+            one resample; or the report is not a .json file or would replace an input.
     """
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
@@ -205,7 +202,7 @@ def _aspects(named: list[str] | None) -> dict[str, str] | None:
     from hf_summ.models.text_documents import readable
 
     aspects = {}
-    # a terminal may give bytes that are no text, and several lines
+    # arguments may have undecodable bytes and line breaks
     for aspect in (one_line(readable(text)) for text in named):
         name, _, question = (part.strip() for part in aspect.partition("="))
         if not name or not question:
@@ -229,7 +226,7 @@ def _check_make(arguments: argparse.Namespace) -> None:
     if not is_free or not folder.parent.is_dir():
         raise ValueError(f"--output {folder}: must be a new or empty folder, in an existing one")
     if folder.resolve() in key.resolve().parents:
-        raise ValueError(f"--key {key}: must not be in the folder {folder}, which goes to the voters")
+        raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
     if key.suffix != ".json" or key.exists() or not key.parent.is_dir():
         raise ValueError(f"--key {key}: must be a new .json file in an existing folder")
 
