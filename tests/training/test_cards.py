@@ -66,7 +66,7 @@ model-index:
 This model was trained from scratch on `train\.jsonl`\. It summarizes documents in the language `en`\.
 
 It is a `GdlfForConditionalGeneration` \(`model_type: gdlf`\) with \d+,\d{{3}} parameters\. It reads at most
-48 tokens of a document, and `generation_config\.json` has the settings with which it decodes\.
+48 tokens of a document\. Its decoding settings are in `generation_config\.json`\.
 
 ## Use
 
@@ -81,7 +81,7 @@ summarizer = pipeline\("summarization", model="out"\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
 
-From this folder alone, without hf_summ\. `trust_remote_code=True` runs the code in it, so read that before:
+Without hf_summ\. `trust_remote_code=True` runs the code in this folder, so read that first:
 
 ```python
 from transformers import pipeline
@@ -91,9 +91,9 @@ summarizer = pipeline\("summarization", model="out", trust_remote_code=True\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
 
-Over HTTP, from a service of your own that answers with the result of this pipeline\.
-The Hub's own inference does not serve this model, as it runs no code that comes with a model\. A dedicated Inference
-Endpoint may, if it is allowed to run that code\.
+Over HTTP, from your own service that returns the result of this pipeline\.
+The Hub's own inference does not serve this model, because it does not run a model's code\. A dedicated Inference
+Endpoint can, if it allows custom code\.
 
 ```python
 from huggingface_hub import InferenceClient
@@ -105,7 +105,7 @@ print\(client\.summarization\(document\)\.summary_text\)
 
 ## Intended use and limits
 
-It is meant for documents like those of its training, in their language\. (.+\n){{3}}
+The model is intended for documents like its training data, in the same language\. (.+\n){{3}}
 ## Data
 
 The documents were in files, which are not part of this repository\.
@@ -306,7 +306,7 @@ def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path
     assert "Training rows have at least 1% of the summary's words in the document." in card
     assert "This model is a fine-tuned version of `out`, trained on `train.jsonl`." in card
     assert "| train | `train.jsonl` | the first 9 |" in card
-    assert "\n## Results\n\nThe run that trained this model did not evaluate it.\n\n## Training\n" in card
+    assert "\n## Results\n\nThe training run did not evaluate this model.\n\n## Training\n" in card
     data = ModelCard(card).data
     assert (data.language, data.base_model, data.eval_results) == ("de", None, None)
 

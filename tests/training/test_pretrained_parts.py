@@ -175,7 +175,7 @@ def test_guided_model_begins_with_a_bart_of_the_recipe(settings, processor_folde
     # it begins where the BART ended, but for the gate
     assert metrics["eval_nll"] < trained["eval_loss"] + 1
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "This model was trained, starting with the weights of `bart`, on `train.jsonl`." in card
+    assert "This model was trained, starting from the weights of `bart`, on `train.jsonl`." in card
     (tmp_path / "bart" / "config.json").unlink()
     changes = {"model_name_or_path": str(tmp_path / "out"), "output_dir": str(tmp_path / "again")}
     main([settings({}, config_overrides={}, tokenizer_name=None, max_steps=1, **changes)])

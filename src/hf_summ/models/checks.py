@@ -11,13 +11,13 @@ from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
-# the end of a range without infinity
+# upper bound of a range that excludes infinity
 FINITE = sys.float_info.max
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `least` to `most`; `above` and `below` exclude the ends. NaN is in no range."""
+    """The numbers from `least` to `most`; `above` and `below` exclude the bounds. No range contains NaN."""
 
     least: float
     most: float = math.inf
@@ -64,13 +64,13 @@ def check_text(name: str, text: Any) -> None:
 
 
 def check_list(name: str, values: Any) -> None:
-    """Raise a TypeError unless `values` is a list, array, column or the like; a string is none."""
+    """Raise a TypeError unless `values` is a list, array, column or the like, not a string."""
     if not is_list(values):
         raise TypeError(f"`{name}` must be a list, but is {type(values).__name__}: {values!r:.80}")
 
 
 def is_list(value: Any) -> bool:
-    """Whether a value is a list, array, column or the like: iterable, of known length, and no string or mapping."""
+    """Whether a value is a list, array, column or the like: iterable, with a length, and not a string or mapping."""
     return isinstance(value, Sized) and isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
 
 
@@ -83,10 +83,10 @@ def check_texts(name: str, texts: Any) -> None:
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Check values in a tokenizer's files that would otherwise fail only with the first text.
+    """Check values in a tokenizer's files that would otherwise fail only on the first text.
 
     Raises:
-        TypeError: `model_max_length` is no number.
+        TypeError: `model_max_length` is not a number.
         ValueError: `model_max_length` is below 1, or a special token is empty.
     """
     limit = tokenizer.model_max_length
@@ -106,7 +106,7 @@ def check_integer(name: str, value: Any, least: int, most: int | None = None, wh
         why: text after the range in the message, such as `, for the end token`.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
         ValueError: it is out of range.
     """
     if not is_integer(value):
@@ -131,7 +131,7 @@ def is_number(value: Any) -> bool:
     return -(2**63) < int(value) < 2**63 if isinstance(value, Integral) else math.isfinite(value)
 
 
-# more tokens than any text has
+# more than the tokens of any text
 _TOKENS = 10**6
 _LENGTH, _COUNT = Range(1, _TOKENS), Range(0, _TOKENS)
 # beyond these, half-precision scores overflow
@@ -146,7 +146,7 @@ class Setting:
     Args:
         kind: int, float or bool, or a Literal of several texts.
         range: allowed values, for a number.
-        help: its help; with it, the setting is a flag of the training recipe and of the commands that summarize.
+        help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
         asked: limit for requests to the service, on the absolute value: a number, or the name of one of the service's
             `Limits`. If it is 0, requests cannot set it.
         needs_beams: whether greedy search ignores it.
@@ -189,7 +189,7 @@ SETTINGS: Mapping[str, Setting] = {
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
-        "Exponent of the length that divides scores; above 0 favors longer summaries",
+        "Exponent of the length by which scores are divided; above 0 favors longer summaries",
         # a summary's length to the power of 100 is still finite
         asked=100,
         needs_beams=True,
@@ -199,19 +199,19 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "beam_stopping": Setting(
         Literal["opennmt", "drgd"],
-        help="Stopping rule of a published program: when the best beam ends (opennmt), or with one beam less for each "
-        "that ends (drgd)",
+        help="Stopping rule of a published program: stop when the best beam ends (opennmt), or search with one beam "
+        "fewer after each that ends (drgd)",
         asked=True,
         needs_beams=True,
         own_to="all",
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", asked=100),
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that may occur only once", asked=100),
     "no_repeat_word_ngram_size": Setting(
-        int, _COUNT, "Size in words of n-grams that must not repeat", asked=100, own_to="all"
+        int, _COUNT, "Size in words of n-grams that may occur only once", asked=100, own_to="all"
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
-        help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
+        help="Rule for repeated n-grams: forbid their last token (token), or drop the beam as in OpenNMT (beam)",
         asked=True,
         needs_beams=True,
         own_to="all",
@@ -228,7 +228,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gnmt_length_penalty": Setting(
         float,
         _NOT_NEGATIVE,
-        "Exponent of the GNMT length penalty (5 + n) / 6, for n tokens, which divides scores instead of the length",
+        "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, by which scores are divided instead of by length",
         asked=100,
         needs_beams=True,
         own_to="all",
@@ -236,7 +236,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gnmt_length_offset": Setting(
         float,
         _NOT_NEGATIVE,
-        "Offset k of the GNMT length penalty's (k + n) / (k + 1), instead of 5",
+        "Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
         asked=1000,
         needs_beams=True,
         own_to="all",
@@ -253,27 +253,27 @@ SETTINGS: Mapping[str, Setting] = {
     "support_weight": Setting(
         float,
         Range(0, 1e4),
-        "Weight of a summary's support in its document for reranking finished beams",
+        "Weight of a summary's support in its document in the reranking of finished beams",
         asked=1000,
         needs_beams=True,
         own_to="all",
     ),
     "replace_unk": Setting(
         bool,
-        help="Replace unknown words of a summary by the source words with the most attention",
+        help="Replace each unknown word of a summary by the source word with the most attention",
         asked=True,
         own_to="drgd",
     ),
     "lm_rejected_factor": Setting(
         float,
         Range(0, 1, above=True),
-        "Factor of the probability of tokens that the masked language model rejects, above 0 and at most 1",
+        "Factor for the probabilities of tokens that the masked language model rejects, above 0 and at most 1",
         own_to="copy_transformer",
     ),
     "lm_accepted_factor": Setting(
         float,
         Range(1, FINITE),
-        "Factor of the probability of tokens that the masked language model accepts, at least 1",
+        "Factor for the probabilities of tokens that the masked language model accepts, at least 1",
         own_to="copy_transformer",
     ),
     "lm_percentile": Setting(
@@ -294,15 +294,19 @@ SETTINGS: Mapping[str, Setting] = {
         needs=("sample_latent",),
     ),
     "repetition_penalty": Setting(
-        float, _FACTOR, "Penalty on tokens that have already occurred; above 1 makes them less likely", asked=100
+        float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", asked=100
     ),
     "do_sample": Setting(bool, help="Sample instead of searching", asked=True),
     "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100, needs=("do_sample",)),
     "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000, needs=("do_sample",)),
     "top_p": Setting(
-        float, _SHARE, "Sample from the most likely tokens with this total probability", asked=1, needs=("do_sample",)
+        float,
+        _SHARE,
+        "Sample from the fewest most likely tokens with at least this total probability",
+        asked=1,
+        needs=("do_sample",),
     ),
-    # which counts the token that a summary begins with
+    # includes the decoder's start token
     "max_length": Setting(int, Range(2, _TOKENS), asked="limit_new_tokens"),
     "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),
     "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
@@ -344,7 +348,7 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
         ValueError: a value has another type, or is out of range.
     """
     for name, value in settings.items():
-        # many files have a temperature of 0 for greedy search, which ignores it
+        # many checkpoints set a temperature of 0 for greedy search, which ignores it
         is_read = name != "temperature" or settings.get("do_sample")
         problem = _problem(name, value, vocab_size) if is_read and value is not None else None
         if problem is not None:

@@ -1,4 +1,4 @@
-"""What a run publishes: the model card, and no paths of the machine."""
+"""The model card of a run, without paths of the local machine."""
 
 import importlib.metadata
 import json
@@ -31,13 +31,13 @@ _EXAMPLE = (
     "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
     "Residents had asked for it since the flood of 2009, when the only other bridge was closed."
 )
-# what stands in a card's code for the address of a service
+# placeholder for a service's address in a card's code
 SERVICE = "https://summarizer.example.org"
-# a type that the Hub accepts for what is not one of its data sets
+# a type that the Hub accepts for data sets outside the Hub
 _NO_HUB_DATASET = "unknown"
-# files with paths of the machine, which stay there when a model is pushed
+# files with local paths, which are not pushed
 PRIVATE = (RUN_FILE, LOCK)
-# texts of the corpus, and event files, which are pushed with --push_results
+# corpus texts and event files, pushed only with --push_results
 RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
 _SETTINGS = ("config.json", "processor_config.json", "training_args.json")
 _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
@@ -45,7 +45,7 @@ _METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
 
 @dataclass(frozen=True)
 class Card:
-    """A model card and the files of scores beside it.
+    """A model card and its files of scores.
 
     Args:
         text: the content of README.md.
@@ -56,7 +56,7 @@ class Card:
     eval_results: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: str | Path) -> None:
-        """Write the card into a model's folder."""
+        """Write the card to a model's folder."""
         write_atomically(Path(folder) / "README.md", self.text)
         for name, content in self.eval_results.items():
             path = Path(folder) / EVAL_RESULTS_FOLDER / name
@@ -73,21 +73,21 @@ def make_card(
     scorer: Scorer | None,
     command: Sequence[str],
 ) -> Card:
-    """The card of a run that has ended.
+    """The card of a finished run.
 
     Args:
-        trainer: what has trained the model.
-        arguments: the run's.
+        trainer: the trainer, after training.
+        arguments: the arguments of the run.
         splits: the documents that the run used.
-        source_length: number of tokens to which documents are cut.
+        source_length: number of tokens to which documents are truncated.
         metrics: all metrics of the run.
-        scorer: what has scored the summaries.
-        command: the command line of the arguments, if there was one.
+        scorer: the scorer of the summaries, or None.
+        command: the command line of the arguments; empty if there was none.
     """
     corpus, model, training = arguments.corpus, trainer.model, arguments.training
     documents = {split: len(rows) for split, rows in splits.items()}
     name_on_hub = getattr(trainer, "hub_model_id", None) or training.hub_model_id
-    # a folder is named as those see it who are given it
+    # only the last part of a local path, which is all that other users see
     model_id = name_on_hub if training.push_to_hub and name_on_hub else Path(training.output_dir).resolve().name
     name = one_line(readable(Path(model_id).name))
     given = command_line([*map(_public, command)], trainer.accelerator.num_processes, " \\\n    ") if command else None
@@ -111,7 +111,7 @@ def make_card(
         is_adapter=is_adapted(model),
         has_own_code=not type(whole).__module__.startswith("transformers."),
         example=_EXAMPLE,
-        # a text of JSON is one of Python, and ends where it does
+        # a JSON string is also a Python string literal
         model_id=json.dumps(readable(model_id), ensure_ascii=False),
         service=SERVICE,
         corpus_details=_corpus_details(arguments),
@@ -129,32 +129,32 @@ def make_card(
 
 
 def as_code(text: str) -> str:
-    """A text as code within a line of Markdown, whatever it has."""
+    """A text as inline code of Markdown, for any characters."""
     text, ticks = " ".join(text.splitlines()), _ticks(text, 1)
-    # a tick at an end would belong to the marks
+    # without spaces, a backtick at an end would join the delimiters
     return f"{ticks}{text}{ticks}" if len(ticks) == 1 else f"{ticks} {text} {ticks}"
 
 
 def _ticks(text: str, least: int) -> str:
-    """Marks of code for a text, more than it has in a row."""
+    """Backticks to delimit code: more than the text has in a row."""
     return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
 
 
 def _public(token: str) -> str:
-    """A part of a command line with the names at the ends of absolute paths in place of these."""
+    """A part of a command line, with absolute paths replaced by their last names."""
     flag, equals, value = token.partition("=") if token.startswith("--") else ("", "", token)
     return f"{flag}{equals}{','.join(map(_hidden, value.split(',')))}"
 
 
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
-    """What the Hub reads of a card."""
+    """The metadata of a card for the Hub."""
     hub_dataset = _hub_dataset(arguments.corpus)
     indexed = [entry for result in results for entry in _indexed(arguments.corpus, result)]
     return ModelCardData(
         language=arguments.data.language,
         license=arguments.training.license,
         library_name="peft" if is_adapted(model) else "transformers",
-        # transformers 5 has no such pipeline, but the Hub finds models by it and InferenceClient calls them by it
+        # transformers 5 has no such pipeline, but the Hub's search and InferenceClient use the tag
         pipeline_tag="summarization",
         tags=["hf_summ", model.config.model_type],
         base_model=[start for start in _starts(arguments, model) if _is_on_hub(start)] or None,
@@ -162,7 +162,7 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
         datasets=None if hub_dataset is None else [hub_dataset],
         metrics=list(dict.fromkeys(entry.metric_type for entry in indexed)) or None,
         eval_results=indexed or None,
-        # names an index, and would be a key of its own without one
+        # the name of the index; without an index, it would become a separate key
         model_name=name if indexed else None,
     )
 
@@ -177,7 +177,7 @@ def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
 
 
 def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
-    """The scores that may stand beside others' scores of the same data set: those of all of its test documents."""
+    """The scores that are comparable with others on the same data set: those over all of its test documents."""
     hub_dataset = _hub_dataset(corpus)
     comparable = [result for result in results if result.split == "test" and result.is_whole]
     if hub_dataset is None or corpus.option() is not None or not comparable:
@@ -186,7 +186,7 @@ def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
 
 
 def training_facts(trainer: Trainer) -> dict[str, object]:
-    """How the model was trained: transformers' hyperparameters, corrected for this recipe; None is unknown."""
+    """Transformers' hyperparameters of the training run, corrected for this recipe; None means unknown."""
     args: SummarizationTrainingArguments = trainer.args
     state = trainer.state
     facts = {"updates": f"{state.global_step:,} ({state.epoch or 0:.2f} epochs)"}
@@ -204,7 +204,7 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
 
 
 def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -> dict[str, object]:
-    """What transformers leaves out of the optimizer, the schedule, the batches and the loss."""
+    """Facts on optimizer, schedule, batches and loss that transformers omits."""
     facts: dict[str, object] = {}
     if args.optimizer in ("adam", "adamw"):
         title = "Adam" if args.optimizer == "adam" else "AdamW"
@@ -245,7 +245,7 @@ def _precision(trainer: Trainer) -> str:
 
 
 def _is_on_hub(name: str) -> bool:
-    """Whether a data set or a model is named by its repository on the Hub rather than by a folder."""
+    """Whether the name of a data set or model is a repository on the Hub rather than a folder."""
     return not Path(name).exists()
 
 
@@ -254,7 +254,7 @@ def _hub_dataset(corpus: Corpus) -> str | None:
 
 
 def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
-    """The checkpoints from which the model, or parts of it, started."""
+    """The checkpoints that initialized the model or parts of it."""
     base = arguments.model.model_name_or_path
     if is_adapted(model):
         return [config.base_model_name_or_path for config in model.peft_config.values()]
@@ -269,13 +269,13 @@ def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
         return "was trained from scratch"
     if arguments.model.model_name_or_path is None:
         if getattr(model.config, "start_name", None) is not None:
-            return f"was trained, starting with the weights of {links[0]},"
+            return f"was trained, starting from the weights of {links[0]},"
         return f"was trained with {' and '.join(links)} as a part of it"
     return f"is {'an adapter' if is_adapted(model) else 'a fine-tuned version'} of {links[0]}, trained"
 
 
 def _file_name(name: str) -> str:
-    """A corpus file, or a pair, without the folders in which it lies on the machine that trained."""
+    """A corpus file, or a pair of files, without its local folders."""
     return ", ".join(Path(part).name for part in name.split(","))
 
 
@@ -319,7 +319,7 @@ def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
 
 
 def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | None:
-    """What the extractive stage left of the documents, if there was one."""
+    """What the extractive stage kept of the documents; None without that stage."""
     data = arguments.data
     if data.extract_share is None and data.extract_tokens is None:
         return None
@@ -335,12 +335,12 @@ def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | 
     return (
         f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {kept}, by "
         f"document frequencies of {idf}, {pairs}, before the model read them. "
-        "`consistent_extract` of `hf_summ.extractive` does the same for other documents."
+        "To preprocess other documents in the same way, use `consistent_extract` of `hf_summ.extractive`."
     )
 
 
 def _is_cut(arguments: RunArguments, split: str, number: int) -> bool:
-    """Whether only the first documents of a split may have been used, as there were no fewer than the limit."""
+    """Whether the split may have been limited to its first documents: their number is at least the limit."""
     data = arguments.data
     limits = {"train": data.max_train_samples, "validation": data.max_eval_samples, "test": data.max_predict_samples}
     limit = limits[split]
@@ -368,7 +368,7 @@ def _results(
 
 
 def hide_paths(folder: Path) -> None:
-    """Replace the absolute paths in a saved model's settings by the names at their ends."""
+    """Replace absolute paths in a saved model's settings by their last names."""
     for name in _SETTINGS:
         path = folder / name
         if not path.exists():
