@@ -189,7 +189,7 @@ SETTINGS: Mapping[str, Setting] = {
     "length_penalty": Setting(
         float,
         Range(-FINITE, FINITE),
-        "Exponent of the length by which scores are divided; above 0 favors longer summaries",
+        "Exponent of the length, which divides scores; above 0 favors longer summaries",
         # a summary's length to the power of 100 is still finite
         asked=100,
         needs_beams=True,
@@ -205,13 +205,13 @@ SETTINGS: Mapping[str, Setting] = {
         needs_beams=True,
         own_to="all",
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that may occur only once", asked=100),
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", asked=100),
     "no_repeat_word_ngram_size": Setting(
-        int, _COUNT, "Size in words of n-grams that may occur only once", asked=100, own_to="all"
+        int, _COUNT, "Size in words of n-grams that must not repeat", asked=100, own_to="all"
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
-        help="Rule for repeated n-grams: forbid their last token (token), or drop the beam as in OpenNMT (beam)",
+        help="Rule for repeated n-grams: forbid their last token (token), or end the beam after it as in OpenNMT (beam)",
         asked=True,
         needs_beams=True,
         own_to="all",
@@ -228,7 +228,7 @@ SETTINGS: Mapping[str, Setting] = {
     "gnmt_length_penalty": Setting(
         float,
         _NOT_NEGATIVE,
-        "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, by which scores are divided instead of by length",
+        "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
         asked=100,
         needs_beams=True,
         own_to="all",
