@@ -211,7 +211,7 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "ngram_blocking": Setting(
         Literal["token", "beam"],
-        help="Rule for repeated n-grams: forbid their last token (token), or end the beam after it as in OpenNMT (beam)",
+        help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
         asked=True,
         needs_beams=True,
         own_to="all",
