@@ -175,7 +175,7 @@ def test_presets_are_the_protocols():
         ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder, in an existing one"),
         ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
         ((*MAKE, "--output", "none/sheets"), "--output none/sheets: must be a new or empty folder, in an existing one"),
-        ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which goes to"),
+        ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),
         ((*MAKE, "--key", "old.json"), "--key old.json: must be a new .json file in an existing folder"),
         ((*MAKE, "--key", "key.txt"), "--key key.txt: must be a new .json file"),
     ],

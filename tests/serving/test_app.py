@@ -505,7 +505,7 @@ def test_ready_neither_while_loading_nor_while_draining(summarizer):
         wait_until(lambda: service.state == "draining")
         assert httpx.get(f"{address}/ready").status_code == 503
         late = httpx.post(address, json={"inputs": DOCUMENT})
-        assert (late.status_code, late.json()["error"]) == (503, "the service is ending: try again later")
+        assert (late.status_code, late.json()["error"]) == (503, "the service is shutting down: try again later")
         assert late.headers["connection"] == "close"
         gate.is_shut = False
         assert begun.result().json() == summarizer(DOCUMENT)
@@ -524,7 +524,7 @@ def test_what_takes_too_long_to_drain_is_refused(summarizer):
         wait_until(lambda: running.service.unfinished == 2)
         running.server.should_exit = True
         assert [answer.result().status_code for answer in answers] == [503, 503]
-        assert "the service is ending" in answers[0].result().text
+        assert "the service is shutting down" in answers[0].result().text
         gate.is_shut = False
 
 

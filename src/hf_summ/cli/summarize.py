@@ -48,7 +48,7 @@ def add_parser(commands) -> None:
         action="store_true",
         help="With --format jsonl, also write which parts of each document were read (default: do not)",
     )
-    parser.add_argument("--output", help="Output file, with --text_column folder (default: standard output)")
+    parser.add_argument("--output", help="Output file; with --text_column, output folder (default: standard output)")
     parser.add_argument(
         "--format",
         choices=("text", "jsonl", "parquet"),

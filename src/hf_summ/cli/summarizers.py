@@ -51,8 +51,8 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
         "--phrase",
         action="append",
         metavar="TEXT=VALUE",
-        help="Key phrase to emphasize in the summary, and its value (default: 1), for models that read key phrases; "
-        "may be repeated (default: phrases that the processor finds)",
+        help="Key phrase that the summary should be about, and its value (default: 1), for models that read key "
+        "phrases; may be repeated (default: phrases that the processor finds)",
     )
 
 

@@ -125,7 +125,7 @@ async def _summarized(service: Service, request) -> tuple[bytes, str]:
     # repeated header lines are equivalent to one comma-separated line
     media_type = preferred(",".join(request.headers.getlist("accept")), offered)
     if media_type is None:
-        raise Refusal(406, f"no format of the `Accept` header is known: ask for one of {', '.join(offered)}")
+        raise Refusal(406, f"no media type of the `Accept` header is supported: use one of {', '.join(offered)}")
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in _SENT:
         raise Refusal(415, f"the body must be JSON: send it with `Content-Type: {JSON}`")
     body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
@@ -157,7 +157,7 @@ async def _body(request, most: int, seconds: float) -> bytes:
     except TimeoutError:
         raise Refusal(408, f"the body took longer than {seconds:g} s: send it faster", Connection="close") from None
     except ClientDisconnect:
-        raise Refusal(_GONE, "the client has gone") from None
+        raise Refusal(_GONE, "the client has disconnected") from None
     return bytes(body)
 
 
@@ -180,7 +180,7 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
         # drops the request, even during decoding
         future.cancel()
         gone.cancel()
-    raise Refusal(_GONE, "the client has gone")
+    raise Refusal(_GONE, "the client has disconnected")
 
 
 async def _gone(request) -> None:

@@ -135,7 +135,7 @@ class Service:
     @staticmethod
     def ending() -> Refusal:
         """The refusal of a request during shutdown."""
-        return unavailable("the service is ending: try again later", _DRAINING_SECONDS)
+        return unavailable("the service is shutting down: try again later", _DRAINING_SECONDS)
 
     @property
     def state(self) -> str:
