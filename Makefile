@@ -4,7 +4,7 @@
 #   make test-all     also run those: all architectures, two processes, compilers, browsers, hostile inputs, docs pages
 #   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"
 #   make docs         build the documentation in build/docs
-#   make torture      try 20,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
+#   make torture      try 25,000 hostile inputs and write the table in docs/robustness.md (minutes on one core)
 #   make test-lowest  run the suite with the lowest version of transformers that pyproject.toml allows
 #   make test-newest  run the suite with the newest version of transformers that pip finds
 #   make clean        remove all outputs of these commands, including environments

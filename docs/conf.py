@@ -21,7 +21,8 @@ extensions = [
     "flag_tables",
     "public_names",
 ]
-exclude_patterns = ["extensions"]
+# results are included by other pages
+exclude_patterns = ["extensions", "results"]
 html_theme = "furo"
 html_title = "hf_summ"
 html_static_path = ["static"]

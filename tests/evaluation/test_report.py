@@ -194,7 +194,7 @@ def test_a_sure_difference_has_no_p_value_of_zero(resamples, shown):
     report = build_report(["a b"] * 30, [["a b"]] * 30, against={"x": ["y"] * 30}, settings=settings)
     assert report["differences"]["x"]["rouge1"]["p_value"] == 1 / (resamples + 1)
     assert f" {shown} | " in as_text(report)
-    assert any(note.startswith("there are only 30 pairs, for which the bootstrap's") for note in report["notes"])
+    assert any(note.startswith("there are only 30 pairs, so the bootstrap's intervals") for note in report["notes"])
 
 
 def test_scores_of_each_row():

@@ -308,7 +308,7 @@ def test_row_output_dictionary(summarizer):
         ({"num_beams": 0}, "`num_beams` is 0, but must be an integer of at least 1"),
         ({"num_beams": "2"}, "`num_beams` is '2', but must be an integer of at least 1"),
         ({"num_return_sequences": 0}, "`num_return_sequences` is 0, but must be an integer of at least 1"),
-        ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 1"),
+        ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 2"),
         ({"max_new_tokens": -3}, "`max_new_tokens` is -3, but must be an integer of at least 1"),
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
         ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large an exponent .*: lower it"),

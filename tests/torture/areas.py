@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from tests.torture import (
+    area_cards,
     area_checkpoints,
     area_cost,
     area_extraction,
@@ -39,4 +40,5 @@ AREAS: Mapping[str, Maker] = {
     "sockets": area_sockets.make,
     "rows": area_rows.make,
     "votes": area_votes.make,
+    "cards": area_cards.make,
 }

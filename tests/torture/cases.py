@@ -21,6 +21,10 @@ class Held(str):
     """A problem of time: others wait, or work continues for no client."""
 
 
+class Ignored(str):
+    """A problem of settings: one is accepted, but has no effect."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A hostile input before it is tried.

@@ -1,4 +1,4 @@
-"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held and wrong."""
+"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held, ignored and wrong."""
 
 import dis
 import enum
@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 import hf_summ
-from tests.torture.cases import Case, Held, Refused
+from tests.torture.cases import Case, Held, Ignored, Refused
 
 # CPU seconds that a case may take
 SECONDS = 20
@@ -44,6 +44,8 @@ class Verdict(enum.StrEnum):
     DEEP = enum.auto()
     # an endless loop, work that others wait for, or work that continues for no client
     HELD = enum.auto()
+    # a setting that is accepted without an effect
+    IGNORED = enum.auto()
     # a silently bad result, or changed files
     WRONG = enum.auto()
 
@@ -57,7 +59,7 @@ class Outcome(NamedTuple):
     @property
     def is_bad(self) -> bool:
         """Whether this is a fault of the package."""
-        return self.verdict in (Verdict.DEEP, Verdict.HELD, Verdict.WRONG)
+        return self.verdict not in (Verdict.SENSIBLE, Verdict.CLEAR)
 
 
 class _TooLong(BaseException):
@@ -125,7 +127,8 @@ def _of_result(case: Case, result: object) -> Outcome:
     except Exception as error:
         problem = f"the result cannot be checked: {type(error).__name__}: {error}"
     if problem is not None:
-        return Outcome(Verdict.HELD if isinstance(problem, Held) else Verdict.WRONG, problem)
+        kinds = {Held: Verdict.HELD, Ignored: Verdict.IGNORED}
+        return Outcome(kinds.get(type(problem), Verdict.WRONG), problem)
     return Outcome(Verdict.SENSIBLE, f"{result!r:.200}")
 
 

@@ -13,7 +13,7 @@ import hf_summ
 from hf_summ.data import fit_vocabulary, split_sentences
 from hf_summ.evaluation import rouge
 from tests.torture import areas, journal, running
-from tests.torture.cases import Case, Held, Name, Refused
+from tests.torture.cases import Case, Held, Ignored, Name, Refused
 from tests.torture.checks import scores_problem, texts_problem, untouched
 from tests.torture.commands import command
 from tests.torture.judge import Outcome, Verdict, judge
@@ -148,6 +148,10 @@ def test_problem_of_time_is_held():
     assert verdict(lambda: None, lambda result: Held("3 requests are decoded without a client")) is Verdict.HELD
 
 
+def test_setting_without_effect_is_ignored():
+    assert verdict(lambda: None, lambda result: Ignored("--seed 3")) is Verdict.IGNORED
+
+
 def test_process_that_ends_is_deep_and_the_others_are_tried(monkeypatch, capfd):
     def make(draw, shop, folder):
         kind = draw.randrange(3)
@@ -217,7 +221,7 @@ def test_table_is_written_between_the_marks(tmp_path):
         assert "old" not in text
         assert "`make torture`, seed 7, 1,204 cases in 2 minutes of one core" in text
         assert text.count(table(counts)) == 1
-    assert table(counts).splitlines()[-1].split() == "| all | 3 | 1,200 | 0 | 0 | 1 | 1,204 |".split()
+    assert table(counts).splitlines()[-1].split() == "| all | 3 | 1,200 | 0 | 0 | 0 | 1 | 1,204 |".split()
     page.write_text("nothing")
     with pytest.raises(ValueError, match="has no marks between which to write"):
         write(page, counts, seed=7, minutes=2.4)

@@ -1,4 +1,4 @@
-"""The short form of the torture: several hundred hostile inputs; none may be deep, held or wrong."""
+"""The short form of the torture: several hundred hostile inputs; each must be sensible or clear."""
 
 import re
 from collections.abc import Iterator

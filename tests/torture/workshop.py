@@ -95,6 +95,11 @@ class Workshop:
         return SummarizationPipeline(model.eval(), processor=processor, max_new_tokens=WRITTEN, num_beams=1)
 
     @_made_once
+    def trained(self, kind: str):
+        """The model and processor of a BART's or an architecture's run."""
+        return (bart(self.tokenizer), self.tokenizer) if kind == "bart" else self.model(kind)
+
+    @_made_once
     def service(self, kind: str):
         """A running service of a reader's pipeline."""
         return self._service(kind, limit_new_tokens=2 * WRITTEN, limit_num_beams=4)

@@ -18,7 +18,7 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import pipeline
 
 from hf_summ.training.card_results import Results
-from hf_summ.training.cards import SERVICE
+from hf_summ.training.cards import SERVICE, as_code, as_text
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main, run
 from tests.training import tiny
@@ -261,7 +261,14 @@ def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
     name = 'a"); print("ran") #\n```\n# b `c'
     file = tmp_path / "`<b>`|.jsonl"
     (tmp_path / "train.jsonl").rename(file)
-    argv = [settings(max_steps=1, train_file=str(file)), "--output_dir", str(tmp_path / name), "--source_prefix=``x: "]
+    (tmp_path / "test.jsonl").rename(tested := tmp_path / "a\x85\udc80.jsonl")
+    files = {"train_file": str(file), "test_file": str(tested)}
+    argv = [
+        settings(max_steps=1, do_predict=True, max_predict_samples=1, **files),
+        "--output_dir",
+        str(tmp_path / name),
+        "--source_prefix=``x: ",
+    ]
     main(argv)
     card = card_of(tmp_path / name)
     assert str(tmp_path) not in card
@@ -276,9 +283,16 @@ def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
     assert found == [name, name, SERVICE]
     assert "This model was trained from scratch on `` `<b>`|.jsonl ``." in card
     assert "preceded by ``` ``x:  ```." in card
-    assert f"\n# {' '.join(name.split())}\n" in card
+    assert '\n# a"); print("ran") \\# \\`\\`\\` \\# b \\`c\n' in card
+    assert {entry.dataset_name for entry in ModelCard(card).data.eval_results} == {"a \ufffd.jsonl"}
     # the name in the command has three ticks
     assert "\n````\nhf-summ train settings.yaml" in card
+
+
+def test_texts_in_markdown_are_shown_as_they_are():
+    assert as_text("my_run") == "my_run"
+    assert as_text("_a_ *b* ~c~ [d](e) <f> &lt; \\ #") == r"\_a\_ \*b\* \~c\~ \[d](e) \<f> \&lt; \\ \#"
+    assert [as_code(text) for text in ("a", "\n", "`")] == ["`a`", "` `", "`` ` ``"]
 
 
 def test_license_is_not_invented(trained):

@@ -305,7 +305,7 @@ def test_two_processes_give_the_losses_of_one(settings, tmp_path):
         ({"do_train": False}, "nothing to do: give --do_train, --do_eval or --do_predict"),
         ({"learning_rates": {"embde": 1.0}}, "'embde' matches no trainable parameter"),
         ({"label_smoothing_factor": 0.2}, "gdlf smooths its own loss; set --config_overrides label_smoothing=0.2"),
-        ({"temperature": 0.5}, "inconsistent generation settings"),
+        ({"temperature": 0.5}, "--temperature 0.5: needs --do_sample"),
         ({"model_type": "bart", "config_overrides": TINY_BART, "min_new_words": 3}, "of bart does not support it"),
         ({"max_source_length": 99, "model_type": "bart", "config_overrides": TINY_BART}, "has positions for 64 tokens"),
         ({"resume_from_checkpoint": "nowhere"}, "--resume_from_checkpoint nowhere: no such folder"),

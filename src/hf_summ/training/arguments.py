@@ -317,7 +317,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             self.output_dir, self.report_to = ".", ["none"]
         elif readable(self.output_dir) != self.output_dir:
             # which tokenizers cannot write to, after the training
-            raise ValueError(f"--output_dir {readable(self.output_dir)}: its name is not UTF-8; give another one")
+            raise ValueError(
+                f"--output_dir {one_line(readable(self.output_dir))}: its name is not UTF-8; give another one"
+            )
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
         self._check_libraries()

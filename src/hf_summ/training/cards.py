@@ -98,7 +98,7 @@ def make_card(
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
         template_path=str(shipped_folder("model_cards") / "template.md"),
-        name=name,
+        name=as_text(name),
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
         summary_language=arguments.data.language,
@@ -130,9 +130,15 @@ def make_card(
 
 def as_code(text: str) -> str:
     """A text as inline code of Markdown, for any characters."""
-    text, ticks = " ".join(text.splitlines()), _ticks(text, 1)
+    text, ticks = " ".join(text.splitlines()) or " ", _ticks(text, 1)
     # without spaces, a backtick at an end would join the delimiters
     return f"{ticks}{text}{ticks}" if len(ticks) == 1 else f"{ticks} {text} {ticks}"
+
+
+def as_text(text: str) -> str:
+    """A line as it is shown by Markdown, with a backslash before each of its marks."""
+    # an underscore between letters is none
+    return re.sub(r"[\\`*\[<&#~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
 
 
 def _ticks(text: str, least: int) -> str:
@@ -169,11 +175,11 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
 
 def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
     """A split's scores for the card's `model-index`."""
-    if corpus.dataset_name is None:
-        return result.as_model_index(_NO_HUB_DATASET, _file_name(corpus.files[result.split]), None)
-    hub_dataset = _hub_dataset(corpus)
-    name = hub_dataset or Path(corpus.dataset_name).name
-    return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, corpus.dataset_config_name)
+    hub_dataset, config = _hub_dataset(corpus), corpus.dataset_config_name
+    name = _file_name(corpus.files[result.split]) if corpus.dataset_name is None else Path(corpus.dataset_name).name
+    # the Hub's YAML keeps neither lone surrogates nor all ends of lines
+    name, config = one_line(readable(hub_dataset or name)), config and one_line(readable(config))
+    return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, config)
 
 
 def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
