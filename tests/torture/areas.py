@@ -18,6 +18,7 @@ from tests.torture import (
     area_settings,
     area_sockets,
     area_texts,
+    area_training,
     area_vocabulary,
     area_votes,
 )
@@ -40,5 +41,6 @@ AREAS: Mapping[str, Maker] = {
     "sockets": area_sockets.make,
     "rows": area_rows.make,
     "votes": area_votes.make,
+    "training": area_training.make,
     "cards": area_cards.make,
 }
