@@ -18,7 +18,7 @@ from tests.torture.workshop import ARCHITECTURES, Workshop
 
 _OF_EVALUATE = """rouge_mode=rouge_score|rouge155 rouge_types=rouge1|rouge2|rougeL|rougeX no_stemmer byte_limit=20|0|-1
     units=characters|lcsts|spaced word_limit=3|2|0 several=mean|best|pooled average=micro count=tokens count_punctuation
-    resamples=50|1|0 seed=5|-1 sentences=lines language=de|zh|x separator=.|none|city sources=sources.jsonl
+    resamples=50|1|0 seed=5|-1 sentences=lines language=de|x separator=.|none|city sources=sources.jsonl
     format=json|latex against=other.txt output=report.json|report.txt scores=scores.jsonl|scores"""
 _OF_EXTRACT = """method=last|lexrank|textrank|tfidf|consistent|oracle|random sentences=1|2|0|-1 language=de|x
     splitter=spacy|none encoding=latin-1|x output=summaries.txt"""

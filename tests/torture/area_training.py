@@ -25,9 +25,9 @@ _SHOWN = {
     for name, _, found in (
         item.partition("=")
         for item in """
-        learning_rate=0.5|1e-3 learning_rates=shared=0.3|bias=0.5 warmup_steps=5|1 weight_decay=0.3 optim=adafactor|sgd
+        learning_rate=0.5|1e-3 learning_rates=shared=0.3|bias=0.7 warmup_steps=5|1 weight_decay=0.3 optim=adafactor|sgd
         optimizer=adadelta|adamw adam_beta1=0.5 adam_beta2=0.7 adam_epsilon=1e-3 adadelta_rho=0.4 noam_scale=7.0
-        schedule=noam|cosine schedule_period=3 minimum_learning_rate=1e-4 lr_scheduler_type=constant|polynomial
+        schedule=noam|cosine schedule_period=2 minimum_learning_rate=1e-4 lr_scheduler_type=constant|polynomial
         per_device_train_batch_size=3|4 train_tokens_per_batch=100|300 dataloader_drop_last=true max_steps=5|40
         train_sampling_strategy=group_by_length|sequential num_train_epochs=1.5|4
         """.split()
