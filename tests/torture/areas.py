@@ -8,6 +8,7 @@ from tests.torture import (
     area_cost,
     area_extraction,
     area_files,
+    area_flags,
     area_generation,
     area_pipeline,
     area_processors,
@@ -18,6 +19,7 @@ from tests.torture import (
     area_settings,
     area_sockets,
     area_texts,
+    area_training,
     area_vocabulary,
     area_votes,
 )
@@ -40,5 +42,7 @@ AREAS: Mapping[str, Maker] = {
     "sockets": area_sockets.make,
     "rows": area_rows.make,
     "votes": area_votes.make,
+    "flags": area_flags.make,
+    "training": area_training.make,
     "cards": area_cards.make,
 }

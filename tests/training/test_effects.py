@@ -47,6 +47,7 @@ NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output
             "--optim adafactor",
             "--optim adafactor: has no effect beside --optimizer adam: leave it out, or give .* null$",
         ),
+        ("--optimizer null --optim adafactor --adam_beta2 .7", "0.7: has no effect beside --optim adafactor"),
         ("--lr_scheduler_type linear", "beside --schedule cosine"),
         ("--num_train_epochs 2", "beside --max_steps 8: leave it out, or give --max_steps -1$"),
         ("--noam_scale 2", "--noam_scale 2.0: needs --schedule noam$"),

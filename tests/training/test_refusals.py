@@ -63,6 +63,12 @@ def test_disk_without_room_for_a_checkpoint_is_reported_before_anything_starts(s
         check_room(training, model)
 
 
+def test_settings_of_an_optimizer_without_values_are_reported_before_anything_starts(settings):
+    for given in ("{}", "a=1,b", "a=b=c"):
+        with pytest.raises(ValueError, match=f"^--optim_args {given}: write key=value, with commas between several$"):
+            parse_arguments([settings(optimizer=None), "--optim_args", given])
+
+
 @pytest.mark.parametrize("asked", ["flag", "launch"])
 def test_half_precision_on_a_cpu_is_reported_before_anything_starts(settings, monkeypatch, asked):
     if asked == "launch":

@@ -235,6 +235,9 @@ def _check(arguments: argparse.Namespace) -> None:
     others = arguments.against or []
     if twice := next((name for name in others if others.count(name) > 1), None):
         raise ValueError(f"--against {twice}: named twice")
+    for name, unset in (("average", "macro"), ("count", "types"), ("count_punctuation", False)):
+        if arguments.sources is None and getattr(arguments, name) != unset:
+            raise ValueError(f"--{name}: needs --sources, with which novelty is measured")
     _check_nli(arguments)
     _check_output(arguments, "output", ".json")
     _check_output(arguments, "scores", ".jsonl")

@@ -326,6 +326,8 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         if self.license is not None:
             check_license(self.license)
         parse_learning_rates(self.learning_rates)
+        if self.optim_args is not None and not all(item.count("=") == 1 for item in self.optim_args.split(",")):
+            raise ValueError(f"--optim_args {self.optim_args}: write key=value, with commas between several")
         for metric in self.metrics:
             if metric not in METRICS:
                 raise ValueError(unknown_choice("--metrics", metric, METRICS))

@@ -39,6 +39,7 @@ _RULES = (
     _Rule("optim optim_args", "optimizer", needs=False),
     _Rule("adadelta_rho", "optimizer", ("adadelta",)),
     _Rule("adam_beta1 adam_beta2", "optimizer", ("adadelta",), needs=False),
+    _Rule("adam_beta1 adam_beta2 adam_epsilon", "optim", ("adafactor", "sgd", "rmsprop", "adagrad"), needs=False),
     _Rule("lr_scheduler_type lr_scheduler_kwargs", "schedule", needs=False),
     _Rule("learning_rate", "schedule", ("noam",), needs=False),
     _Rule("noam_scale", "schedule", ("noam",)),
