@@ -210,7 +210,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     if problem is not None:
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
-    flags["dtype"] = arguments.dtype or "auto"
+    # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
+    flags["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
     if getattr(arguments, "runtime", None) is not None:
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if getattr(arguments, "int8", False):
