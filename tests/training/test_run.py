@@ -241,7 +241,7 @@ def test_run_killed_in_the_middle_goes_on_to_the_same_losses(settings, tmp_path,
     schedule = [entry[:4] + entry[5:] for entry in resumed[6:]]
     assert schedule == [entry[:4] + entry[5:] for entry in whole[6:]]
     cards = [(folder / "README.md").read_text(encoding="utf-8") for folder in (tmp_path / "whole", killed)]
-    assert cards[1] == cards[0].replace(str(tmp_path / "whole"), str(killed)).replace("# whole", "# killed")
+    assert cards[1] == cards[0].replace("whole", "killed")
 
 
 @pytest.mark.thorough
