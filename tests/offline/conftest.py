@@ -54,7 +54,7 @@ def mortal(tmp_path, monkeypatch, tiny_tokenizer) -> Path:
 
 def work(folder: Path, is_mortal: bool = False) -> Work:
     """What is done to rows, in processes that end if they are mortal."""
-    names = {"revision": None, "device": "cpu", "trust_remote_code": False, "phrase": None, "int8": False}
+    names = dict.fromkeys(("revision", "dtype", "phrase")) | {"device": "cpu", "trust_remote_code": False}
     load = importlib.import_module("mortal").load if is_mortal else load_summarizer
     arguments = Namespace(model=str(folder / "bart"), once=str(folder / "once"), **names)
     return Work(partial(load, arguments), {"max_new_tokens": 2, "num_beams": 1}, 4, "summary")
