@@ -225,7 +225,7 @@ def test_flags_that_exclude_each_other(tmp_path, capsys):
     for flags, problem in (
         (["summarize", "--runtime", "onnx", "--int8"], "--int8 and --runtime exclude each other"),
         (["serve", "--runtime", "onnx", "--device", "meta"], "--runtime and --device meta exclude each other"),
-        (["export", "x", "--to", "onnx", "--output", str(tmp_path / "full")], "must be a folder that is empty"),
+        (["export", "x", "--to", "onnx", "--output", str(tmp_path / "full")], "must be a new or empty folder"),
     ):
         assert main(flags) == 2
         assert problem in capsys.readouterr().err

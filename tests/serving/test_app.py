@@ -305,7 +305,7 @@ def test_lines_of_one_header_are_one_list(client):
 def test_unknown_formats_are_refused(client):
     response = client.post("/", json={"inputs": DOCUMENT}, headers={"Accept": "image/png"})
     assert response.status_code == 406
-    assert "ask for one of application/json, text/turtle, application/ld+json" in response.json()["error"]
+    assert "use one of application/json, text/turtle, application/ld+json" in response.json()["error"]
 
 
 def test_a_slow_body_is_answered(address):
@@ -469,7 +469,8 @@ def test_a_step_that_does_not_end_is_noticed(summarizer):
         served(lambda: Watched(summarizer, gate), limit_decode_seconds=0.3) as running,
         concurrent.futures.ThreadPoolExecutor(1) as pool,
     ):
-        assert metric(running.address, "ready_workers") == 1
+        # the metrics follow with the server's next tick
+        wait_until(lambda: metric(running.address, "ready_workers") == 1)
         gate.is_shut = True
         stuck = pool.submit(httpx.post, running.address, json={"inputs": DOCUMENT})
         wait_until(lambda: metric(running.address, "ready_workers") == 0)

@@ -237,10 +237,8 @@ class Server(uvicorn.Server):
         self._on_ready: Callable[[], object] | None = on_ready
 
     async def on_tick(self, counter: int) -> bool:
-        # looked at first, so that a client that is notified finds it in the metrics
-        is_ready = self._service.state == READY
         self._service.update_metrics()
-        if self._on_ready is not None and is_ready:
+        if self._on_ready is not None and self._service.state == READY:
             self._on_ready()
             self._on_ready = None
         return await super().on_tick(counter) or self._service.state == FAILED
