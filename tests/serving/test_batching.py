@@ -171,10 +171,10 @@ def test_what_is_much_cheaper_is_decoded_between_steps(steps, batcher_of, work):
     costly = batcher.submit("200", {}, 1000)
     wait_until(lambda: batcher.last_step is not None)
     # not all of a flood, or the costly one would not end
-    cheap = [batcher.submit(str(number), {"number": number}, work) for number in range(1, 100)]
+    cheap = [batcher.submit("5", {"number": number}, work) for number in range(100)]
     assert costly.result(30) == "200"
     before = steps.order.index("200")
-    assert [future.result(30) for future in cheap] == list(map(str, range(1, 100)))
+    assert [future.result(30) for future in cheap] == ["5"] * 100
     assert (0 < before < 90) if work < 1000 else before == 0
 
 
