@@ -1,4 +1,4 @@
-"""The commands that summarize without `--model`, or with the name of a model that comes with the package."""
+"""The commands that summarize without `--model`, or with the name of a bundled model."""
 
 import json
 import shutil

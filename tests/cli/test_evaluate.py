@@ -187,6 +187,10 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR[:3], "blank.txt"), "all 3 rows of blank.txt are blank: it must contain the references"),
         ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
         ((*PAIR, "--sources", "zh.txt"), "nothing to compare with: no source has any words"),
+        (
+            (*PAIR, "--no_stemmer", "--language", "zh"),
+            "--no_stemmer: has no effect with --language zh, which is not st",
+        ),
         ((*PAIR, "--average", "micro"), "--average: needs --sources, with which novelty is measured"),
         ((*PAIR, "--count", "tokens"), "--count: needs --sources"),
         ((*PAIR, "--count_punctuation"), "--count_punctuation: needs --sources"),

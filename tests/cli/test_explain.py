@@ -23,7 +23,8 @@ def place(workplace, tiny_tokenizer) -> None:
 
 def test_a_page_and_its_numbers(run):
     summary, _ = run("summarize", "a.txt", "--model", "copying", "--max_new_tokens", "6")
-    output, errors = run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6")
+    model = str(Path("copying").resolve())
+    output, errors = run("explain", "a.txt", *MODEL, "--model", model, "--json", "--max_new_tokens", "6")
     assert output.strip() == summary.strip()
     assert "did not fit" not in errors
     assert Path("page.html").read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -1,16 +1,19 @@
 """The command line as a whole."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import entry_points
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
-from hf_summ import __version__
+from hf_summ import __version__, shipped_model
 from hf_summ.cli import COMMANDS, main
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
@@ -32,6 +35,83 @@ def test_new_process_reads_standard_input(run, workplace):
     )
     expected, _ = run(*argv, "a.txt")
     assert process.stdout.decode() == expected.replace("a.txt", "-")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["summarize", "a.txt", "--output"],
+        ["extract", "a.txt", "--output"],
+        ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--output"],
+        ["evaluate", "--predictions", "a.txt", "--references", "a.txt", "--scores"],
+        ["idf", "rows.jsonl", "--output"],
+        ["train", "--do_train", "--model_type", "gdlf", "--train_file", "rows.jsonl", "--output_dir"],
+        ["table", "gdlf_4", "--scale", "tiny", "--output_dir"],
+        ["vocabulary", "rows.jsonl", "--tags", "none", "--output"],
+        ["average", str(shipped_model()), str(shipped_model()), "--output"],
+        ["prepare", "xsum", ".", "--output"],
+        ["explain", "a.txt", "--output"],
+    ],
+)
+def test_outputs_that_cannot_be_written_are_named_in_a_line(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("A text.\n")
+    (tmp_path / "rows.jsonl").write_text('{"document": "A text.", "summary": "A text."}\n')
+    # nobody can write below a file
+    output = "a.txt/out" + {"--output": ".json", "--scores": ".jsonl"}.get(argv[-1], "")
+    with suppress(SystemExit):
+        assert main([*argv, output]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert re.search(r"error: .*a\.txt.*(name another|existing folder)", last), last
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["LONG"],
+        ["summarize", "--LONG"],
+        ["summarize", "a.txt", "LONG"],
+        ["summarize", "--encoding=LONG"],
+        ["summarize", "--batch_size=LONG"],
+        ["summarize", "--format=LONG"],
+        ["summarize", "--device=LONG"],
+        ["summarize", "--phrase=a=LONG"],
+        ["summarize", "--output=LONG"],
+        ["summarize", "--model=LONG"],
+        ["extract", "LONG"],
+        ["extract", "--output=LONG"],
+        ["evaluate", "--predictions=LONG"],
+        ["table", "gdlf_4", "--LONG=1"],
+        ["train", "--LONG=1"],
+        ["train", "LONG"],
+        ["train", "--model_name_or_path=LONG"],
+        ["train", "--config_overrides=LONG"],
+        ["train", "--learning_rates=LONG"],
+        ["train", "--max_steps=LONG"],
+        ["train", "--output_dir=LONG"],
+        ["serve", "--port=LONG"],
+        ["serve", "--host=LONG"],
+        ["explain", "--model=LONG", "--output=a.html", "a.txt"],
+        ["vocabulary", "LONG", "--output=out"],
+        ["idf", "LONG", "--output=a.json"],
+        ["key-phrases", "LONG"],
+        ["compare-lms", "LONG"],
+        ["convert", "mass", "LONG", "LONG", "--output=out"],
+        ["export", "LONG", "--to=onnx", "--output=out"],
+        ["average", "LONG", "--output=out"],
+        ["prepare", "xsum", "LONG", "--output=out"],
+        ["votes", "LONG"],
+    ],
+)
+def test_errors_quote_the_beginning_of_a_long_value(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("A text.")
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"A text.")))
+    with suppress(SystemExit):
+        assert main([token.replace("LONG", "xy " * 2000) for token in argv]) == 2
+    *_, last = capsys.readouterr().err.splitlines()
+    assert "error: " in last
+    assert last.count("xy") <= 85
 
 
 @pytest.mark.parametrize("argv", [["--help"], ["table", "--list"]])

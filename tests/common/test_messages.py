@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
 from hf_summ.common import messages
-from hf_summ.common.messages import nearest, one_line, unknown_choice
+from hf_summ.common.messages import error_line, nearest, one_line, unknown_choice
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,22 @@ from hf_summ.common.messages import nearest, one_line, unknown_choice
 )
 def test_a_message_has_one_line(message, line):
     assert one_line(message) == line
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (f"`a` is '{'x y ' * 90}', but", f"`a` is '{'x y ' * 19}x y…, but"),
+        (f'`a` is "it\'s {"x" * 90}", but', f"`a` is \"it's {'x' * 74}…, but"),
+        ("x" * 300, "x" * 80 + "…"),
+        ("word " * 300, "word " * 200),
+        # not quoted, but between apostrophes
+        (f"a model's {'word ' * 20}tokenizer's file", f"a model's {'word ' * 20}tokenizer's file"),
+        (PermissionError(13, "Permission denied", "a/b.part"), "a: permission denied: name another path"),
+    ],
+)
+def test_an_error_shows_the_beginning_of_a_long_value(message, line):
+    assert error_line(message) == line
 
 
 def test_unknown_choice_fits_into_a_line():

@@ -188,7 +188,7 @@ def test_scores_agree_with_counts_by_hand():
     assert points["rouge1"] == pytest.approx([100 * 7 / 9, 100 * 7 / 8, 100 * 14 / 17])
     # common: the-mayor mayor-opened it-cost cost-12 of 8 and of 7
     assert points["rouge2"] == pytest.approx([100 * 4 / 8, 100 * 4 / 7, 100 * 8 / 15])
-    # "the" stands twice in the reference's matches, but once in the prediction
+    # "the" occurs twice in the reference's matches, but once in the prediction
     assert points["rougeL"] == pytest.approx([100 * 7 / 9, 100 * 7 / 8, 100 * 14 / 17])
 
 

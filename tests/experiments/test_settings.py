@@ -209,6 +209,7 @@ def test_flags_are_read_as_their_values(tokens, flags):
         (["--extract_idf", "no.json"], "^--extract_idf no.json does not exist: name a file that `hf-summ idf` has"),
         (["5", "--seed", "1"], "5: does not belong to a flag"),
         (["--max_step", "5"], r"unknown flag --max_step; did you mean --max_steps\?"),
+        (["--scal", "tiny"], r"unknown flag --scal; did you mean --scale\?"),
         (["--no_max_steps"], r"unknown flag --no_max_steps; did you mean --max_steps\?"),
         (["--max_steps", "many"], "--max_steps/--max-steps: invalid int value: 'many'"),
         (["--max_steps", "1", "2"], "^2: does not belong to a flag"),

@@ -102,21 +102,21 @@ def test_what_was_cut_off_is_shown_and_shortened():
 
 def test_a_word_points_at_where_it_was_copied_from(shown):
     tab = shown(as_page(made_up()))
-    assert tab.inner_text("#told") == "No word of the summary is chosen."
+    assert tab.inner_text("#caption") == "No word of the summary is chosen."
     tab.click("#summary button >> nth=0")
-    assert tab.inner_text("#told") == (
+    assert tab.inner_text("#caption") == (
         "“two” has probability 0.5. It was copied with probability 0.9 (gate 0.75), from "
         "“… one two three two …” 0.85, “… one two three two …” 0.05."
     )
     assert tab.locator("#source b.origin").all_inner_texts() == ["two", "two"]
     assert tab.locator("#source b.origin.weak").get_attribute("id") == "word-4"
-    tab.click("#told a >> nth=0")
+    tab.click("#caption a >> nth=0")
     assert tab.url.endswith("#word-2")
     # again, and nothing is chosen
     tab.click("#summary button >> nth=0")
     assert tab.locator("#source b.origin").count() == 0
     tab.click("#summary button.novel")
-    assert tab.inner_text("#told").endswith(" It does not occur in the source.")
+    assert tab.inner_text("#caption").endswith(" It does not occur in the source.")
 
 
 @pytest.mark.thorough
@@ -146,7 +146,7 @@ def test_everything_works_from_the_keyboard(shown):
     tab.keyboard.press("Tab")
     tab.keyboard.press("ArrowDown")
     assert tab.is_checked("input[value='2']")
-    assert "the word's centrality" in tab.inner_text(".told-shade:not([hidden])")
+    assert "the word's centrality" in tab.inner_text(".caption-shade:not([hidden])")
 
 
 @pytest.mark.thorough
@@ -210,4 +210,4 @@ def test_right_to_left_texts_are_walked_the_other_way(shown):
 @pytest.mark.thorough
 def test_a_summary_without_words(shown):
     tab = shown(as_page(made_up(summary="")))
-    assert tab.inner_text("#told") == "No word of the summary is chosen."
+    assert tab.inner_text("#caption") == "No word of the summary is chosen."

@@ -19,6 +19,20 @@ def checkpoint(tmp_path, tiny_tokenizer):
     return tmp_path / "bart"
 
 
+@pytest.mark.parametrize(
+    ("flags", "error", "message"),
+    [
+        ({"rows_per_shard": 0}, ValueError, "`rows_per_shard` is 0, but must be at least 1"),
+        ({"num_processes": -1}, ValueError, "`num_processes` is -1, but must be at least 1"),
+        ({"batch_size": 0.5}, TypeError, "`batch_size` must be an integer, but is float: 0.5"),
+        ({"format": "parket"}, ValueError, "`format` is 'parket', but .*; did you mean parquet"),
+    ],
+)
+def test_arguments_are_checked_before_files_are_read(tmp_path, flags, error, message):
+    with pytest.raises(error, match=message):
+        summarize_rows("missing.jsonl", "missing", "text", tmp_path / "out", **flags)
+
+
 def read(folder):
     return [row for file in sorted(folder.glob("*.parquet")) for row in pq.read_table(file).to_pylist()]
 

@@ -59,7 +59,7 @@ def test_votes_are_downloaded_and_collected(shown, tmp_path):
         choose(tab, "relevance", f"Summary {better}")
         choose(tab, "fluency", "Tie")
         tab.click("#next")
-    assert tab.inner_text("#told") == "All questions are answered. Thank you!"
+    assert tab.inner_text("#caption") == "All questions are answered. Thank you!"
     path = download(tab, tmp_path)
     assert path.name == "votes-voter-2.json"
     assert path.read_text(encoding="utf-8") == tab.input_value("#votes")
@@ -86,7 +86,7 @@ def test_nothing_is_lost_when_the_page_is_closed(shown, tmp_path, sheet):
     assert where(tab) == "2 of 4"
     for _ in range(3):
         tab.click("#next")
-    assert tab.inner_text("#told").startswith("3 of 4 are unanswered. ")
+    assert tab.inner_text("#caption").startswith("3 of 4 are unanswered. ")
     rows = json.loads(download(tab, tmp_path).read_text(encoding="utf-8"))
     assert rows[0] == {"sheet": sheet.id, "item": sheet.items[0].id, "relevance": "A", "fluency": "B"}
     assert rows[1] == {"sheet": sheet.id, "item": sheet.items[1].id, "relevance": "tie", "fluency": None}

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from hf_summ import __version__
-from hf_summ.common.messages import nearest, one_line, unknown_choice, unknown_flag
+from hf_summ.common.messages import brief, error_line, nearest, unknown_choice, unknown_flag
 
 __all__ = ["main"]
 
@@ -79,7 +79,7 @@ def _run(argv: list[str] | None) -> int:
         print(f"\nhf-summ: interrupted: {arguments.interrupted}", file=sys.stderr)
         return _INTERRUPTED
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"hf-summ: error: {one_line(error)}", file=sys.stderr)
+        print(f"hf-summ: error: {error_line(error, argv)}", file=sys.stderr)
         return 2
 
 
@@ -99,5 +99,5 @@ class _Parser(argparse.ArgumentParser):
             flag, value, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
             message = unknown_choice(flag, value, known)
             if not flag.startswith("-"):
-                message = f"unknown command {value}{nearest(value, known)}"
-        super().error(message)
+                message = f"unknown command {brief(value)}{nearest(value, known)}"
+        super().error(error_line(message))

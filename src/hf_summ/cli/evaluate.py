@@ -223,11 +223,14 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         files[name], found = part_sentences(file, arguments.separator)
         notes += found
     if arguments.separator not in (None, "none") and not notes:
-        notes.append(f"no text contains the separator {arguments.separator!r}")
+        notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    # imported here: the help needs none of it
+    from hf_summ.evaluation.words import is_english
+
     if arguments.resamples < 1:
         raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
     if arguments.seed < 0:
@@ -238,6 +241,8 @@ def _check(arguments: argparse.Namespace) -> None:
     for name, unset in (("average", "macro"), ("count", "types"), ("count_punctuation", False)):
         if arguments.sources is None and getattr(arguments, name) != unset:
             raise ValueError(f"--{name}: needs --sources, with which novelty is measured")
+    if arguments.no_stemmer and not is_english(arguments.language):
+        raise ValueError(f"--no_stemmer: has no effect with --language {arguments.language:.80}, which is not stemmed")
     _check_nli(arguments)
     _check_output(arguments, "output", ".json")
     _check_output(arguments, "scores", ".jsonl")

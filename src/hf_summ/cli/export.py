@@ -16,7 +16,7 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "model",
         metavar="MODEL",
-        help="Checkpoint folder, or name of a model that comes with the package or of a Hub repository",
+        help="Checkpoint folder, or name of a bundled model or of a Hub repository",
     )
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
     parser.add_argument(

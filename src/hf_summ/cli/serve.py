@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
     find_model(arguments)
 
     from hf_summ.common.processes import threads_for
-    from hf_summ.serving.door import read_key
+    from hf_summ.serving.middleware import read_key
     from hf_summ.serving.server import bind, serve, serve_with_workers, url
 
     read_key(limits.api_key_file)

@@ -29,8 +29,8 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that select the checkpoint, the device and the precision."""
     parser.add_argument(
         "--model",
-        help="Checkpoint folder, or name of a model that comes with the package or of a Hub repository "
-        f"(default: {DEFAULT_MODEL}, which comes with the package)",
+        help="Checkpoint folder, or name of a bundled model or of a Hub repository "
+        f"(default: {DEFAULT_MODEL}, which is bundled)",
     )
     parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
     parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
@@ -136,7 +136,7 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
         try:
             torch.empty(0, device=arguments.device)
         except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"--device {arguments.device}: {str(error).splitlines()[0]}") from error
+            raise ValueError(f"--device {arguments.device:.80}: {str(error).splitlines()[0]:.150}") from error
     for name, what in (("runtime", "runtimes"), ("int8", "8 bits")):
         if getattr(arguments, name, None) and torch.device(arguments.device or "cpu").type != "cpu":
             raise ValueError(f"--{name} and --device {arguments.device} exclude each other: {what} are for CPUs")
@@ -163,7 +163,7 @@ def _check_effects(arguments: argparse.Namespace) -> None:
 
 
 def find_model(arguments: argparse.Namespace) -> None:
-    """Replace the name of a shipped model by its folder; without --model, use the default model and print a note.
+    """Replace the name of a bundled model by its folder; without --model, use the default model and print a note.
 
     Raises:
         ValueError: the folder is missing or damaged.
@@ -252,7 +252,7 @@ def loading(model: str) -> Generator[None]:
         # the last line of a traceback has the message
         reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
         if not Path(model).exists():
-            # names with a slash are repositories or paths, not shipped models
+            # names with a slash are repositories or paths, not bundled models
             hint = "" if "/" in model else nearest(model, shipped_models(), cutoff=0.7)
             reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
         raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
@@ -272,7 +272,7 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
         try:
             phrases[text if separator else item] = float(value) if separator else 1.0
         except ValueError:
-            raise ValueError(f"--phrase {item!r}: {value!r} is not a number; write TEXT=VALUE") from None
+            raise ValueError(f"--phrase {item!r:.80}: {value!r:.80} is not a number; write TEXT=VALUE") from None
     return phrases
 
 
@@ -287,13 +287,13 @@ def read_document(file: str, encoding: str) -> str:
         # a byte-order mark is not part of the text
         return content.decode(encoding).removeprefix("\ufeff")
     except OSError as error:
-        raise ValueError(f"{name_of(file)} cannot be read: {error.strerror}") from error
+        raise ValueError(f"{name_of(file):.255} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"
         ) from error
     except LookupError as error:
-        raise ValueError(f"--encoding {encoding}: unknown; name one such as utf-8 or latin-1") from error
+        raise ValueError(f"--encoding {encoding:.80}: unknown; name one such as utf-8 or latin-1") from error
 
 
 def name_of(file: str) -> str:

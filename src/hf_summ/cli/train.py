@@ -11,7 +11,7 @@ from hf_summ.training.__main__ import main
 _USAGE = "hf-summ train CONFIG [--flag value ...]"
 _DESCRIPTION = (
     "Train, evaluate and predict as set by CONFIG and the flags. CONFIG is a .yaml or .json file, whose keys are names "
-    "of flags, or a configuration that comes with the package ({configs}). Flags take precedence. The same command "
+    "of flags, or a bundled configuration ({configs}). Flags take precedence. The same command "
     "resumes an interrupted run from its last complete checkpoint. For several processes, use `accelerate launch "
     "run_summarization.py CONFIG ...` or, without the repository, `accelerate launch -m hf_summ.training CONFIG ...`."
 )

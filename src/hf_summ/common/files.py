@@ -12,10 +12,15 @@ from pathlib import Path
 
 
 def shipped_folder(name: str) -> Path:
-    """A folder shipped with the package: beside its code if installed, otherwise at the root of the repository."""
+    """A bundled folder: beside the code if installed, otherwise at the root of the repository."""
     package = Path(__file__).parents[1]
     installed = package / name
     return installed if installed.is_dir() else package.parents[1] / name
+
+
+def shared_name(model: str) -> str:
+    """A model's name in what others read: of a folder the last part, as its path is private."""
+    return Path(model).resolve().name if model and Path(model).exists() else model
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:

@@ -1,6 +1,8 @@
 """Forms of messages to users: a single line, an unknown choice, a suggestion, and a progress bar."""
 
 import difflib
+import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +11,42 @@ if TYPE_CHECKING:
 
 # seconds before a bar is shown, so that quick steps show none
 _PATIENCE = 3.0
+# a quoted value, without apostrophes in words, or a word that is longer than errors show
+_LONG = re.compile(r"""(?<!\w)'[^']{80,}'(?!\w)|(?<!\w)"[^"]{80,}"(?!\w)|\S{256,}""")
 
 
 def one_line(message: object) -> str:
     """A text or an error's message with every run of whitespace replaced by a single space."""
     return " ".join(str(message).split())
+
+
+def error_line(error: object, given: Iterable[str] = ()) -> str:
+    """An error as a single line of at most 1,000 characters, with 80 of a quoted value or of an endless word.
+
+    Args:
+        given: the tokens of the command line; of one with more than 255 characters, the line has 80.
+    """
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
+        error = _unusable_path(error.filename, error.strerror)
+    line = one_line(error)
+    for value in map(one_line, given):
+        value = value.partition("=")[2] if value.startswith("--") else value
+        if len(value) > 255:
+            line = line.replace(value, f"{value:.80}…")
+    return f"{_LONG.sub(lambda found: f'{found[0]:.80}…', line):.1000}"
+
+
+def _unusable_path(path: str, reason: str) -> str:
+    """The message for a path that the operating system refuses, for its reason."""
+    # nobody has named the temporary files of writers
+    path = os.path.dirname(path) if path.endswith(".part") else path
+    # no name of a file is longer
+    return f"{one_line(path):.255}: {reason[:1].lower()}{reason[1:]}: name another path"
+
+
+def brief(value: object) -> str:
+    """A user's value for a message: a single line of at most 80 characters."""
+    return f"{one_line(value):.80}"
 
 
 def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
@@ -23,7 +56,7 @@ def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
         what: the setting in the form of messages, such as "`splitter`" in backticks or `--metrics`.
     """
     names = list(map(str, known))
-    value = f"{one_line(value):.80}"
+    value = brief(value)
     found = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
     return f"{found} must be one of {', '.join(names)}{nearest(str(value), names)}"
 
@@ -32,9 +65,9 @@ def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
     """The message for unknown flags or stray values on a command line, with the most similar known flag."""
     flag = next((token for token in unknown if token.startswith("--")), None)
     if flag is None:
-        return f"{' '.join(unknown)}: does not belong to a flag"
+        return f"{brief(' '.join(unknown))}: does not belong to a flag"
     flag, *_ = flag.split("=")
-    return f"unknown flag {flag}{nearest(flag[2:].replace('-', '_'), known, prefix='--')}"
+    return f"unknown flag {brief(flag)}{nearest(flag[2:].replace('-', '_'), known, prefix='--')}"
 
 
 def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:

@@ -33,7 +33,7 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
     if separator is None:
         return re.compile("|".join(map(re.escape, SENTENCE_TAGS)))
     if not separator.strip():
-        raise ValueError(f"`separator` is {separator!r}, but must be a tag or a mark between sentences")
+        raise ValueError(f"`separator` is {separator!r:.80}, but must be a tag or a mark between sentences")
     return re.compile(re.escape(separator.strip()))
 
 
@@ -149,8 +149,8 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
             # processing a corpus may have turned numbers into strings
             if str(id_1) != str(id_2):
                 raise ValueError(
-                    f"{one.name}, {one.places[row]} has the id {id_1!r} and {other.name}, {other.places[row]} has "
-                    f"{id_2!r}: both files must have their ids in the same order"
+                    f"{one.name}, {one.places[row]} has the id {id_1!r:.80} and {other.name}, {other.places[row]} has "
+                    f"{id_2!r:.80}: both files must have their ids in the same order"
                 )
     if len(one.rows) != len(other.rows):
         shorter, longer = sorted((one, other), key=lambda file: len(file.rows))
@@ -165,7 +165,7 @@ def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], l
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder: name the file of the {kind} in it")
     if not os.path.isfile(path):
-        raise ValueError(f"{path} does not exist: name a file of {kind}")
+        raise ValueError(f"{path!s:.255} does not exist: name a file of {kind}")
     column = None
     rows, places, ids = [], [], []
     for place, column, value, key in _values(path, kind, columns):

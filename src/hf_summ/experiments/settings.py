@@ -96,6 +96,10 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
     return files
 
 
+# flags of `hf-summ table` itself
+_OF_TABLE = ("list", "scale", "data", "output_dir")
+
+
 def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
     """Settings of the training recipe for every row, from the command line.
 
@@ -103,7 +107,7 @@ def flags_of_all_rows(tokens: Sequence[str]) -> dict[str, Any]:
         ValueError: as `parse_flags`; or unreadable document frequencies, a flag for single runs, or a flag whose value
             must not be stored.
     """
-    settings = parse_flags(tokens)
+    settings = parse_flags(tokens, _OF_TABLE)
     if "extract_idf" in settings:
         try:
             DocumentFrequencies.load(settings["extract_idf"])

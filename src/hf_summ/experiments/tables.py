@@ -200,7 +200,7 @@ def _table(name: str, content: dict[str, Any]) -> Table:
     for key, kind in (*((key, list) for key in ("rows", *lists)), ("datasets", dict)):
         if key in content and not isinstance(content[key], kind):
             needed = "a list" if kind is list else "a mapping of data sets"
-            raise ValueError(f"`{key}` is {content[key]!r}, but must be {needed}")
+            raise ValueError(f"`{key}` is {content[key]!r:.80}, but must be {needed}")
     content = content | {key: tuple(content[key]) for key in lists if key in content}
     rows = [_row(entry, content) for entry in content["rows"]]
     values: dict[str, Any] = {**content, "name": name, "rows": tuple(rows)}
@@ -243,7 +243,7 @@ def _table(name: str, content: dict[str, Any]) -> Table:
 
 def _row(entry: Any, table: dict[str, Any]) -> Row:
     if not isinstance(entry, dict) or "row" not in entry:
-        raise ValueError(f"rows: {entry!r} is not a row: it needs `row` with its name")
+        raise ValueError(f"rows: {entry!r:.80} is not a row: it needs `row` with its name")
     name, datasets = entry["row"], table["datasets"]
     try:
         _check_keys(entry, Row, "row")
@@ -253,14 +253,14 @@ def _row(entry: Any, table: dict[str, Any]) -> Row:
                 raise ValueError(f"published: name the data set, which is one of {', '.join(datasets)}")
             published = {next(iter(datasets)): published}
         if not isinstance(published, dict):
-            raise ValueError(f"published: {published!r} must be a list of figures, or one for each data set")
+            raise ValueError(f"published: {published!r:.80} must be a list of figures, or one for each data set")
         for dataset, figures in published.items():
             if dataset not in datasets:
                 raise ValueError(f"published: {dataset} is not a data set of the table{nearest(dataset, datasets)}")
             wrong = [figure for figure in figures if not isinstance(figure, int | float | None)]
             if wrong:
                 raise ValueError(
-                    f"published: {dataset} has {wrong[0]!r}, but figures must be numbers, or null for none"
+                    f"published: {dataset} has {wrong[0]!r:.80}, but figures must be numbers, or null for none"
                 )
             if len(figures) != len(table["measures"]):
                 raise ValueError(
@@ -315,7 +315,7 @@ def _check_keys(entry: Mapping[str, Any], kind: Any, what: str, left_out: Iterab
     fields = {item.name: item for item in dataclasses.fields(kind) if item.name not in left_out}
     for key in entry:
         if key not in fields:
-            raise ValueError(f"unknown key {key!r} of a {what}{nearest(str(key), fields)}")
+            raise ValueError(f"unknown key {key!r:.80} of a {what}{nearest(str(key), fields)}")
     for name, item in fields.items():
         if item.default is item.default_factory is dataclasses.MISSING and name not in entry:
             raise ValueError(f"a {what} needs `{name}`")
@@ -371,7 +371,7 @@ def load_scale(architecture: str, name: str) -> Scale:
     known = [item.name for item in fields(Scale) if item.name != "name"]
     for key in entry:
         if key not in known:
-            raise ValueError(f"{path}: {name}: unknown key {key!r}{nearest(key, known)}")
+            raise ValueError(f"{path}: {name}: unknown key {key!r:.80}{nearest(key, known)}")
     try:
         return Scale(name, **{**entry, "flags": settings_of(entry.get("flags", {}))})
     except ValueError as error:

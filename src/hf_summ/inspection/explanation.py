@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from hf_summ.common.files import shared_name
 from hf_summ.models.generation_unknown import replace_unknown
 from hf_summ.models.generation_words import WordTable, word_table
 from hf_summ.models.text_documents import source_prefix, with_prefix
@@ -261,7 +262,7 @@ class _Trace:
         known = {self._normalized(word.text) for word in source_words}
         summary, words = self._summary(replaces_unknown)
         return Explanation(
-            model=self.model.name_or_path,
+            model=shared_name(self.model.name_or_path),
             model_type=self.model.config.model_type,
             documents=self.texts,
             summary=summary,

@@ -3,7 +3,7 @@
 const rows = (id) => [...document.querySelectorAll(`#${id} tbody tr`)];
 const words = [...document.querySelectorAll("#source b")];
 const buttons = [...document.querySelectorAll("#summary button")];
-const told = document.getElementById("told");
+const caption = document.getElementById("caption");
 const summaryRows = rows("summary-words");
 const sourceRows = rows("source-words");
 words.forEach((word, number) => { word.id = `word-${number + 1}`; });
@@ -14,7 +14,7 @@ function shade(column) {
   words.forEach((word, number) => {
     word.style.setProperty("--value", largest > 0 ? Math.max(values[number], 0) / largest : 0);
   });
-  document.querySelectorAll(".told-shade").forEach((note, number) => { note.hidden = number + 1 !== column; });
+  document.querySelectorAll(".caption-shade").forEach((note, number) => { note.hidden = number + 1 !== column; });
 }
 
 function context(number) {
@@ -32,7 +32,7 @@ function context(number) {
 function clear() {
   buttons.forEach((button) => button.setAttribute("aria-pressed", "false"));
   words.forEach((word) => word.classList.remove("origin", "weak"));
-  told.textContent = "No word of the summary is chosen.";
+  caption.textContent = "No word of the summary is chosen.";
 }
 
 function choose(number) {
@@ -40,9 +40,9 @@ function choose(number) {
   const [word, probability, gate, copied] = [...cells].slice(0, 4).map((cell) => cell.textContent);
   clear();
   buttons[number].setAttribute("aria-pressed", "true");
-  told.textContent = `“${word}” has probability ${probability}. It was copied with probability ${copied} (gate ${gate})`;
+  caption.textContent = `“${word}” has probability ${probability}. It was copied with probability ${copied} (gate ${gate})`;
   const origins = [...cells[4].querySelectorAll("data")];
-  told.append(origins.length ? ", from " : ".");
+  caption.append(origins.length ? ", from " : ".");
   origins.forEach((origin, place) => {
     const number = Number(origin.value);
     const share = parseFloat(origin.nextSibling.textContent);
@@ -51,9 +51,9 @@ function choose(number) {
     const link = document.createElement("a");
     link.href = `#word-${number + 1}`;
     link.textContent = `“… ${context(number)} …”`;
-    told.append(link, ` ${share}`, place + 1 < origins.length ? ", " : ".");
+    caption.append(link, ` ${share}`, place + 1 < origins.length ? ", " : ".");
   });
-  if (cells[5].textContent.trim() === "no") told.append(" It does not occur in the source.");
+  if (cells[5].textContent.trim() === "no") caption.append(" It does not occur in the source.");
 }
 
 function walk(event) {

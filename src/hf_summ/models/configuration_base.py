@@ -80,7 +80,7 @@ class SummarizationConfig(PreTrainedConfig):
         for key, allowed in self.rules.items():
             if key in self.__dataclass_fields__ and (value := getattr(self, key)) not in allowed:
                 wanted = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
-                raise ValueError(f"`{key}` is {value!r}, but must be {wanted}")
+                raise ValueError(f"`{key}` is {value!r:.80}, but must be {wanted}")
 
     def validate_heads(self):
         """Require the heads to divide the width evenly."""

@@ -314,7 +314,7 @@ def _nested_config(key: str, nested: dict | PreTrainedConfig) -> PreTrainedConfi
         settings = {"model_type": "bert", **nested}
         if settings["model_type"] not in CONFIG_MAPPING:
             raise ValueError(
-                f"`{key}` has the model type {settings['model_type']!r}, which transformers does not support"
+                f"`{key}` has the model type {settings['model_type']!r:.80}, which transformers does not support"
             )
         config = AutoConfig.for_model(**settings)
     else:

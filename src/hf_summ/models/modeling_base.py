@@ -169,7 +169,7 @@ def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
     """
     if runtime not in RUNTIMES:
         known = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
-        raise ValueError(f"`runtime` is {runtime!r}, but must be {known}")
+        raise ValueError(f"`runtime` is {runtime!r:.80}, but must be {known}")
     return RUNTIMES[runtime](name)
 
 

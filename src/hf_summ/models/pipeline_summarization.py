@@ -102,7 +102,9 @@ class SummarizationPipeline(Pipeline):
         check_long_documents(long_documents)
         if runtime is not None:
             if not hasattr(model, "with_runtime"):
-                raise ValueError(f"`runtime` is {runtime!r}, but a {model.config.model_type} has none: leave it out")
+                raise ValueError(
+                    f"`runtime` is {runtime!r:.80}, but a {model.config.model_type} has none: leave it out"
+                )
             model = model.with_runtime(runtime)
             kwargs.setdefault("device", "cpu")
         self.long_documents = long_documents
@@ -153,7 +155,9 @@ class SummarizationPipeline(Pipeline):
         **generate,
     ):
         if framework not in (None, "pt"):
-            raise ValueError(f"`framework` is {framework!r}, but must be 'pt': transformers 5 supports only PyTorch")
+            raise ValueError(
+                f"`framework` is {framework!r:.80}, but must be 'pt': transformers 5 supports only PyTorch"
+            )
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
         if return_details is not None:
             preprocess["return_details"] = return_details

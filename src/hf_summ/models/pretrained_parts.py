@@ -34,7 +34,7 @@ def check_encoder(key: str, name: str, config: PreTrainedConfig) -> None:
     is_masked = type(config) in MODEL_FOR_MASKED_LM_MAPPING
     if config.is_encoder_decoder or getattr(config, "is_decoder", False) or not is_masked:
         raise ValueError(
-            f"`{key}` is {name!r}, a {config.model_type}, but must be a bidirectional encoder such as BERT"
+            f"`{key}` is {name!r:.80}, a {config.model_type}, but must be a bidirectional encoder such as BERT"
         )
 
 
@@ -60,7 +60,7 @@ def read_model(
     missing = sorted(weight for weight in loaded["missing_keys"] if not weight.startswith(unused))
     if missing:
         raise ValueError(
-            f"`{key}` is {name!r}, which has no weights for {missing[0]} ({len(missing)} are missing): use a "
+            f"`{key}` is {name!r:.80}, which has no weights for {missing[0]} ({len(missing)} are missing): use a "
             "checkpoint trained for this task, as missing weights would be random"
         )
     return model
@@ -80,6 +80,6 @@ def longest_input(model: "PreTrainedModel") -> int | None:
 def _unreadable(key: str, name: str, error: Exception) -> ValueError:
     reason = str(error).strip().partition("\n")[0]
     return ValueError(
-        f"`{key}` is {name!r}, which cannot be read ({reason}): if the Hub is out of reach, give the folder of a "
+        f"`{key}` is {name!r:.255}, which cannot be read ({reason}): if the Hub is out of reach, give the folder of a "
         "downloaded checkpoint"
     )

@@ -53,7 +53,9 @@ class SummarizationProcessor(ProcessorMixin):
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
         is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
         if document_separator is not None and not is_token:
-            raise ValueError(f"`document_separator` is {document_separator!r}, but must be a token of the tokenizer")
+            raise ValueError(
+                f"`document_separator` is {document_separator!r:.80}, but must be a token of the tokenizer"
+            )
         check_tokenizer(tokenizer)
         # positions count from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
@@ -205,7 +207,7 @@ class SummarizationProcessor(ProcessorMixin):
         """
         if padding not in (True, False, "longest", "max_length", "do_not_pad"):
             known = "True, 'longest', 'max_length', False, 'do_not_pad'"
-            raise ValueError(f"`padding` is {padding!r}, but must be one of {known}")
+            raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {known}")
         if pad_to_multiple_of is not None:
             check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
         if max_length is not None and padding == "max_length":

@@ -34,7 +34,7 @@ class DrgdProcessor(SummarizationProcessor):
         chat_template=None,
     ):
         if washing not in (None, *WASHINGS):
-            raise ValueError(f"`washing` is {washing!r}, but must be None or one of {', '.join(WASHINGS)}")
+            raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
         super().__init__(
             tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template

@@ -60,7 +60,7 @@ class GdlfProcessor(SummarizationProcessor):
         if tag_vocabulary is not None:
             check_texts("tag_vocabulary", tag_vocabulary)
         if tags not in TAGS:
-            raise ValueError(f"`tags` is {tags!r}, but must be one of {', '.join(TAGS)}")
+            raise ValueError(f"`tags` is {tags!r:.80}, but must be one of {', '.join(TAGS)}")
         self.tags = tags
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)

@@ -189,7 +189,7 @@ def _tell_lost(phrases: Sequence[Phrase], row: JoinedRow, places: list[list[tupl
     for phrase in phrases:
         if not any(_spans(phrase, row, places)):
             where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"
-            logger.warning(f"the phrase {phrase.text!r} {where}, and is ignored")
+            logger.warning(f"the phrase {phrase.text!r:.80} {where}, and is ignored")
 
 
 __all__ = ["HighlightTransformerProcessor"]

@@ -148,11 +148,11 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
     found = []
     for text, value in values.items():
         if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"a phrase must be text and its value a number, but there is {text!r}: {value!r}")
+            raise TypeError(f"a phrase must be text and its value a number, but there is {text!r:.80}: {value!r:.80}")
         if not text.strip():
             raise ValueError("a phrase is blank: give at least one word")
         if not math.isfinite(value):
-            raise ValueError(f"the value of the phrase {text!r} is {value}, but must be finite")
+            raise ValueError(f"the value of the phrase {text!r:.80} is {value}, but must be finite")
         spans = [(place, *span) for place, document in enumerate(documents) for span in _occurrences(text, document)]
         if value:
             found.append(Phrase(text, float(value), tuple(spans)))

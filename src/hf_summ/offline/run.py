@@ -13,11 +13,12 @@ from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import content_hash
 from hf_summ.common.hub import check_within_reach
-from hf_summ.common.messages import one_line, progress_bar
+from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
+from hf_summ.models.checks import check_integer
 from hf_summ.offline.engines import Progress, Work, in_processes, in_this_process
-from hf_summ.offline.shards import Plan, Summarized
+from hf_summ.offline.shards import FORMATS, Plan, Summarized
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +97,15 @@ def summarize_rows(
         settings: settings of the pipeline's call, such as `num_beams` and `long_documents`.
 
     Raises:
-        ValueError: a file or a column does not exist, or as `run_plan`.
+        TypeError: a number is not an integer.
+        ValueError: a number is below 1, an unknown format, a file or a column does not exist, or as `run_plan`.
         OSError: as `run_plan`.
     """
+    numbers = {"rows_per_shard": rows_per_shard, "num_processes": num_processes, "batch_size": batch_size}
+    for name, number in numbers.items():
+        check_integer(name, number, 1)
+    if format not in FORMATS:
+        raise ValueError(unknown_choice("`format`", format, FORMATS))
     names = [files] if isinstance(files, str | Path) else files
     source = FileRows(streamed_files(list(map(str, names))))
     folder = Path(output).resolve()

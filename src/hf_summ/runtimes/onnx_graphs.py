@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
+from hf_summ.common.messages import progress_bar
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_quantization import quantize
 
@@ -35,9 +36,11 @@ _SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 3, 13, 5, 6, 7
 def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> None:
     """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
     read, write, documents = _Read(model), _Write(model), _example(model)
-    with torch.no_grad(), _eager_attention(model), _grus_as_nodes(model):
+    bar = progress_bar(None, "graphs", 2)
+    with torch.no_grad(), _eager_attention(model), _grus_as_nodes(model), bar:
         tensors = read(documents)
         _write(read, documents, list(tensors), folder / READ, int8)
+        bar.update()
         rows = torch.arange(_DOCUMENTS).repeat_interleave(_ROWS // _DOCUMENTS)
         step = {
             "tokens": torch.full((_ROWS,), model.config.eos_token_id),
@@ -53,6 +56,7 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
         # names of tensors in a graph must differ
         names = [f"{NEXT}{name}" if name in states else name for name in outputs]
         _write(write, {**step, **states}, names, folder / WRITE, int8)
+        bar.update()
 
 
 @dataclass
@@ -112,8 +116,9 @@ class _Write(nn.Module):
             use_cache=True,
         )
         copied = getattr(outputs, "copy_attentions", None)
-        copied = {} if copied is None else {"copy_attentions": copied[:, 0]}
-        return {"logits": outputs.logits[:, 0], **copied, **_states_of(cache)}
+        # an index would copy the scores
+        copied = {} if copied is None else {"copy_attentions": copied.squeeze(1)}
+        return {"logits": outputs.logits.squeeze(1), **copied, **_states_of(cache)}
 
 
 def _states_of(cache: SharedSourceCache) -> dict[str, torch.Tensor]:

@@ -17,6 +17,7 @@ from transformers import (
 from transformers.utils import ModelOutput
 
 from hf_summ.models.modeling_copying import CopySummarizationOutput
+from hf_summ.models.quantization_int8 import has_exact_products
 from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
 
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "past_key_values")
@@ -82,9 +83,12 @@ class Graph:
 
         options = SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        # exact sums of 8-bit products on processors without instructions for them
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        self._session = InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        if not has_exact_products():
+            # exact sums of 8-bit products, with slower instructions
+            options.add_session_config_entry("session.x64quantprecision", "1")
+        # the fused sum and LayerNorm take several times the time of the two
+        disabled = ["SkipLayerNormFusion"]
+        self._session = InferenceSession(file, options, ["CPUExecutionProvider"], disabled_optimizers=disabled)
         self.inputs = [value.name for value in self._session.get_inputs()]
         self._outputs = [value.name for value in self._session.get_outputs()]
 

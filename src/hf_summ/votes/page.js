@@ -66,12 +66,12 @@ async function restore() {
   }
 }
 
-function tell() {
+function showProgress() {
   const open = items.filter(isOpen).length;
   const done = items.length - open;
   byId("progress").textContent = `${done} of ${items.length} done`;
   byId("open").hidden = open === 0;
-  byId("told").textContent = open
+  byId("caption").textContent = open
     ? `${open} of ${items.length} are unanswered. You can send your votes as they are, or continue.`
     : "All questions are answered. Thank you!";
   const text = `${JSON.stringify(votes(), null, 1)}\n`;
@@ -86,7 +86,7 @@ function show(next) {
   byId("previous").disabled = place === 0;
   byId("next").hidden = place === items.length;
   byId("next").textContent = place === items.length - 1 ? "Review your votes" : "Next";
-  tell();
+  showProgress();
 }
 
 function go(next) {
@@ -102,12 +102,12 @@ byId("next").addEventListener("click", () => go(place + 1));
 byId("open").addEventListener("click", () => go(items.findIndex(isOpen)));
 byId("votes").addEventListener("focus", () => byId("votes").select());
 document.querySelector("main").addEventListener("change", () => {
-  tell();
+  showProgress();
   keep();
 });
 otherTabs.addEventListener("message", (event) => {
   fill(event.data);
-  tell();
+  showProgress();
 });
 restore().then((kept) => {
   show(kept);

@@ -65,7 +65,9 @@ class Protocol:
         for name, question in self.aspects.items():
             check_text("aspects", question)
             if not name.strip() or not question.strip():
-                raise ValueError(f"the aspect {name!r} has the question {question!r}: give both a name and a question")
+                raise ValueError(
+                    f"the aspect {name!r:.80} has the question {question!r:.80}: give both a name and a question"
+                )
             if name in COLUMNS:
                 raise ValueError(f"an aspect is named '{name}', like another column of the sheets: name it differently")
 
