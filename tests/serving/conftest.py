@@ -15,7 +15,10 @@ import torch
 from hf_summ import SummarizationPipeline
 from hf_summ.serving import Limits, Service
 from hf_summ.serving.server import Server, bind, url
+from tests.conftest import SENTENCES
 from tests.training.tiny import gdlf, processor
+
+DOCUMENT = SENTENCES[0]
 
 
 @dataclass
@@ -94,3 +97,9 @@ def address(summarizer) -> Iterator[str]:
     with served(lambda: summarizer, limit_source_tokens=200, limit_body=10_000, limit_seconds=0.5) as running:
         assert running.service.problem is None
         yield running.address
+
+
+@pytest.fixture
+def client(address) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=address) as opened:
+        yield opened

@@ -105,7 +105,7 @@ def test_what_was_read_is_marked_on_a_narrow_screen(opened, scheme):
     assert tab.locator("#read mark").all_text_contents() == [text[:3], "<b>"]
     assert tab.text_content("#read") == text
     assert tab.text_content("#summary") == HOSTILE
-    assert tab.text_content("#told") == (
+    assert tab.text_content("#caption") == (
         "The model read 20 of 50 tokens, marked below. "
         "The text is unlike those that the model was trained on: it has 9 characters, theirs 10 to 20."
     )

@@ -9,10 +9,10 @@ from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from hf_summ.common.messages import one_line
-from hf_summ.serving.description import describe
-from hf_summ.serving.door import Door
+from hf_summ.common.messages import error_line
 from hf_summ.serving.formats import FORMATS, JSON, as_rdf, preferred
+from hf_summ.serving.middleware import AccessMiddleware
+from hf_summ.serving.openapi import describe
 from hf_summ.serving.requests import Refusal, SummaryRequest, in_json, read_request
 from hf_summ.serving.service import READY, Closed, Service
 
@@ -82,7 +82,7 @@ def create_app(service: Service):
             get("/metrics", lambda: Response(service.metrics.exposition(), media_type=f"{_TEXT}; version=0.0.4")),
         ],
         exception_handlers={HTTPException: refuse},
-        middleware=[Middleware(Door, limits=service.limits)],
+        middleware=[Middleware(AccessMiddleware, limits=service.limits)],
         lifespan=lifespan,
     )
 
@@ -172,7 +172,7 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
     except Closed as error:
         raise service.ending() from error
     except (ValueError, TypeError) as error:
-        raise Refusal(422, one_line(error)) from error
+        raise Refusal(422, error_line(error)) from error
     except Exception as error:
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error

@@ -30,7 +30,7 @@ def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
     beams, new_tokens = settings.get("num_beams") or 1, _new_tokens(settings, asked)
     way = request.settings.get("long_documents", summarizer.long_documents)
     length, limit = _length(request.document, summarizer, way == "windows"), summarizer.source_limit or 10**9
-    windows = ceil(length / limit) if way == "windows" else 1
+    windows = max(ceil(length / limit), 1) if way == "windows" else 1
     read = min(length, limit) + new_tokens
     work = windows * beams * new_tokens * read
     if work > limits.limit_work:

@@ -39,7 +39,7 @@ function show(source, { summary_text: summary, details }) {
     const { source_tokens: all, read_tokens: read, windows, unlike } = details;
     const pieces = windows ? `, in ${windows.length} pieces` : "";
     const warning = unlike ? ` The text is unlike those that the model was trained on: it has ${unlike}.` : "";
-    element("told").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.${warning}`;
+    element("caption").textContent = `The model read ${read} of ${all} tokens${pieces}, marked below.${warning}`;
     showRead(source, details.read);
   }
   element("result").hidden = false;

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from json import JSONDecodeError
 from typing import Any
 
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.common.messages import error_line, nearest
 from hf_summ.common.records import parse_json
 from hf_summ.models.text_documents import readable
 from hf_summ.serving.formats import JSON
@@ -84,7 +84,7 @@ def read_request(body: bytes, limits: Limits, generation_keys: Collection[str] =
             raise ValueError(f"`inputs` must be a string, but is {type(document).__name__}: {document!r:.80}")
         settings = read_settings(content.get("parameters"), limits, generation_keys)
     except ValueError as error:
-        raise Refusal(422, one_line(error)) from error
+        raise Refusal(422, error_line(error)) from error
     details = settings.pop("return_details", False)
     return SummaryRequest(readable(document), settings, details)
 
@@ -97,5 +97,5 @@ def _parsed(body: bytes) -> Any:
     except JSONDecodeError as error:
         message = f"not JSON ({error})"
     except ValueError as error:
-        message = one_line(error)
+        message = error_line(error)
     raise Refusal(400, f"the body cannot be read: {message}")

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.serving.app import create_app
-from hf_summ.serving.door import log
+from hf_summ.serving.middleware import log
 from hf_summ.serving.requests import unavailable
 from hf_summ.serving.service import FAILED, READY, Service
 from hf_summ.serving.settings import Limits
@@ -309,9 +309,10 @@ def _protocol(seconds: float) -> type[H11Protocol]:
                 self.cycle.disconnected = True
                 self.cycle.message_event.set()
             if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                super().send_400_response(msg)
-            else:
-                self.transport.close()
+                # a response to HEAD has no body
+                with suppress(h11.LocalProtocolError):
+                    super().send_400_response(msg)
+            self.transport.close()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()

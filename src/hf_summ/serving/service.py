@@ -4,11 +4,11 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from hf_summ.common.messages import one_line
+from hf_summ.common.files import shared_name
+from hf_summ.common.messages import error_line
 from hf_summ.serving.batching import Batcher, Closed, QueueFull
 from hf_summ.serving.cost import check_cost
 from hf_summ.serving.requests import Refusal, SummaryRequest, unavailable
@@ -121,7 +121,7 @@ class Service:
         except Closed:
             raise self.ending() from None
         except ValueError as error:
-            raise Refusal(422, one_line(error)) from error
+            raise Refusal(422, error_line(error)) from error
 
     def check_ready(self) -> None:
         """Raise a Refusal of status 503 unless requests are accepted."""
@@ -162,11 +162,8 @@ class Service:
     def information(self) -> dict[str, Any]:
         """The model, the state and the limits, for clients."""
         name = getattr(getattr(self._summarizer, "model", None), "name_or_path", None)
-        if name and Path(name).exists():
-            # the full path is private
-            name = Path(name).resolve().name
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
-        return {"model_id": name, "task": "summarization", "state": self.state, **limits}
+        return {"model_id": name and shared_name(name), "task": "summarization", "state": self.state, **limits}
 
     def drain(self) -> None:
         """Accept no further requests; those already accepted are still decoded."""

@@ -16,7 +16,7 @@ log = logging.getLogger("hf_summ.requests")
 _READING = ("GET", "HEAD")
 
 
-class Door:
+class AccessMiddleware:
     """ASGI middleware that refuses requests by their headers and logs every request.
 
     Args:
