@@ -22,16 +22,27 @@ def fix_allocator() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **_ALLOCATOR})
 
 
-def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU seconds of each candidate, measured in the order A B C A B C … after one warm-up round."""
+def seconds_of_rounds(
+    candidates: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.process_time
+) -> dict[str, list[float]]:
+    """CPU seconds of each candidate in each round, in the order A B C A B C … after one warm-up round.
+
+    Args:
+        clock: `time.perf_counter` for wall time.
+    """
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for turn in range(rounds + 1):
         for name, candidate in candidates.items():
-            start = time.process_time()
+            start = clock()
             candidate()
             if turn:
-                times[name].append(time.process_time() - start)
-    return {name: statistics.median(values) for name, values in times.items()}
+                times[name].append(clock() - start)
+    return times
+
+
+def cpu_seconds(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """The medians of `seconds_of_rounds`."""
+    return {name: statistics.median(times) for name, times in seconds_of_rounds(candidates, rounds).items()}
 
 
 def peak_mebibytes(candidate: Callable[[], object]) -> float:

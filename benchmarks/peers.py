@@ -59,22 +59,27 @@ def drgd(**overrides) -> PreTrainedModel:
 def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedModel:
     """A BART with a model's width, layers and heads; the width of its feed-forward networks equalizes parameter counts.
 
-    If the model's output projection is untied, BART's is as well; otherwise its feed-forward networks would be much
-    wider.
+    The BART of a recurrent model has 6 + 6 layers of 256. If the model's output projection is untied, BART's is as
+    well; otherwise its feed-forward networks would be much wider.
 
     Args:
         attention_dropout: if above 0, training on a CPU cannot use the fused attention kernel, which has no dropout.
     """
+    config = ours.config
+    if isinstance(config, DrgdConfig):
+        width, layers, heads = 256, (6, 6), 8
+    else:
+        width, layers, heads = config.d_model, (config.encoder_layers, config.decoder_layers), config.num_heads
     own_output = ours.get_output_embeddings().weight is not ours.get_input_embeddings().weight
 
     def build(ffn_dim: int) -> PreTrainedModel:
         config = BartConfig(
             vocab_size=VOCABULARY,
-            d_model=ours.config.d_model,
-            encoder_layers=ours.config.encoder_layers,
-            decoder_layers=ours.config.decoder_layers,
-            encoder_attention_heads=ours.config.num_heads,
-            decoder_attention_heads=ours.config.num_heads,
+            d_model=width,
+            encoder_layers=layers[0],
+            decoder_layers=layers[1],
+            encoder_attention_heads=heads,
+            decoder_attention_heads=heads,
             encoder_ffn_dim=ffn_dim,
             decoder_ffn_dim=ffn_dim,
             max_position_embeddings=1024,
@@ -93,9 +98,8 @@ def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedMod
         return model
 
     with torch.device("meta"):
-        few, many = (count(build(width)) for width in (256, 512))
-    width = 256 + round((count(ours) - few) / ((many - few) / 256))
-    return build(width)
+        few, many = (count(build(ffn_dim)) for ffn_dim in (256, 512))
+    return build(256 + round((count(ours) - few) / ((many - few) / 256)))
 
 
 def in_8_bits(model: PreTrainedModel) -> PreTrainedModel:

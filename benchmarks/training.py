@@ -3,21 +3,24 @@
 The BART has the same number of parameters. It is measured without attention dropout, its best setting on a CPU, and
 with attention dropout, as in many recipes: the fused attention kernel has no dropout, so all weights are then computed
 and stored. Highlight-Transformer is compared with a CopyTransformer of the same size, and SAGCopy with itself without
-guidance; none of these has attention dropout.
+guidance; none of these has attention dropout. Last, GDLF and DRGD train with two threads, in bfloat16 and with
+torch.compile, in wall time: leave all cores to it.
 
 Run: python benchmarks/training.py
 """
 
 import argparse
+import time
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 
-from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table
+from measuring import cpu_seconds, fix_allocator, peak_mebibytes, print_table, seconds_of_rounds
 
 fix_allocator()
 
 import torch
-from peers import bart, batch, copy_transformer, count, gdlf, highlight_transformer, phrases, sagcopy
+from peers import bart, batch, copy_transformer, count, drgd, gdlf, highlight_transformer, phrases, sagcopy
 from torch import nn
 
 BART, DROPPING = "BART (SDPA)", "BART (attention dropout 0.1)"
@@ -101,9 +104,42 @@ def measure(system: str, dtype: str, arguments: argparse.Namespace) -> None:
     print_table(f"{dtype}, {arguments.rows} rows of {arguments.source} + {arguments.target} tokens", columns, rows)
 
 
+def compare_ways(arguments: argparse.Namespace) -> None:
+    """Print the wall time of an update in several ways, for GDLF and DRGD."""
+    inputs = batch(arguments.rows, arguments.source, arguments.target)
+    tagged = {**inputs, "tag_ids": torch.randint(1, 201, inputs["input_ids"].shape)}
+    for name, model, given in (("GDLF", gdlf(), tagged), ("DRGD", drgd(), inputs)):
+        optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-5)
+
+        def update(run, threads, dtype, optimizer=optimizer, given=given):
+            torch.set_num_threads(threads)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+                loss = run(**given).loss
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        ways = {
+            f"{dtype}, {threads} thread{'s' * (threads > 1)}": partial(update, model, threads, dtype)
+            for dtype in ("float32", "bfloat16")
+            for threads in (1, 2)
+        }
+        # torch.compile does not trace GRU modules
+        if name == "GDLF":
+            ways["float32, 1 thread, torch.compile"] = partial(update, torch.compile(model), 1, "float32")
+        times = seconds_of_rounds(ways, arguments.rounds, time.perf_counter)
+        first = median(times["float32, 1 thread"])
+        rows = [
+            [way, f"{median(taken):.2f}", f"{min(taken):.2f} to {max(taken):.2f}", f"{first / median(taken):.2f}"]
+            for way, taken in times.items()
+        ]
+        print_table(f"{name}, an update", ["way", "seconds", "range", "times as fast"], rows)
+    torch.set_num_threads(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS, "ways"], default=[*SYSTEMS, "ways"])
     parser.add_argument("--rows", type=int, default=4)
     parser.add_argument("--source", type=int, default=500)
     parser.add_argument("--target", type=int, default=100)
@@ -111,6 +147,9 @@ def main() -> None:
     parser.add_argument("--dtypes", nargs="+", default=["float32", "bfloat16"])
     arguments = parser.parse_args()
     for system in arguments.systems:
+        if system == "ways":
+            compare_ways(arguments)
+            continue
         for dtype in arguments.dtypes:
             measure(system, dtype, arguments)
 

@@ -53,9 +53,11 @@ def test_compiled_convolution_and_its_gradients_equal_the_naive_ones(length, ker
     assert_equals_naive(compiled_dynamic_convolution, length, kernel, left)
 
 
-# a new process, with nothing compiled before, tells the form of the convolution in training and in evaluation
+# a new process, with nothing compiled before, prints which convolutions are compiled, and decodes with compiled steps
 TRAINED = """
 import torch
+from transformers import CompileConfig
+from hf_summ import GdlfConfig, GdlfForConditionalGeneration
 from hf_summ.models import layers_gdlf as room
 
 torch.manual_seed(0)
@@ -67,6 +69,11 @@ for is_training in (True, False):
     torch.testing.assert_close(outputs, convolution(inputs))
     convolution.implementation = "auto"
     print(room._compiled.cache_info().currsize)
+sizes = {"d_model": 8, "num_heads": 2, "encoder_kernel_sizes": [3], "decoder_kernel_sizes": [3], "tags": "none"}
+config = GdlfConfig(vocab_size=20, encoder_layers=1, decoder_layers=1, ffn_dim=8, **sizes)
+model, ids = GdlfForConditionalGeneration(config).eval(), torch.arange(3, 9)[None]
+expected = model.generate(ids, max_new_tokens=4)
+assert torch.equal(model.generate(ids, max_new_tokens=4, compile_config=CompileConfig()), expected)
 """
 
 
@@ -75,8 +82,9 @@ for is_training in (True, False):
 def test_compiled_in_training_where_there_is_a_compiler(tmp_path, compiler, compiled):
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)} | ({"CXX": compiler} if compiler else {})
     process = subprocess.run([sys.executable, "-c", TRAINED], env=environment, capture_output=True, text=True)
-    assert process.stdout.split() == [str(compiled)] * 2, process.stderr
-    assert ("the convolutions are not compiled, so training is slower: " in process.stderr) == (compiler is not None)
+    assert (process.returncode, process.stdout.split()) == (0, [str(compiled)] * 2), process.stderr
+    assert ("compiling decoding steps for one document" in process.stderr) == (compiler is None)
+    assert ("torch.compile does not work here, so GDLF is slower: " in process.stderr) == (compiler is not None)
 
 
 def test_step_equals_the_last_position():

@@ -113,8 +113,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         """transformers' `generate`.
 
         `compile_config` compiles the decoding steps on a CPU, for models that support it (`compiles_steps`). All
-        layers of a step become one graph, which later steps and calls reuse. The first call compiles, and so does the
-        first call with documents of another length or number; then both may vary.
+        layers of a step become one graph, which later steps and calls reuse with any number and length of documents;
+        only one document, greedy search and padding have graphs of their own.
 
         Args:
             tokenizer: a tokenizer or processor, for the keys that count or replace words; by default the one in the

@@ -128,7 +128,7 @@ def compiler_works() -> bool:
         torch.compile(torch.neg)(torch.zeros(2))
     except (RuntimeError, ImportError, OSError) as error:
         reason = next((line for line in str(error).splitlines() if line), type(error).__name__)
-        logger.warning(f"the convolutions are not compiled, so training is slower: {reason}")
+        logger.warning(f"torch.compile does not work here, so GDLF is slower: {reason}")
         return False
     return True
 
@@ -202,7 +202,9 @@ class DynamicConvolution(nn.Module):
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])
         window = torch.cat((past, inputs), dim=1)
-        states[_WINDOW] = window[:, window.shape[1] - (self.kernel_size - 1) :]
+        # strides as after a reordering: a compiled step would be compiled again for others
+        kept = window[:, window.shape[1] - (self.kernel_size - 1) :]
+        states[_WINDOW] = kept.clone(memory_format=torch.contiguous_format)
         if inputs.shape[1] == 1:
             return self.output_projection(dynamic_convolution_step(window, taps))
         return self.output_projection(self._convolve(window, taps, 0))

@@ -6,12 +6,19 @@ from functools import cache
 import torch
 from torch import nn
 from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
-from transformers.utils import can_return_tuple
+from transformers.utils import can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GATINGS, GdlfConfig
-from .layers_gdlf import DeepLayerFusion, DynamicConvolution, HierarchicalAggregation, MemoryCell, OutputGate
+from .layers_gdlf import (
+    DeepLayerFusion,
+    DynamicConvolution,
+    HierarchicalAggregation,
+    MemoryCell,
+    OutputGate,
+    compiler_works,
+)
 from .layers_transformer import (
     CrossAttention,
     FeedForward,
@@ -27,6 +34,8 @@ from .modeling_base import (
     SummarizationPreTrainedModel,
     make_decoder_cache,
 )
+
+logger = logging.get_logger(__name__)
 
 
 class GdlfConvolution(nn.Module):
@@ -208,7 +217,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
-        With `compile_step`, the layers are compiled for every decoding step but the first.
+        With `compile_step`, the layers are compiled for every decoding step but the first, if torch.compile works.
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
@@ -220,7 +229,11 @@ class GdlfDecoder(GdlfPreTrainedModel):
         hidden_states = self.dropout(hidden_states)
         padding_mask = None if attention_mask is None else attention_mask[:, -length:, None].to(hidden_states.dtype)
         source_mask = source_padding_mask(encoder_attention_mask)
-        run = _compiled_layers() if compile_step and seen and length == 1 else GdlfDecoder._run_layers
+        run = GdlfDecoder._run_layers
+        if compile_step and seen and length == 1 and compiler_works():
+            run = _compiled_layers()
+            documents, rows = encoder_hidden_states.shape[0], hidden_states.shape[0]
+            _announce_graph(documents > 1, rows > documents, source_mask is not None)
         hidden_states = run(
             self,
             hidden_states,
@@ -248,7 +261,15 @@ class GdlfDecoder(GdlfPreTrainedModel):
 @cache
 def _compiled_layers():
     # a function, as a decoder with a compiled attribute could not be copied
-    return torch.compile(GdlfDecoder._run_layers)
+    return torch.compile(GdlfDecoder._run_layers, dynamic=True)
+
+
+@cache
+def _announce_graph(has_documents: bool, has_beams: bool, has_padding: bool) -> None:
+    """Log that steps of a kind, whose graph no other kind can use, are compiled before the first of them."""
+    kind = ("several documents" if has_documents else "one document", "beams" if has_beams else "greedy search")
+    padded = " and padding" if has_padding else ""
+    logger.warning(f"compiling decoding steps for {' with '.join(kind)}{padded}: up to a minute at the first time")
 
 
 class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
