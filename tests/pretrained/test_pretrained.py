@@ -1,4 +1,4 @@
-"""Models that come with the package: how they are found, loaded and refused."""
+"""Bundled models: how they are found, loaded and refused."""
 
 import shutil
 from pathlib import Path

@@ -41,7 +41,7 @@ def test_a_configuration_that_comes_with_the_package_has_a_name(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     settings = parse_arguments(["gdlf/xsum", "--output_dir", "out"])
     assert settings == parse_arguments([str(ROOT / "configs" / "gdlf" / "xsum.yaml"), "--output_dir", "out"])
-    assert {"gdlf/xsum", "sagcopy/gigaword"} < set(bundled_configs())
+    assert {"gdlf/xsum", "quickstart", "sagcopy/gigaword"} < set(bundled_configs())
     assert not any(name.startswith(("tables", "scales")) for name in bundled_configs())
 
 

@@ -30,7 +30,6 @@ READING = r"stemming: Porter \(NLTK's\); sentences by sentencex"
 ROUGE_ROW = rf" +\| +{POINTS} \| +{INTERVAL} \| +{POINTS} \| +{INTERVAL} \|"
 # the whole card of the run of the first test
 CARD = rf"""---
-language: en
 library_name: transformers
 license: mit
 metrics:
@@ -63,7 +62,7 @@ model-index:
 
 # out
 
-This model was trained from scratch on `train\.jsonl`\. It summarizes documents in the language `en`\.
+This model was trained from scratch on `train\.jsonl`\.
 
 It is a `GdlfForConditionalGeneration` \(`model_type: gdlf`\) with \d+,\d{{3}} parameters\. It reads at most
 48 tokens of a document\. Its decoding settings are in `generation_config\.json`\.
@@ -76,7 +75,7 @@ With hf_summ, which provides the pipeline:
 import hf_summ
 from transformers import pipeline
 
-document = \"""[^"]+\"""
+document = "Put here a document like those in train\.jsonl"
 summarizer = pipeline\("summarization", model="out"\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
@@ -86,7 +85,7 @@ Without hf_summ\. `trust_remote_code=True` runs the code in this folder, so read
 ```python
 from transformers import pipeline
 
-document = \"""[^"]+\"""
+document = "Put here a document like those in train\.jsonl"
 summarizer = pipeline\("summarization", model="out", trust_remote_code=True\)
 print\(summarizer\(document\)\[0\]\["summary_text"\]\)
 ```
@@ -98,7 +97,7 @@ Endpoint can, if it allows custom code\.
 ```python
 from huggingface_hub import InferenceClient
 
-document = \"""[^"]+\"""
+document = "Put here a document like those in train\.jsonl"
 client = InferenceClient\(model="{re.escape(SERVICE)}"\)
 print\(client\.summarization\(document\)\.summary_text\)
 ```
@@ -317,6 +316,7 @@ def test_fine_tuned_model_and_one_without_evaluation(settings, trained, tmp_path
         ]
     )
     card = card_of(tmp_path / "tuned")
+    assert "on `train.jsonl`. It summarizes documents in the language `de`." in card
     assert "Training rows have at least 1% of the summary's words in the document." in card
     assert "This model is a fine-tuned version of `out`, trained on `train.jsonl`." in card
     assert "| train | `train.jsonl` | the first 9 |" in card

@@ -106,3 +106,8 @@ def test_pattern_without_parameter(model):
     check_patterns(model, ["embed=1"])
     with pytest.raises(ValueError, match=r"'embde' matches no trainable parameter; the names are embed.weight"):
         check_patterns(model, ["embde=1"])
+
+
+def test_patterns_that_match_all_parameters_are_noted(model, caplog):
+    check_patterns(model, ["embed=1", ".=2"])
+    assert caplog.messages == ["--learning_rates: match all trainable parameters, so --learning_rate has no effect"]

@@ -69,6 +69,22 @@ def test_settings_of_an_optimizer_without_values_are_reported_before_anything_st
             parse_arguments([settings(optimizer=None), "--optim_args", given])
 
 
+def test_settings_that_the_optimizer_does_not_read_are_reported_before_anything_starts(settings):
+    asked = settings(optimizer=None, optim="sgd")
+    with pytest.raises(ValueError, match=r"^--optim_args a=1: has no effect with --optim sgd: leave it out$"):
+        tiny.check([asked, "--optim_args", "a=1"])
+    with pytest.raises(pytest.fail.Exception, match="the run has started"):
+        tiny.check([settings(optimizer=None, optim="rmsprop"), "--optim_args", "momentum=0.5"])
+
+
+@pytest.mark.parametrize("flag", ["model_name_or_path", "config_name", "tokenizer_name"])
+def test_checkpoint_that_is_nowhere_is_reported_by_its_flag(settings, flag):
+    started = {} if flag == "tokenizer_name" else {"model_type": None, "config_overrides": None}
+    message = f"^--{flag} out/missing: no such folder, and no such repository on the Hub within reach$"
+    with pytest.raises(ValueError, match=message):
+        tiny.check([settings(**started), f"--{flag}", "out/missing"])
+
+
 @pytest.mark.parametrize("asked", ["flag", "launch"])
 def test_half_precision_on_a_cpu_is_reported_before_anything_starts(settings, monkeypatch, asked):
     if asked == "launch":

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from threading import Event
 
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import error_line
 
 # number of bytes below which a disk counts as full
 _LEAST_ROOM = 2**20
@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
             print(f"\n{prefix}{_resume_hint(arguments.training.output_dir, 'interrupted')}", file=sys.stderr)
         return 130
     except Exception as error:
-        message = one_line(error)
+        message = error_line(error)
         if arguments is not None and started.is_set() and _is_full(folder := arguments.training.output_dir):
             # each library reports a full disk in its own way
             message = _resume_hint(folder, f"the disk of {folder} is full: free some space; stopped")

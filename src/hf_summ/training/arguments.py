@@ -138,8 +138,9 @@ class DataArguments:
     overwrite_cache: bool = flag("reporting decoding", "Ignore cached data and prepare it again", default=False)
     language: str = flag(
         "training decoding",
-        "ISO 639 code of the texts' language; metrics and the extractive stage split words and sentences by its rules",
-        default="en",
+        "ISO 639 code of the texts' language; metrics and the extractive stage split words and sentences by its rules, "
+        "and the model card names it",
+        unset="the rules of en, and none in the card",
     )
     extract_share: float | None = _extraction_flag(
         "Share of each document's sentences that the consistent extractive stage keeps", "all"
@@ -160,6 +161,9 @@ class DataArguments:
 
     def __post_init__(self):
         check_bounds(self)
+        self.language_is_given = self.language is not None
+        if not self.language_is_given:
+            self.language = "en"
         if self.extract_share is not None and self.extract_tokens is not None:
             raise ValueError("--extract_share and --extract_tokens exclude each other: give only one of them")
 

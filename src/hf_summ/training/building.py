@@ -3,11 +3,13 @@
 import copy
 import logging
 import textwrap
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from huggingface_hub.errors import StrictDataclassError
+from huggingface_hub.errors import RemoteEntryNotFoundError, StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
@@ -18,6 +20,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
     ProcessorMixin,
+    Trainer,
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
@@ -29,7 +32,14 @@ from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training.adapters import Adapter, add_lora, find_adapter
-from hf_summ.training.arguments import DataArguments, GenerationArguments, LoraArguments, ModelArguments, RunArguments
+from hf_summ.training.arguments import (
+    DataArguments,
+    GenerationArguments,
+    LoraArguments,
+    ModelArguments,
+    RunArguments,
+    SummarizationTrainingArguments,
+)
 from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.optimization import check_patterns
 from hf_summ.training.overrides import apply_overrides, refusal
@@ -70,7 +80,8 @@ def build(arguments: RunArguments) -> Built:
             inconsistent settings.
     """
     _check_files(arguments.model)
-    adapter = find_adapter(arguments.model)
+    with _found("model_name_or_path", arguments.model.model_name_or_path):
+        adapter = find_adapter(arguments.model)
     _check_lora(arguments, adapter)
     start = arguments.model if adapter is None else adapter.base
     is_fresh = start.model_name_or_path is None
@@ -112,6 +123,7 @@ def build(arguments: RunArguments) -> Built:
     elif arguments.lora.lora_r is not None:
         model = add_lora(model, arguments.lora)
     check_patterns(model, arguments.training.learning_rates)
+    _check_optim_args(arguments.training, model)
     return Built(model, processor, lengths)
 
 
@@ -149,8 +161,8 @@ def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
     """Store the prefix of documents in the config, for the pipeline and the next training run."""
     before = source_prefix(config)
     if before not in ("", prefix):
-        what = f"{prefix!r} replaces" if prefix else "not given, which removes"
-        logger.warning(f"--source_prefix: {what} {before!r}, the checkpoint's prefix of each document")
+        what = f"{prefix!r:.80} replaces" if prefix else "not given, which removes"
+        logger.warning(f"--source_prefix: {what} {before!r:.80}, the checkpoint's prefix of each document")
     if prefix or before:
         config.prefix = prefix
     tasks = getattr(config, "task_specific_params", None) or {}
@@ -169,10 +181,11 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
         check_within_reach(source, arguments.model_revision, arguments.cache_dir)
+        flag = "config_name" if arguments.config_name else "model_name_or_path"
         try:
-            config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
+            with _found(flag, source):
+                config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
         except StrictDataclassError as error:
-            flag = "config_name" if arguments.config_name else "model_name_or_path"
             raise ValueError(f"--{flag} {source}: its config.json is invalid: {refusal(error)}") from error
     elif arguments.model_type is None:
         raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
@@ -200,7 +213,7 @@ def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dic
         # a dotted key is not an attribute
         there = getattr(config, name, value)
         if there != value:
-            logger.warning(f"--config_overrides: {name} is {there!r} in the checkpoint and becomes {value!r}")
+            logger.warning(f"--config_overrides: {name} is {there!r:.80} in the checkpoint and becomes {value!r:.80}")
     return overrides
 
 
@@ -217,7 +230,9 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
             "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
         )
     check_within_reach(source, arguments.model_revision, arguments.cache_dir)
-    processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
+    given = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
+    with _found(given[0] if given else "config_overrides start_name", source):
+        processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
     wanted = PROCESSOR_MAPPING.get(type(config), None)
     # compared by name: the class may have been loaded from the checkpoint's remote code
@@ -285,6 +300,34 @@ def _hub_settings(arguments: ModelArguments) -> dict:
 def _part_settings(arguments: ModelArguments) -> dict:
     """Hub settings for the checkpoints that a configuration names, without the model's revision and code."""
     return {"cache_dir": arguments.cache_dir, "token": arguments.token}
+
+
+def _check_optim_args(training: SummarizationTrainingArguments, model: PreTrainedModel) -> None:
+    """Raise a ValueError for an item of `optim_args` without which the optimizer has the same settings."""
+    if not training.optim_args:
+        return
+    items = training.optim_args.split(",")
+    whole = Trainer.get_optimizer_cls_and_kwargs(training, model)
+    for item in items:
+        others = copy.copy(training)
+        others.optim_args = ",".join(other for other in items if other is not item) or None
+        if Trainer.get_optimizer_cls_and_kwargs(others, model) == whole:
+            raise ValueError(
+                f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: leave it out"
+            )
+
+
+@contextmanager
+def _found(flag: str, name: str | None) -> Generator[None]:
+    """Within, replace transformers' error for a checkpoint that is nowhere by a ValueError that names the flag."""
+    try:
+        yield
+    except OSError as error:
+        is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
+        if is_there or "cannot be reached" in str(error):
+            raise
+        reason = "no such folder, and no such repository on the Hub within reach"
+        raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error
 
 
 def _check_files(arguments: ModelArguments) -> None:

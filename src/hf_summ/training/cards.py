@@ -27,10 +27,6 @@ from hf_summ.training.extraction import SPLITS_OF
 from hf_summ.training.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
 from hf_summ.training.scores import Scorer
 
-_EXAMPLE = (
-    "Mayor Ana Lopez opened the new bridge over the river on Monday. It cost 12 million euros.\n"
-    "Residents had asked for it since the flood of 2009, when the only other bridge was closed."
-)
 # placeholder for a service's address in a card's code
 SERVICE = "https://summarizer.example.org"
 # a type that the Hub accepts for data sets outside the Hub
@@ -101,7 +97,7 @@ def make_card(
         name=as_text(name),
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
-        summary_language=arguments.data.language,
+        summary_language=_language(arguments),
         class_name=type(whole).__name__,
         model_type=model.config.model_type,
         parameters=f"{model.num_parameters():,}",
@@ -110,9 +106,8 @@ def make_card(
         extras=[extra for extra, is_needed in needed.items() if is_needed],
         is_adapter=is_adapted(model),
         has_own_code=not type(whole).__module__.startswith("transformers."),
-        example=_EXAMPLE,
-        # a JSON string is also a Python string literal
-        model_id=json.dumps(readable(model_id), ensure_ascii=False),
+        example=_as_python(_example(corpus)),
+        model_id=_as_python(readable(model_id)),
         service=SERVICE,
         corpus_details=_corpus_details(arguments),
         extraction=_extraction(arguments, documents),
@@ -141,6 +136,11 @@ def as_text(text: str) -> str:
     return re.sub(r"[\\`*\[<&#~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
 
 
+def _as_python(text: str) -> str:
+    """A text as a string literal of Python, which a JSON string also is."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _ticks(text: str, least: int) -> str:
     """Backticks to delimit code: more than the text has in a row."""
     return "`" * max(least, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
@@ -157,7 +157,7 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
     hub_dataset = _hub_dataset(arguments.corpus)
     indexed = [entry for result in results for entry in _indexed(arguments.corpus, result)]
     return ModelCardData(
-        language=arguments.data.language,
+        language=_language(arguments),
         license=arguments.training.license,
         library_name="peft" if is_adapted(model) else "transformers",
         # transformers 5 has no such pipeline, but the Hub's search and InferenceClient use the tag
@@ -176,9 +176,8 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
 def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
     """A split's scores for the card's `model-index`."""
     hub_dataset, config = _hub_dataset(corpus), corpus.dataset_config_name
-    name = _file_name(corpus.files[result.split]) if corpus.dataset_name is None else Path(corpus.dataset_name).name
     # the Hub's YAML keeps neither lone surrogates nor all ends of lines
-    name, config = one_line(readable(hub_dataset or name)), config and one_line(readable(config))
+    name, config = one_line(readable(_data_name(corpus, result.split))), config and one_line(readable(config))
     return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, config)
 
 
@@ -278,6 +277,24 @@ def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
             return f"was trained, starting from the weights of {links[0]},"
         return f"was trained with {' and '.join(links)} as a part of it"
     return f"is {'an adapter' if is_adapted(model) else 'a fine-tuned version'} of {links[0]}, trained"
+
+
+def _language(arguments: RunArguments) -> str | None:
+    """The language that the user named: the default sets rules for splitting, which say nothing about the texts."""
+    return arguments.data.language if arguments.data.language_is_given else None
+
+
+def _example(corpus: Corpus) -> str:
+    """What to put in the place of a document: a document of the corpus itself may be private."""
+    column = "" if corpus.text_column is None else f"the column '{corpus.text_column}' of "
+    return one_line(readable(f"Put here a document like those in {column}{_data_name(corpus, 'train')}"))
+
+
+def _data_name(corpus: Corpus, split: str) -> str:
+    """The data set's name on the Hub, or the last part of the name of its folder or file."""
+    if corpus.dataset_name is None:
+        return _file_name(corpus.files[split])
+    return _hub_dataset(corpus) or Path(corpus.dataset_name).name
 
 
 def _file_name(name: str) -> str:

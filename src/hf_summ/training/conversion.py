@@ -56,7 +56,7 @@ def read_dictionary(path: str | os.PathLike) -> list[str]:
         if len(parts) != 2 or not parts[1].isdigit():
             raise ValueError(f"{path}, line {number}: must be a piece and its count, but is {line!r:.60}")
         if parts[0] in pieces:
-            raise ValueError(f"{path}, line {number}: {parts[0]!r} occurs twice")
+            raise ValueError(f"{path}, line {number}: {parts[0]!r:.80} occurs twice")
         pieces[parts[0]] = len(pieces)
     for piece in _SPECIAL:
         pieces.setdefault(piece, len(pieces))

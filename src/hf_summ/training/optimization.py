@@ -1,5 +1,6 @@
 """Optimizers and schedules that the papers use and transformers lacks."""
 
+import logging
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
+
+logger = logging.getLogger(__name__)
 
 Rates = list[tuple[str, float]]
 
@@ -21,28 +24,38 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
     for item in items:
         pattern, separator, text = item.rpartition("=")
         if not separator or not pattern:
-            raise ValueError(f"--learning_rates {item!r}: write regex=rate, for example 'embed=1e-4'")
+            raise ValueError(f"--learning_rates {item!r:.80}: write regex=rate, for example 'embed=1e-4'")
         try:
             re.compile(pattern)
         except re.error as error:
-            raise ValueError(f"--learning_rates {item!r}: {pattern!r} is not a regular expression ({error})") from None
+            raise ValueError(
+                f"--learning_rates {item!r:.80}: {pattern!r:.80} is not a regular expression ({error})"
+            ) from None
         try:
             rate = float(text)
         except ValueError:
             rate = -1.0
         if not 0 <= rate < math.inf:
-            raise ValueError(f"--learning_rates {item!r}: {text!r} is not a rate; give a number such as 1e-4")
+            raise ValueError(f"--learning_rates {item!r:.80}: {text!r:.80} is not a rate; give a number such as 1e-4")
         rates.append((pattern, rate))
     return rates
 
 
 def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
-    """Raise a ValueError for an item of `learning_rates` whose pattern matches no trainable parameter."""
+    """Raise a ValueError for an item of `learning_rates` whose pattern matches no trainable parameter.
+
+    If the patterns together match all of them, a warning says that `learning_rate` has no effect.
+    """
+    rates = parse_learning_rates(learning_rates)
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    for pattern, _ in parse_learning_rates(learning_rates):
+    for pattern, _ in rates:
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
-            raise ValueError(f"--learning_rates: {pattern!r} matches no trainable parameter; the names are {some}, ...")
+            raise ValueError(
+                f"--learning_rates: {pattern!r:.80} matches no trainable parameter; the names are {some}, ..."
+            )
+    if rates and all(any(re.search(pattern, name) for pattern, _ in rates) for name in names):
+        logger.warning("--learning_rates: match all trainable parameters, so --learning_rate has no effect")
 
 
 def parameter_groups(

@@ -29,12 +29,12 @@ def parse_overrides(items: Iterable[str]) -> dict[str, Any]:
     for item in items:
         key, separator, text = item.partition("=")
         if not separator or not key.strip():
-            raise ValueError(f"--config_overrides {item!r}: write key=JSON, for example d_model=512")
+            raise ValueError(f"--config_overrides {item!r:.80}: write key=JSON, for example d_model=512")
         try:
             value = float(text) if _SHORT_FLOAT.fullmatch(text) else parse_json(text)
         except ValueError as error:
             if text[:1] in ("[", "{", '"'):
-                raise ValueError(f"--config_overrides {item!r}: {text!r} is not JSON ({error})") from None
+                raise ValueError(f"--config_overrides {item!r:.80}: {text!r:.80} is not JSON ({error})") from None
             value = text
         overrides[key.strip()] = value
     return overrides
@@ -75,7 +75,7 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
     except Exception as error:
         # transformers does not check some of its keys
         given = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
-        raise ValueError(f"--config_overrides {given}: {refusal(error)}") from error
+        raise ValueError(f"--config_overrides {given:.255}: {refusal(error)}") from error
 
 
 def refusal(error: Exception) -> str:
@@ -96,17 +96,17 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
             if part not in names:
                 where = f" in {node_name if done else config.model_type}"
                 hint = nearest(part, names) or f"; the keys are {', '.join(sorted(map(str, names)))}"
-                raise ValueError(f"--config_overrides {key}: unknown key {part!r}{where}{hint}")
+                raise ValueError(f"--config_overrides {key}: unknown key {part!r:.80}{where}{hint}")
             index: Any = part
         elif isinstance(node, list):
             if not part.isdigit() or int(part) >= len(node):
                 raise ValueError(
-                    f"--config_overrides {key}: {node_name} is a list of {len(node)}, so {part!r} must be an index "
+                    f"--config_overrides {key}: {node_name} is a list of {len(node)}, so {part!r:.80} must be an index "
                     f"from 0 to {len(node) - 1}"
                 )
             index = int(part)
         else:
-            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r}, which has no {part!r}")
+            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r:.80}, which has no {part!r:.80}")
         done.append(part)
         if len(done) <= len(parents):
             node = node[index]

@@ -6,7 +6,7 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NoReturn
@@ -75,8 +75,8 @@ def read_settings(path: str) -> dict[str, Any]:
     if file.suffix not in (".yaml", ".yml", ".json"):
         suggestion = nearest(path, bundled_configs())
         raise ValueError(
-            f"{path}: the first argument must be a .yaml or .json file, or a bundled configuration such as "
-            f"gdlf/xsum{suggestion}; flags start with --"
+            f"{one_line(path):.255}: the first argument must be a .yaml or .json file, or a bundled configuration such "
+            f"as gdlf/xsum{suggestion}; flags start with --"
         )
     try:
         text = file.read_text(encoding="utf-8")
@@ -104,7 +104,7 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
     tokens: list[str] = []
     for name, value in content.items():
         if name not in flag_kinds():
-            raise ValueError(f"unknown key {name!r}{nearest(str(name), flag_kinds())}")
+            raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), flag_kinds())}")
         if value is None or value == []:
             settings[name] = None
             continue
@@ -142,10 +142,13 @@ def _configuration_values(values: Mapping[Any, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
+def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, Any]:
     """Settings from a command line: only the given flags, each converted and checked.
 
     `null` removes a flag that may be None.
+
+    Args:
+        others: flags of the command itself, to suggest for an unknown one.
 
     Raises:
         ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
@@ -154,7 +157,7 @@ def parse_flags(tokens: Sequence[str]) -> dict[str, Any]:
     if unknown:
         is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
         hint = "; a settings file must be the first argument" if is_file else ""
-        raise ValueError(f"{unknown_flag(unknown, flag_kinds())}{hint}")
+        raise ValueError(f"{unknown_flag(unknown, [*flag_kinds(), *others])}{hint}")
     return vars(found)
 
 
@@ -225,7 +228,7 @@ def _extended() -> frozenset[str]:
 def bundled_configs() -> dict[str, Path]:
     """The bundled configurations, by names such as `gdlf/xsum`."""
     folder = shipped_folder("configs")
-    files = (file.relative_to(folder) for file in sorted(folder.glob("*/*.yaml")))
+    files = (file.relative_to(folder) for file in sorted(folder.rglob("*.yaml")))
     return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
 
 
