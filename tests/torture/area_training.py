@@ -36,7 +36,7 @@ _SHOWN = {
 # these change other cases, or need a network, another machine or minutes; or they are stored in another form
 _ELSEWHERE = """output_dir push_to_hub deepspeed fsdp debug tf32 full_determinism torch_compile torch_compile_backend
     torch_compile_mode ddp_backend local_rank report_to hub_token token cache_dir log_level log_level_replica use_cpu
-    dataloader_pin_memory include_num_input_tokens_seen model_name_or_path config_name tokenizer_name""".split()
+    dataloader_pin_memory include_num_input_tokens_seen""".split()
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:

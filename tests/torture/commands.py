@@ -16,13 +16,15 @@ def command(*argv: object, stdin: bytes = b"") -> None:
         AssertionError: an exit status without an error.
     """
     reported = []
-    one_line = cli.one_line
+    error_line = cli.error_line
 
-    def report(error: object) -> str:
-        reported.append(error)
-        return one_line(error)
+    def report(error: object, *given) -> str:
+        # argparse's errors are texts, and end in SystemExit
+        if isinstance(error, BaseException):
+            reported.append(error)
+        return error_line(error, *given)
 
-    with mock.patch.object(cli, "one_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))):
+    with mock.patch.object(cli, "error_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO(stdin))):
         status = cli.main([str(argument) for argument in argv])
     if reported:
         raise reported[0]
