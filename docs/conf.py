@@ -17,8 +17,10 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "drawings",
     "flag_tables",
+    "notebooks",
     "public_names",
 ]
 # results are included by other pages
@@ -37,6 +39,12 @@ myst_heading_anchors = 3
 # names in docstrings are in single backticks, which become a link if there is a target, and code otherwise
 default_role = "py:obj"
 highlight_language = "text"
+# what is typed can be copied, without its prompt, and what is printed cannot
+copybutton_selector = (
+    "div:not(.highlight-output, .highlight-text) > div.highlight > pre"
+)
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 nitpicky = True
 nitpick_ignore_regex = [
     # code, values and parameters are in backticks too

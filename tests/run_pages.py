@@ -2,16 +2,18 @@
 
 A page's ```python and ```bash blocks run in their order, all in one process, as each would load the same libraries. Its
 Python blocks are one script. Trainings end after a few updates of a narrow model. An ```output block is what the block
-before it prints, where … stands for anything.
+before it prints, where … stands for anything. The cells of a notebook are its blocks.
 """
 
 import contextlib
 import io
+import json
 import re
 import runpy
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from hf_summ.cli import main
@@ -35,11 +37,8 @@ def run_page(page: Path) -> None:
         SystemExit: a command failed, has no rule by which to run it, or printed something else than the page shows.
     """
     names = {"__name__": "__main__"}
-    text = page.read_text(encoding="utf-8")
     printed = ""
-    for block in re.finditer(r"^```(python|bash|output)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
-        language, code = block.groups()
-        lines = text[: block.start(2)].count("\n")
+    for language, code, lines in blocks(page):
         if language == "output":
             if not re.fullmatch(re.escape(code.strip()).replace("…", ".*"), printed.strip(), re.DOTALL):
                 raise SystemExit(f"{page}, line {lines}: the block above printed\n{printed}")
@@ -52,6 +51,20 @@ def run_page(page: Path) -> None:
                 # a traceback then has the page's own lines
                 exec(compile("\n" * lines + code, page, "exec"), names)
         printed = output.getvalue()
+
+
+def blocks(page: Path) -> Iterator[tuple[str, str, int]]:
+    """Kind and text of each block, with the number of lines above it, of which a notebook has none."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix == ".ipynb":
+        for cell in json.loads(text)["cells"]:
+            if cell["cell_type"] == "code":
+                code = "".join(cell["source"])
+                yield "bash" if code.startswith("%%bash\n") else "python", code.removeprefix("%%bash\n"), 0
+                yield from (("output", "".join(output["text"]), 0) for output in cell["outputs"])
+        return
+    for block in re.finditer(r"^```(python|bash|output)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
+        yield *block.groups(), text[: block.start(2)].count("\n")
 
 
 def run_command(words: list[str]) -> None:

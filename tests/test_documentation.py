@@ -12,6 +12,7 @@ import typing
 from pathlib import Path
 from pkgutil import resolve_name
 
+import nbformat
 import pytest
 
 from hf_summ import GdlfProcessor
@@ -62,6 +63,11 @@ FOREIGN_FLAGS = {
 def test_blocks_run(pages, tmp_path, local_hub, tiny_tokenizer):
     publish(local_hub, tmp_path / "models", tiny_tokenizer)
     furnish(tmp_path / "repository", tmp_path / "models" / "gdlf")
+    notebooks = extension("notebooks")
+    for number, page in enumerate(pages):
+        if "```{notebook}" in TEXTS[page]:
+            pages[number] = tmp_path / f"{page.stem}.ipynb"
+            nbformat.write(notebooks.as_notebook(page), pages[number])
     run(
         [sys.executable, str(ROOT / "tests" / "run_pages.py"), *map(str, pages)],
         tmp_path / "repository",
@@ -170,6 +176,24 @@ def test_drawings():
     assert svg.count('class="new"') == 2
     assert "A &amp; B" in svg
     assert "*" not in svg
+
+
+def test_notebooks(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Title\n\n```{notebook}\n```\n\n[Here](a.md) and [there](https://b.org):\n\n```python\nprint(1)\n```\n\n"
+        "```output\n1\n```\n\n```bash\nls \\\n    -l\n```\n\n```{code-block} python\nx\n```\n",
+        encoding="utf-8",
+    )
+    notebook = extension("notebooks").as_notebook(page)
+    nbformat.validate(notebook)
+    assert [(cell.cell_type, cell.source) for cell in notebook.cells] == [
+        ("markdown", "# Title\n\nHere and [there](https://b.org):"),
+        ("code", "print(1)"),
+        ("code", "%%bash\nls \\\n    -l"),
+        ("markdown", "```python\nx\n```"),
+    ]
+    assert notebook.cells[1].outputs[0].text == "1\n"
 
 
 def test_sentences_of_pages():

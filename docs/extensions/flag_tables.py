@@ -65,8 +65,8 @@ def flag_rows(group: type, inherited: bool) -> list[Row]:
     for field in dataclasses.fields(group):
         if field.init and (field.name not in own) == inherited:
             # a help may end with its default, in words if the value does not explain itself
-            meaning, _, told = field.metadata.get("help", "").partition(" (default: ")
-            default = told.removesuffix(")") or _default(field)
+            meaning, _, stated = field.metadata.get("help", "").partition(" (default: ")
+            default = stated.removesuffix(")") or _default(field)
             value = "\n".join(filter(None, (_kind(kinds[field.name]), default and f"default: {default}")))
             rows.append((f"`--{field.name}`", value, _sentence(meaning)))
     return rows
