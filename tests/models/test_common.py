@@ -23,7 +23,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import SummarizationCollator
 from hf_summ.models.configuration_base import SummarizationConfig
-from hf_summ.models.layers_transformer import source_padding_mask
+from hf_summ.models.layers_transformer import CACHE, source_padding_mask
 from tests.conftest import SENTENCES
 from tests.models.architectures import EACH, EACH_BY_ONE, VOCAB_SIZE, Architecture, build_with_processor
 
@@ -237,7 +237,7 @@ def test_few_rows_are_scored_like_many(architecture):
 def test_source_is_kept_once_a_document(architecture):
     model, inputs = architecture.model(), architecture.inputs()
     outputs = generate(model, inputs, num_beams=4, return_dict_in_generate=True)
-    keys = outputs.past_key_values.cross_attention_cache.layers[0].keys
+    keys = outputs[CACHE].cross_attention_cache.layers[0].keys
     assert keys.shape[0] == inputs["input_ids"].shape[0]
 
 

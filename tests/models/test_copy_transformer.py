@@ -346,11 +346,13 @@ def test_encoder_output_without_source_ids_takes_them_from_the_inputs():
         model(attention_mask=mask, encoder_outputs=(states,), labels=labels)
 
 
-def test_cache_of_another_model_is_refused():
+# the latter is the name before transformers 5.24
+@pytest.mark.parametrize("name", ["cache", "past_key_values"])
+def test_cache_of_another_model_is_refused(name):
     model, cache = COPY_TRANSFORMER.model(), EncoderDecoderCache(DynamicCache(), DynamicCache())
     cache.self_attention_cache.update(torch.zeros(3, 4, 0, 4), torch.zeros(3, 4, 0, 4), 0)
     with pytest.raises(ValueError, match="is not a cache made by this model"):
-        model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.tensor([[1]] * 3), past_key_values=cache)
+        model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.tensor([[1]] * 3), **{name: cache})
 
 
 @pytest.mark.parametrize("architecture", [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT], ids=lambda a: a.name)

@@ -11,6 +11,7 @@ from transformers.generation import BaseStreamer, GenerationMixin
 from hf_summ.data import fit_vocabulary
 from hf_summ.models.generation_beam_search import _top, unsupported_setting
 from hf_summ.models.generation_mixin import SummarizationGenerationMixin
+from hf_summ.models.layers_transformer import CACHE
 from tests.conftest import SENTENCES
 from tests.models.architectures import (
     ARCHITECTURES,
@@ -219,8 +220,8 @@ def test_processes_that_wait_for_each_other_are_searched_by_transformers():
     model_kwargs = {"use_cache": True}
     assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=False) is None
     assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=True) == "synced_gpus"
-    model_kwargs["past_key_values"] = ()
-    assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=False) == "past_key_values"
+    model_kwargs[CACHE] = ()
+    assert unsupported_setting(config, config, [], model_kwargs, synced_gpus=False) == CACHE
 
 
 @pytest.mark.parametrize("size", [5, 130, 1280, 1300, 5000])

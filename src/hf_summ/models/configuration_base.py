@@ -31,7 +31,7 @@ class SummarizationConfig(PreTrainedConfig):
     unless `trust_remote_code` is set. Loading with the package therefore hides the entry.
     """
 
-    keys_to_ignore_at_inference = ["past_key_values", "loss_parts"]
+    keys_to_ignore_at_inference = ["cache", "past_key_values", "loss_parts"]
     # key -> the values allowed, a range or choices; here the keys shared by architectures
     rules: ClassVar[Mapping[str, Range | tuple[str, ...]]] = {
         **dict.fromkeys(("vocab_size", "d_model", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"), SIZE),

@@ -34,6 +34,7 @@ from transformers.generation import (
 )
 
 from .generation_words import ForbiddingLogitsProcessor
+from .layers_transformer import CACHE, cache_argument
 
 # the score of a missing beam
 _ABSENT = -1e9
@@ -73,7 +74,7 @@ def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_g
 
     left_out = {
         **{name: getattr(asked, name) for name in _LEFT_OUT},
-        **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", "past_key_values")},
+        **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", CACHE)},
         "use_cache": not model_kwargs["use_cache"],
         "synced_gpus": synced_gpus,
         "stopping_criteria": not all(map(is_of_config, stopping_criteria)),
@@ -114,7 +115,7 @@ def search(
             scores = process(ids, scores)
         rows = beams.advance(scores)
         left = (~beams.is_done).nonzero()[:, 0]
-        cache = model_kwargs["past_key_values"]
+        cache = model_kwargs[CACHE]
         if not len(left) or beams.length == config.max_length:
             return beams.output(cache)
         if not inputs:
@@ -219,7 +220,7 @@ class _Texts:
 
     def output(self, cache) -> GenerateEncoderDecoderOutput:
         """The texts of all documents."""
-        return GenerateEncoderDecoderOutput(sequences=self.written[:, : self.length], past_key_values=cache)
+        return GenerateEncoderDecoderOutput(sequences=self.written[:, : self.length], **cache_argument(cache))
 
 
 class _Beams:
@@ -359,7 +360,7 @@ class _Beams:
             sequences=sequences.where(sequences >= 0, fill),
             sequences_scores=self.finished_scores[:, :number].flatten() if config.output_scores else None,
             beam_indices=rows[:, :longest],
-            past_key_values=cache,
+            **cache_argument(cache),
         )
 
     def _pass_over_short(self, least: int) -> None:

@@ -99,7 +99,7 @@ class CopyAttention(nn.Module):
         hidden_states: torch.Tensor,
         source: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
     ) -> torch.Tensor:
         """Queries (R, T, C) and source (B, S, C), R a multiple of B -> weights (R, T, S), each row summing to one.
 
@@ -108,9 +108,7 @@ class CopyAttention(nn.Module):
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self.q_proj(hidden_states).view(documents, -1, width)
-        scores = (
-            queries @ keys_once(self.k_proj, source, past_key_values, self.layer_index).transpose(1, 2) * self.scaling
-        )
+        scores = queries @ keys_once(self.k_proj, source, cache, self.layer_index).transpose(1, 2) * self.scaling
         if attention_mask is not None:
             scores = scores.masked_fill(~attention_mask[:, 0], torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -120,21 +118,21 @@ class CopyAttention(nn.Module):
 def keys_once(
     project: Callable[[torch.Tensor], torch.Tensor],
     source: torch.Tensor,
-    past_key_values: EncoderDecoderCache | None,
+    cache: EncoderDecoderCache | None,
     layer_index: int,
 ) -> torch.Tensor:
     """The keys (B, S, A) of a single-head attention without values to the source (B, S, C), computed once.
 
     Args:
         project: maps the source to keys.
-        past_key_values: the cache of the keys, or None.
+        cache: the cache of the keys, or None.
         layer_index: index in the cross-attention cache.
     """
-    if past_key_values is not None and past_key_values.is_updated.get(layer_index):
-        return past_key_values.cross_attention_cache.layers[layer_index].keys[:, 0]
+    if cache is not None and cache.is_updated.get(layer_index):
+        return cache.cross_attention_cache.layers[layer_index].keys[:, 0]
     keys = project(source)
-    if past_key_values is not None:
+    if cache is not None:
         # the cache expects heads of keys and values: a single head, and values of width 0
-        past_key_values.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
-        past_key_values.is_updated[layer_index] = True
+        cache.cross_attention_cache.update(keys[:, None], keys[:, None, :, :0], layer_index)
+        cache.is_updated[layer_index] = True
     return keys

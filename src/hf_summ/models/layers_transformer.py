@@ -1,13 +1,23 @@
 """The Transformer (Vaswani et al. 2017): positions, attention, feed-forward network and layers."""
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
 from transformers.activations import ACT2FN
 from transformers.cache_utils import EncoderDecoderCache
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+# the cache's name in outputs and in transformers' functions; before 5.24 it was `past_key_values`
+CACHE = next(name for name in ("cache", "past_key_values") if name in Seq2SeqLMOutput.__dataclass_fields__)
+
+
+def cache_argument(cache) -> dict[str, Any]:
+    """The cache as the keyword argument of an output or of a function of transformers."""
+    return {CACHE: cache}
 
 
 def source_padding_mask(attention_mask: torch.Tensor | None) -> torch.Tensor | None:
@@ -169,15 +179,15 @@ class SelfAttention(MultiHeadAttention):
         self,
         hidden_states: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None; cached keys and values come first."""
         queries, keys, values = (
             self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
         )
-        if past_key_values is not None:
-            keys, values = past_key_values.self_attention_cache.update(keys, values, self.layer_index)
+        if cache is not None:
+            keys, values = cache.self_attention_cache.update(keys, values, self.layer_index)
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
         return self.out_proj(context.flatten(2)), weights
 
@@ -194,7 +204,7 @@ class CrossAttention(MultiHeadAttention):
         hidden_states: torch.Tensor,
         source: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         needs_weights: bool = False,
         scores: torch.Tensor | None = None,
         **kwargs,
@@ -207,20 +217,20 @@ class CrossAttention(MultiHeadAttention):
         rows, length, width = hidden_states.shape
         documents = source.shape[0]
         queries = self._heads(self.q_proj(hidden_states).view(documents, -1, width))
-        keys, values = self._source_keys_and_values(source, scores, past_key_values)
+        keys, values = self._source_keys_and_values(source, scores, cache)
         context, weights = self._attend(queries, keys, values, attention_mask, needs_weights, **kwargs)
         if weights is not None:
             weights = weights.unflatten(2, (rows // documents, length)).transpose(1, 2).flatten(0, 1)
         return self.out_proj(context.reshape(rows, length, width)), weights
 
-    def _source_keys_and_values(self, source, scores, past_key_values):
-        if past_key_values is not None and past_key_values.is_updated.get(self.layer_index):
-            layer = past_key_values.cross_attention_cache.layers[self.layer_index]
+    def _source_keys_and_values(self, source, scores, cache):
+        if cache is not None and cache.is_updated.get(self.layer_index):
+            layer = cache.cross_attention_cache.layers[self.layer_index]
             return layer.keys, layer.values
         keys, values = self._heads(self._source_keys(source, scores)), self._heads(self.v_proj(source))
-        if past_key_values is not None:
-            keys, values = past_key_values.cross_attention_cache.update(keys, values, self.layer_index)
-            past_key_values.is_updated[self.layer_index] = True
+        if cache is not None:
+            keys, values = cache.cross_attention_cache.update(keys, values, self.layer_index)
+            cache.is_updated[self.layer_index] = True
         return keys, values
 
     def _source_keys(self, source: torch.Tensor, scores: torch.Tensor | None) -> torch.Tensor:
@@ -337,7 +347,7 @@ class TransformerDecoderLayer(ResidualLayer):
         source_scores=None,
         causal_mask=None,
         source_mask=None,
-        past_key_values=None,
+        cache=None,
         needs_weights=False,
         **kwargs,
     ):
@@ -350,14 +360,14 @@ class TransformerDecoderLayer(ResidualLayer):
             The output (R, T, C), and the cross-attention's context (R, T, C) and weights (R, H, T, S) or None.
         """
         read = self._read(hidden_states, self.self_attention_norm)
-        outputs, _ = self.self_attention(read, causal_mask, past_key_values=past_key_values, **kwargs)
+        outputs, _ = self.self_attention(read, causal_mask, cache=cache, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
         read = self._read(hidden_states, self.cross_attention_norm)
         context, weights = self.cross_attention(
             read,
             source,
             attention_mask=source_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             needs_weights=needs_weights,
             scores=source_scores,
             **kwargs,

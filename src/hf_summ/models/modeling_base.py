@@ -52,7 +52,7 @@ class SummarizationPreTrainedModel(PreTrainedModel):
 
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["cache", "past_key_values"]
     # assisted decoding would have to roll back the decoder state, which is impossible
     _is_stateful = True
     _supports_sdpa = True
@@ -200,7 +200,7 @@ class SummarizationModel(SummarizationPreTrainedModel):
         decoder_input_ids=None,
         decoder_attention_mask=None,
         encoder_outputs=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         decoder_inputs_embeds=None,
         use_cache=None,
@@ -209,9 +209,11 @@ class SummarizationModel(SummarizationPreTrainedModel):
         """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
         Raises:
-            ValueError: `past_key_values` was not created by this model.
+            ValueError: `cache` was not created by this model.
         """
-        check_decoder_cache(past_key_values)
+        # the name before transformers 5.24
+        cache = kwargs.pop("past_key_values", cache)
+        check_decoder_cache(cache)
         source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -223,7 +225,7 @@ class SummarizationModel(SummarizationPreTrainedModel):
             attention_mask=decoder_attention_mask,
             encoder_hidden_states=encoder_outputs.last_hidden_state,
             encoder_attention_mask=attention_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
             **self._decoder_inputs(encoder_outputs, attention_mask),
@@ -422,12 +424,12 @@ def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
 
 
-def check_decoder_cache(past_key_values) -> None:
+def check_decoder_cache(cache) -> None:
     """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
-    layers = getattr(getattr(past_key_values, "self_attention_cache", None), "layers", None) or [None]
-    if past_key_values is not None and not isinstance(layers[-1], DecoderStateLayer):
+    layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]
+    if cache is not None and not isinstance(layers[-1], DecoderStateLayer):
         raise ValueError(
-            "`past_key_values` is not a cache made by this model: leave it out, and the decoder creates one; for "
+            "`cache` is not a cache made by this model: leave it out, and the decoder creates one; for "
             "parameter-efficient training use LoRA or IA3, as prefix tuning needs a cache of its own"
         )
 

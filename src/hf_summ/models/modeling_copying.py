@@ -27,6 +27,7 @@ from .layers_transformer import (
     SelfAttention,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
+    cache_argument,
     source_padding_mask,
     stack_norm,
 )
@@ -204,7 +205,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         attention_mask=None,
         encoder_hidden_states=None,
         encoder_attention_mask=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         use_cache=None,
         source_scores=None,
@@ -217,18 +218,16 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-        if use_cache and past_key_values is None:
+        if use_cache and cache is None:
             # the last layer of the cache holds the coverage
-            past_key_values = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
-        own_cache = None if past_key_values is None else past_key_values.self_attention_cache
-        hidden_states = self.input_layer(
-            inputs_embeds, seen=0 if own_cache is None else past_key_values.get_seq_length()
-        )
+            cache = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
+        own_cache = None if cache is None else cache.self_attention_cache
+        hidden_states = self.input_layer(inputs_embeds, seen=0 if own_cache is None else cache.get_seq_length())
         causal_mask = create_causal_mask(
             config=self.config,
             inputs_embeds=hidden_states,
             attention_mask=attention_mask,
-            past_key_values=own_cache,
+            **cache_argument(own_cache),
         )
         source_mask = source_padding_mask(encoder_attention_mask)
         # without copying, only decoding needs the coverage
@@ -242,16 +241,14 @@ class CopyingDecoder(SummarizationPreTrainedModel):
                 source_scores,
                 causal_mask=causal_mask,
                 source_mask=source_mask,
-                past_key_values=past_key_values,
+                cache=cache,
                 needs_weights=of_last_layer and index == len(self.layers),
                 **kwargs,
             )
         hidden_states = self.layer_norm(hidden_states)
         copy_attentions = coverage = None
         if has_coverage:
-            copy_attentions = self._copy_attentions(
-                hidden_states, weights, encoder_hidden_states, source_mask, past_key_values
-            )
+            copy_attentions = self._copy_attentions(hidden_states, weights, encoder_hidden_states, source_mask, cache)
             coverage = summed_coverage(copy_attentions, attention_mask)
             if own_cache is not None:
                 coverage = own_cache.layers[-1].accumulate("coverage", coverage)
@@ -259,7 +256,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
             own_cache.layers[-1].advance(inputs_embeds.shape[1])
         return CopyDecoderOutput(
             last_hidden_state=hidden_states,
-            past_key_values=past_key_values,
+            **cache_argument(cache),
             copy_attentions=copy_attentions,
             copy_gate_logits=self._copy_gate_logits(inputs_embeds, hidden_states, context),
             coverage=coverage,
@@ -275,11 +272,11 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         """
         return None
 
-    def _copy_attentions(self, hidden_states, weights, source, source_mask, past_key_values) -> torch.Tensor:
+    def _copy_attentions(self, hidden_states, weights, source, source_mask, cache) -> torch.Tensor:
         """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
         config = self.config
         if config.copy and config.copy_attention == "separate":
-            return self.copy_attention(hidden_states, source, source_mask, past_key_values)
+            return self.copy_attention(hidden_states, source, source_mask, cache)
         return weights.mean(1) if config.copy and config.copy_attention == "mean" else weights[:, 0]
 
 
@@ -347,7 +344,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         decoder_input_ids=None,
         decoder_attention_mask=None,
         encoder_outputs=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         decoder_inputs_embeds=None,
         labels=None,
@@ -380,7 +377,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             labels=labels,

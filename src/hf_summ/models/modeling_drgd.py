@@ -16,6 +16,7 @@ from .generation_words import check_vocabulary
 from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
+from .layers_transformer import cache_argument
 from .losses import IGNORED_LABEL
 from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
 from .modeling_copying import (
@@ -134,7 +135,7 @@ class DrgdDecoder(DrgdPreTrainedModel):
         attention_mask=None,
         encoder_hidden_states=None,
         encoder_attention_mask=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         use_cache=None,
         output_attentions=None,
@@ -157,15 +158,15 @@ class DrgdDecoder(DrgdPreTrainedModel):
         words = self.dropout(self._drop_words(inputs_embeds))
         source, rows, length = cast(torch.Tensor, encoder_hidden_states), *words.shape[:2]
         mask = None if encoder_attention_mask is None else encoder_attention_mask.bool()
-        if use_cache and past_key_values is None:
-            past_key_values = make_decoder_cache([DecoderStateLayer()])
-        cache = None if past_key_values is None else past_key_values.self_attention_cache.layers[0]
-        start = cache.states if cache is not None and cache.states else self.start_states(source, mask, rows)
-        keys = keys_once(self.states.key_projection, source, past_key_values, layer_index=0)
+        if use_cache and cache is None:
+            cache = make_decoder_cache([DecoderStateLayer()])
+        layer = None if cache is None else cache.self_attention_cache.layers[0]
+        start = layer.states if layer is not None and layer.states else self.start_states(source, mask, rows)
+        keys = keys_once(self.states.key_projection, source, cache, layer_index=0)
         states = self.states(words, source, keys, mask, start["first"], start["second"])
         latents = means = kl = None
         if self.latent_chain is not None:
-            noise = self._noise(words, latent_seed, seen=0 if cache is None else cache.seen_positions)
+            noise = self._noise(words, latent_seed, seen=0 if layer is None else layer.seen_positions)
             latents, means, log_variances = self.latent_chain(
                 words, self._latent_states(states.first, start["first"]), start["latent"], noise
             )
@@ -173,18 +174,18 @@ class DrgdDecoder(DrgdPreTrainedModel):
         read_latents = torch.zeros_like(latents) if latents is not None and zero_latent else latents
         features, combined = self.output(words, states.second, states.contexts, read_latents)
         coverage = summed_coverage(states.attention, attention_mask)
-        if cache is not None:
-            coverage = cache.accumulate("coverage", coverage)
-            cache.states |= {"first": states.first[:, -1], "second": states.second[:, -1]}
+        if layer is not None:
+            coverage = layer.accumulate("coverage", coverage)
+            layer.states |= {"first": states.first[:, -1], "second": states.second[:, -1]}
             if latents is not None:
-                cache.states["latent"] = latents[:, -1]
-            cache.advance(length)
+                layer.states["latent"] = latents[:, -1]
+            layer.advance(length)
         gate_logits = None
         if self.copy_gate is not None:
             gate_logits = self.copy_gate(torch.cat((combined, states.contexts, words), dim=-1))[..., 0]
         return DrgdDecoderOutput(
             last_hidden_state=self.dropout(features),
-            past_key_values=past_key_values,
+            **cache_argument(cache),
             cross_attentions=(states.attention[:, None],) if output_attentions else None,
             copy_attentions=states.attention,
             coverage=coverage,

@@ -24,6 +24,7 @@ from .layers_transformer import (
     FeedForward,
     ResidualLayer,
     SinusoidalPositions,
+    cache_argument,
     source_padding_mask,
     stack_norm,
 )
@@ -102,20 +103,16 @@ class GdlfDecoderLayer(ResidualLayer):
         self.feed_forward = FeedForward(config.d_model, config.ffn_dim)
         self.feed_forward_norm = nn.LayerNorm(config.d_model)
 
-    def forward(
-        self, hidden_states, memory, source, source_mask=None, padding_mask=None, past_key_values=None, **kwargs
-    ):
+    def forward(self, hidden_states, memory, source, source_mask=None, padding_mask=None, cache=None, **kwargs):
         """Hidden states and memory, both (R, T, C), R = B · beams; source (B, S, C) -> the first two, updated."""
         states = None
-        if past_key_values is not None:
-            states = past_key_values.self_attention_cache.layers[self.layer_index].states
+        if cache is not None:
+            states = cache.self_attention_cache.layers[self.layer_index].states
         read = self._read(hidden_states, self.convolution_norm)
         outputs, memory = self.convolution(read, memory, padding_mask, states)
         hidden_states = self._add(hidden_states, outputs, self.convolution_norm)
         read = self._read(hidden_states, self.cross_attention_norm)
-        outputs, _ = self.cross_attention(
-            read, source, attention_mask=source_mask, past_key_values=past_key_values, **kwargs
-        )
+        outputs, _ = self.cross_attention(read, source, attention_mask=source_mask, cache=cache, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.cross_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
         return self._add(hidden_states, outputs, self.feed_forward_norm), memory
@@ -209,7 +206,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         attention_mask=None,
         encoder_hidden_states=None,
         encoder_attention_mask=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         use_cache=None,
         compile_step=False,
@@ -221,9 +218,9 @@ class GdlfDecoder(GdlfPreTrainedModel):
         """
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
-        if use_cache and past_key_values is None:
-            past_key_values = make_decoder_cache([DecoderStateLayer() for _ in self.layers])
-        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        if use_cache and cache is None:
+            cache = make_decoder_cache([DecoderStateLayer() for _ in self.layers])
+        seen = 0 if cache is None else cache.get_seq_length()
         length = inputs_embeds.shape[1]
         hidden_states = math.sqrt(self.config.d_model) * inputs_embeds + self.positions(inputs_embeds, seen)
         hidden_states = self.dropout(hidden_states)
@@ -240,15 +237,13 @@ class GdlfDecoder(GdlfPreTrainedModel):
             encoder_hidden_states,
             source_mask=source_mask,
             padding_mask=padding_mask,
-            past_key_values=past_key_values,
+            cache=cache,
             **kwargs,
         )
-        if past_key_values is not None:
-            for layer_state in past_key_values.self_attention_cache.layers:
+        if cache is not None:
+            for layer_state in cache.self_attention_cache.layers:
                 layer_state.advance(length)
-        return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states, past_key_values=past_key_values
-        )
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden_states, **cache_argument(cache))
 
     def _run_layers(self, hidden_states, source, **kwargs):
         """(R, T, C) and (B, S, C) -> (R, T, C); a decoding step compiles to one graph, as its state does not grow."""
@@ -311,7 +306,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
         decoder_input_ids=None,
         decoder_attention_mask=None,
         encoder_outputs=None,
-        past_key_values=None,
+        cache=None,
         inputs_embeds=None,
         decoder_inputs_embeds=None,
         labels=None,
@@ -341,7 +336,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
             decoder_input_ids=decoder_input_ids,
             decoder_attention_mask=decoder_attention_mask,
             encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
+            cache=cache,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
             labels=labels,

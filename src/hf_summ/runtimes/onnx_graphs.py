@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.common.messages import progress_bar
+from hf_summ.models.layers_transformer import CACHE
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_quantization import quantize
 
@@ -79,7 +80,7 @@ class _Read(nn.Module):
         # run a step to fill the cache; the graph omits its scores
         first = inputs["input_ids"][:, :1]
         outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
-        cache, last = outputs.past_key_values, encoded.last_hidden_state
+        cache, last = outputs[CACHE], encoded.last_hidden_state
         source = {
             f"{SOURCE}{name}.{index}": getattr(layer, name)
             for index, layer in enumerate(cache.cross_attention_cache.layers)
@@ -112,7 +113,7 @@ class _Write(nn.Module):
             attention_mask=inputs["attention_mask"],
             encoder_outputs=_Encoded(last_hidden_state=inputs[LAST], centrality=inputs["attention_mask"]),
             decoder_input_ids=inputs["tokens"][:, None],
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
         )
         copied = getattr(outputs, "copy_attentions", None)

@@ -16,11 +16,12 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
+from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.models.quantization_int8 import has_exact_products
 from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
 
-_INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "past_key_values")
+_INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
 # inputs that the graphs do not support
 _NOT_READ = (
     *("inputs_embeds", "decoder_inputs_embeds", "decoder_attention_mask", "labels"),
@@ -177,6 +178,8 @@ class OnnxGeneration(PreTrainedModel):
             if (value := inputs.get(name)) is not None and value is not False:
                 raise ValueError(f"ONNX graphs do not support `{name}`: leave it out, or load the checkpoint itself")
         mask, tokens, source, cache = (inputs[name] for name in _INPUTS)
+        # the name before transformers 5.24
+        cache = inputs.get("past_key_values", cache)
         if source is None:
             source = self._reader(**{name: inputs[name] for name in self._reader.graph.inputs})
         ids = source.tensors["input_ids"]
@@ -194,7 +197,7 @@ class OnnxGeneration(PreTrainedModel):
             logits=logits,
             copy_attentions=copied,
             coverage=coverage,
-            past_key_values=None if inputs["use_cache"] is False else cache,
+            **cache_argument(None if inputs["use_cache"] is False else cache),
             source_ids=ids,
         )
 
