@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartForConditionalGeneration, pipeline
 
 from hf_summ import Int8Config
@@ -195,8 +195,7 @@ def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path):
 
 
 def test_adapters_are_refused(tmp_path):
-    model = save(GDLF.model().float(), tmp_path / "model")
-    model.add_adapter(LoraConfig())
+    model = get_peft_model(save(GDLF.model().float(), tmp_path / "model"), LoraConfig())
     with pytest.raises(ValueError, match="has an adapter, which graphs do not contain: merge both"):
         export(model, None, tmp_path / "onnx", int8=False)
 
