@@ -171,6 +171,13 @@ def test_a_model_that_a_worker_cannot_load_ends_the_service():
         serve_with_workers(partial(int, "no model"), Limits(), bind("127.0.0.1", 0), 1)
 
 
+def test_a_default_beyond_a_limit_is_refused(workplace, refusal):
+    serve = ("serve", "--model", "model", "--port", "0", "--num_beams", "5")
+    assert refusal(*serve, "--limit_num_beams", "4") == (
+        "--limit_num_beams 4: `num_beams` is 5 by default: raise the limit, or lower --num_beams"
+    )
+
+
 def test_a_missing_extra_is_named(workplace, refusal, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert refusal("serve", "--model", "model") == "`hf-summ serve` needs uvicorn: pip install 'hf-summ[serve]'"
