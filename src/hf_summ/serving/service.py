@@ -98,8 +98,9 @@ class Service:
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self) -> "Service":
-        """Start loading the model in a thread, and return the service itself."""
-        self._thread.start()
+        """Start loading the model in a thread, if it has not started, and return the service itself."""
+        if self._thread.ident is None:
+            self._thread.start()
         return self
 
     def submit(self, request: SummaryRequest) -> Future:
