@@ -53,6 +53,7 @@ FOREIGN_FLAGS = {
     "rounds",
     "rows",
     "settings",
+    "stop",
     "systems",
     "use_fsdp",
 }

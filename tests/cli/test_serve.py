@@ -9,11 +9,13 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+from transformers.utils.logging import enable_progress_bar
 
 from hf_summ.cli import main
 from hf_summ.serving import Limits
@@ -24,6 +26,13 @@ from tests.serving.conftest import metric, wait_until
 
 BODY = {"inputs": SENTENCES[0], "parameters": {"num_beams": 1, "max_new_tokens": 4}}
 CLIENTS = 16
+
+
+@pytest.fixture(autouse=True)
+def progress_bars() -> Iterator[None]:
+    """Restores progress bars, which a service in the test's process disables."""
+    yield
+    enable_progress_bar()
 
 
 def ready(process) -> str:
@@ -40,6 +49,16 @@ def children(pid: int) -> list[int]:
     found = [int(one) for one in pids]
     # the spawning of processes has a helper
     return [one for one in found if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text(encoding="utf-8")]
+
+
+def statuses_until_ready(address: str, workers: int) -> set[int]:
+    """The statuses of requests that are sent until so many workers are ready."""
+    statuses: set[int] = set()
+    while True:
+        # a connection for each
+        statuses.add(httpx.post(address, json=BODY, timeout=60).status_code)
+        if metric(address, "ready_workers") == workers:
+            return statuses
 
 
 def ask_until_it_ends(address: str, answers: list[str], has_begun: threading.Barrier) -> None:
@@ -62,15 +81,19 @@ def ask_until_it_ends(address: str, answers: list[str], has_begun: threading.Bar
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workplace):
     process = start("serve", "--model", "model", "--port", "0", "--workers", "2", cwd=workplace)
+    lines: list[str] = []
     try:
         address = ready(process)
+        reader = threading.Thread(target=lambda: [lines.append(line) for line in process.stderr])
+        reader.start()
         first, second = children(process.pid)
+        early = statuses_until_ready(address, 2)
         os.kill(first, signal.SIGKILL)
-        told = next(line for line in process.stderr if "has exited" in line)
-        assert told == f"hf-summ: worker {first} has exited (-9): a new one replaces it\n"
+        wait_until(lambda: f"hf-summ: worker {first} has exited (-9): a new one replaces it\n" in lines)
         assert second in children(process.pid)
+        wait_until(lambda: metric(address, "ready_workers") == 1)
         # one of them answers while the other one is loading
-        wait_until(lambda: metric(address, "ready_workers") == 2, seconds=300)
+        assert early | statuses_until_ready(address, 2) == {200}
         for worker in children(process.pid):
             os.kill(worker, signal.SIGKILL)
         refused = httpx.post(address, json=BODY, timeout=60)
@@ -89,9 +112,14 @@ def test_a_worker_that_is_killed_is_replaced_and_sigterm_loses_no_request(workpl
         assert process.wait(60) == 0
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
+    reader.join()
     assert {status for own in answers for status in own} <= {"200", "503"}
     assert all(own[0] == "200" for own in answers)
+    # each line names its worker, and no bar shows how weights are loaded
+    assert any(re.search(rf" worker {second}: 127\.0\.0\.1 POST / 200 ", line) for line in lines)
+    assert len([line for line in lines if re.search(r" worker \d+: ending: \d+ requests are unfinished$", line)]) == 2
+    assert "Loading weights" not in "".join(lines)
 
 
 def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
@@ -123,6 +151,7 @@ def test_sigterm_is_no_failure_of_one_process(workplace, capfd, caplog):
     assert re.sub(r"\d+\.\d+ s", "0.1 s", "\n".join(lines)) == (
         "127.0.0.1 POST / 200 0.1 s\nending: 0 requests are unfinished"
     )
+    assert "Loading weights" not in "".join(texts)
     # of which there would be one a request
     assert not [record for record in caplog.records if record.name.startswith("hf_summ")]
     assert signal.getsignal(signal.SIGTERM) is handler
@@ -169,6 +198,13 @@ def test_handlers_of_others_are_left_open(workplace, refusal):
 def test_a_model_that_a_worker_cannot_load_ends_the_service():
     with pytest.raises(ValueError, match="invalid literal for int"):
         serve_with_workers(partial(int, "no model"), Limits(), bind("127.0.0.1", 0), 1)
+
+
+def test_a_default_beyond_a_limit_is_refused(workplace, refusal):
+    serve = ("serve", "--model", "model", "--port", "0", "--num_beams", "5")
+    assert refusal(*serve, "--limit_num_beams", "4") == (
+        "--limit_num_beams 4: `num_beams` is 5 by default: raise the limit, or lower --num_beams"
+    )
 
 
 def test_a_missing_extra_is_named(workplace, refusal, monkeypatch):

@@ -5,7 +5,7 @@ from math import ceil
 import pytest
 
 from hf_summ.serving import Limits
-from hf_summ.serving.cost import check_cost
+from hf_summ.serving.cost import check_cost, check_defaults
 from hf_summ.serving.requests import SummaryRequest
 from tests.conftest import SENTENCES
 
@@ -44,6 +44,19 @@ def test_too_much_work_is_refused_with_what_to_lower(summarizer):
     )
     with pytest.raises(ValueError, match="lower `num_beams` or `max_new_tokens`, or shorten the document"):
         work(summarizer, limits=Limits(limit_work=10))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"limit_num_beams": BEAMS - 1}, "--limit_num_beams 3: `num_beams` is 4 by default: raise the limit, or lower"),
+        ({"limit_new_tokens": WRITTEN - 1}, "--limit_new_tokens 5: `max_new_tokens` is 6 by default: raise the limit"),
+    ],
+)
+def test_defaults_have_the_limits_of_requests(summarizer, limits, message):
+    check_defaults(summarizer, Limits(**{name: most + 1 for name, most in limits.items()}))
+    with pytest.raises(ValueError, match=message):
+        check_defaults(summarizer, Limits(**limits))
 
 
 @pytest.mark.parametrize(

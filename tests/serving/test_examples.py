@@ -143,3 +143,6 @@ def test_documented_commands_are_those_of_the_parser():
     page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
     for line in re.findall(r"^\$ hf-summ (serve .*)$", page, re.MULTILINE):
         assert parsed(*shlex.split(line)).run is command.run
+    timeouts = re.findall(r"docker run .*--stop-timeout (\d+)", page)
+    assert len(timeouts) == page.count("docker run ")
+    assert all(int(seconds) > parsed("serve").drain_seconds for seconds in timeouts)

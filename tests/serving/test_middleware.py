@@ -49,10 +49,13 @@ def test_a_key_is_asked_for(summarizer, tmp_path):
             headers = {} if key is None else {"Authorization": key}
             refused = client.post("/", json={"inputs": DOCUMENT}, headers=headers)
             assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            problem = "the API key is wrong" if key == "Bearer a kez" else "an API key is needed"
+            assert refused.json()["error"] == f"{problem}: send `Authorization: Bearer KEY`"
             assert client.get("/metrics", headers=headers).status_code == 401
         given = {"Authorization": "bearer a key"}
         assert client.post("/", json={"inputs": DOCUMENT}, headers=given).json() == summarizer(DOCUMENT)
-        assert client.get("/metrics", headers=given).status_code == 200
+        # those of POST alone
+        assert 'hf_summ_requests_total{status="401"} 5.0' in client.get("/metrics", headers=given).text.splitlines()
         assert {client.get(path).status_code for path in ("/", "/info", "/health", "/ready")} == {200}
         assert "key" not in client.get("/info").text
 
@@ -60,7 +63,7 @@ def test_a_key_is_asked_for(summarizer, tmp_path):
 def test_a_line_for_each_request_without_texts(client, caplog):
     with caplog.at_level("INFO", "hf_summ.requests"):
         client.post("/?a=b", json={"inputs": DOCUMENT})
-        client.get("/none%0a")
+        client.get("/none%0a", headers={"X-Forwarded-For": "192.0.2.1"})
     first, second = (record.getMessage() for record in caplog.records if record.name == "hf_summ.requests")
     assert re.fullmatch(r"127\.0\.0\.1 POST / 200 \d+\.\d{3} s", first)
-    assert re.fullmatch(r"127\.0\.0\.1 GET /none%0A 404 \d\.\d{3} s", second)
+    assert re.fullmatch(r"192\.0\.2\.1 GET /none%0A 404 \d\.\d{3} s", second)

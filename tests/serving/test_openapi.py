@@ -5,6 +5,7 @@ import json
 import jsonschema
 
 from hf_summ.serving import Limits
+from hf_summ.serving.openapi import describe
 from hf_summ.serving.requests import Refusal, read_request
 from tests.serving.conftest import DOCUMENT
 
@@ -47,3 +48,12 @@ def test_the_description_is_of_what_is_taken(client, summarizer):
         (method,) = description["paths"][path].values()
         assert str(answer.status_code) == status
         jsonschema.validate(answer.json(), method["responses"][status]["content"]["application/json"]["schema"])
+
+
+def test_a_key_is_described(tmp_path):
+    for file in ("", str(tmp_path)):
+        description = describe(Limits(api_key_file=file), ())
+        post, metrics = description["paths"]["/"]["post"], description["paths"]["/metrics"]["get"]
+        assert post.get("security") == metrics.get("security") == ([{"key": []}] if file else None)
+        assert ("401" in metrics["responses"]) == bool(file)
+    assert description["components"]["securitySchemes"]["key"] == {"type": "http", "scheme": "bearer"}

@@ -33,6 +33,9 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+# what to do about a document that is too long
+_OF_CALLS = "or call the pipeline with `truncation=True`"
+_OF_REQUESTS = "leave `truncation` out, or set `long_documents` to extract or windows"
 # status for a client that has disconnected; only the metrics show it
 _GONE = 499
 
@@ -82,7 +85,7 @@ def create_app(service: Service):
             get("/metrics", lambda: Response(service.metrics.exposition(), media_type=f"{_TEXT}; version=0.0.4")),
         ],
         exception_handlers={HTTPException: refuse},
-        middleware=[Middleware(AccessMiddleware, limits=service.limits)],
+        middleware=[Middleware(AccessMiddleware, limits=service.limits, requests=service.metrics.requests)],
         lifespan=lifespan,
     )
 
@@ -172,7 +175,8 @@ async def _result(service: Service, order: SummaryRequest, request) -> Mapping[s
     except Closed as error:
         raise service.ending() from error
     except (ValueError, TypeError) as error:
-        raise Refusal(422, error_line(error)) from error
+        # a client sets parameters instead of calling the pipeline
+        raise Refusal(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS)) from error
     except Exception as error:
         logger.exception("a document could not be summarized")
         raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error

@@ -6,7 +6,7 @@ from typing import Any
 
 from hf_summ.models.checks import SETTINGS
 from hf_summ.serving.requests import SummaryRequest
-from hf_summ.serving.settings import Limits
+from hf_summ.serving.settings import Limits, request_range
 
 # number of sampled parts of a long text, and characters of each
 _PARTS, _CHARACTERS = 8, 512
@@ -26,8 +26,7 @@ def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
         ValueError: the work exceeds `limit_work`, a setting is out of range for the model, or two contradict.
     """
     asked = {name: value for name, value in request.settings.items() if name in SETTINGS}
-    settings = summarizer.model.generation_config.to_diff_dict() | summarizer.generation_settings(**asked)
-    beams, new_tokens = settings.get("num_beams") or 1, _new_tokens(settings, asked)
+    beams, new_tokens = _beams_and_tokens(summarizer, asked)
     way = request.settings.get("long_documents", summarizer.long_documents)
     length, limit = _length(request.document, summarizer, way == "windows"), summarizer.source_limit or 10**9
     windows = max(ceil(length / limit), 1) if way == "windows" else 1
@@ -43,15 +42,24 @@ def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
     return work
 
 
-def _new_tokens(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> int:
-    """Maximum number of new tokens of a summary."""
+def check_defaults(summarizer: Any, limits: Limits) -> None:
+    """Raise a ValueError if a request that sets no parameters would exceed a limit."""
+    for name, value in zip(("num_beams", "max_new_tokens"), _beams_and_tokens(summarizer, {}), strict=True):
+        limit, most = SETTINGS[name].asked, request_range(SETTINGS[name], limits).most
+        if value > most:
+            raise ValueError(f"--{limit} {most}: `{name}` is {value} by default: raise the limit, or lower --{name}")
+
+
+def _beams_and_tokens(summarizer: Any, asked: Mapping[str, Any]) -> tuple[int, int]:
+    """Number of beams, and maximum number of new tokens of a summary."""
+    settings = summarizer.model.generation_config.to_diff_dict() | summarizer.generation_settings(**asked)
     most = next(name for name in _MOST if settings.get(name) is not None)
     # `max_length` includes the decoder's start token
     number = settings[most] - (most == "max_length")
     for least in _LEAST:
         if asked.get(least, 0) - (least == "min_length") > number:
             raise ValueError(f"`{least}` is {asked[least]}, but `{most}` is {settings[most]}: set the former lower")
-    return number
+    return settings.get("num_beams") or 1, number
 
 
 def _length(document: str, summarizer: Any, is_read_whole: bool) -> int:

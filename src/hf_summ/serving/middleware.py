@@ -22,13 +22,14 @@ class AccessMiddleware:
     Args:
         app: the wrapped ASGI application.
         limits: for `allowed_hosts` and `api_key_file`.
+        requests: counter of requests for summaries by status.
 
     Raises:
         ValueError: the API key cannot be read.
     """
 
-    def __init__(self, app, limits: Limits):
-        self._app = app
+    def __init__(self, app, limits: Limits, requests):
+        self._app, self._requests = app, requests
         self._hosts = [name.strip().lower() for name in limits.allowed_hosts.split(",") if name.strip()]
         self._key = read_key(limits.api_key_file)
 
@@ -48,6 +49,8 @@ class AccessMiddleware:
             self._check(scope)
         except Refusal as refusal:
             app = refusal.response()
+            if scope["method"] not in _READING:
+                self._requests.labels(refusal.status).inc()
         try:
             await app(scope, receive, send_and_note)
         finally:
@@ -74,8 +77,10 @@ class AccessMiddleware:
             raise Refusal(403, "pages of other sites may not use the service: call it from a program or its own page")
         if self._key and (scope["method"] not in _READING or scope["path"] == "/metrics"):
             scheme, _, key = headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode("latin-1"), self._key):
-                raise Refusal(401, "an API key is needed: send `Authorization: Bearer KEY`", WWW_Authenticate="Bearer")
+            key = key.strip() if scheme.lower() == "bearer" else ""
+            if not hmac.compare_digest(key.encode("latin-1"), self._key):
+                problem = "the API key is wrong" if key else "an API key is needed"
+                raise Refusal(401, f"{problem}: send `Authorization: Bearer KEY`", WWW_Authenticate="Bearer")
 
     def _is_allowed(self, host: str) -> bool:
         try:

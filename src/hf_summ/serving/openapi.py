@@ -32,7 +32,7 @@ def describe(limits: Limits, generation_keys: Collection[str]) -> Schema:
     public = {name: schema for name, schema in known.items() if name.startswith("limit_")}
     facts = {"model_id": {"type": ["string", "null"]}, "task": _TEXT, "state": _TEXT}
     refusals = {status: {JSON: _object(("error",), error=_TEXT)} for status in _REFUSALS}
-    post = {
+    post: Schema = {
         "summary": "Summarize a document",
         "requestBody": {"required": True, "content": {JSON: {"schema": request}}},
         "responses": _responses({200: {JSON: answer, **dict.fromkeys(FORMATS, _TEXT)}} | refusals),
@@ -43,14 +43,17 @@ def describe(limits: Limits, generation_keys: Collection[str]) -> Schema:
         "/info": ("Model and limits", {200: {JSON: _object((*facts, *public), **facts, **public)}}),
         "/metrics": ("Counters for Prometheus", {200: {"text/plain": _TEXT}}),
     }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "hf-summ", "version": __version__},
-        "paths": {
-            "/": {"post": post},
-            **{path: {"get": {"summary": what, "responses": _responses(by)}} for path, (what, by) in gets.items()},
-        },
+    paths: dict[str, dict[str, Schema]] = {
+        "/": {"post": post},
+        **{path: {"get": {"summary": what, "responses": _responses(by)}} for path, (what, by) in gets.items()},
     }
+    description: Schema = {"openapi": "3.1.0", "info": {"title": "hf-summ", "version": __version__}, "paths": paths}
+    if limits.api_key_file:
+        metrics = paths["/metrics"]["get"]
+        metrics["responses"] |= _responses({401: refusals[401]})
+        post["security"] = metrics["security"] = [{"key": []}]
+        description["components"] = {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}}
+    return description
 
 
 def _setting(setting: Setting, limits: Limits) -> Schema:

@@ -22,7 +22,7 @@ from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.serving.app import create_app
 from hf_summ.serving.middleware import log
 from hf_summ.serving.requests import unavailable
-from hf_summ.serving.service import FAILED, READY, Service
+from hf_summ.serving.service import FAILED, LOADING, READY, Service
 from hf_summ.serving.settings import Limits
 
 # more than simultaneous connection attempts; the system may allow fewer
@@ -75,6 +75,7 @@ def serve(
     listening: socket.socket,
     threads: int | None = None,
     on_ready: Callable[[], object] = lambda: None,
+    is_worker: bool = False,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, then finish the accepted requests.
 
@@ -83,21 +84,28 @@ def serve(
         listening: see `bind`; closed at the end.
         threads: see `Service`.
         on_ready: called once requests are accepted.
+        is_worker: whether other processes accept connections too: this one then does so only once the model is loaded,
+            and its lines of the log have its number.
 
     Raises:
         Exception: the error of `load`, or of the pipeline on its first document.
     """
-    from transformers.utils.logging import set_verbosity_error
+    from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     # transformers and the pipeline, which have separate loggers, would warn for every document
     set_verbosity_error()
+    if not sys.stderr.isatty():
+        disable_progress_bar()
     logging.getLogger("hf_summ").setLevel(logging.ERROR)
     log.setLevel(logging.INFO)
     # requests are logged to standard error only
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("hf-summ: %(asctime)s %(message)s"))
+    source = "worker %(process)d: " if is_worker else ""
+    handler.setFormatter(logging.Formatter(f"hf-summ: %(asctime)s {source}%(message)s"))
     log.propagate, log.handlers[:] = False, [handler]
-    service = Service(load, limits, threads)
+    service = Service(load, limits, threads).start()
+    while is_worker and service.state == LOADING:
+        time.sleep(_INTERVAL)
     Server(service, on_ready).run([listening])
     if service.problem is not None:
         raise service.problem
@@ -192,7 +200,7 @@ def _replace(pool: Pool, worker: Worker, folder: str) -> None:
 def _serve_requests(
     connection: Connection, load: Callable[[], Any], limits: Limits, listening: socket.socket, threads: int | None
 ) -> None:
-    serve(load, limits, listening, threads, lambda: connection.send(("ready", None)))
+    serve(load, limits, listening, threads, lambda: connection.send(("ready", None)), is_worker=True)
 
 
 @contextmanager

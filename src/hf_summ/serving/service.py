@@ -10,7 +10,7 @@ from typing import Any
 from hf_summ.common.files import shared_name
 from hf_summ.common.messages import error_line
 from hf_summ.serving.batching import Batcher, Closed, QueueFull
-from hf_summ.serving.cost import check_cost
+from hf_summ.serving.cost import check_cost, check_defaults
 from hf_summ.serving.requests import Refusal, SummaryRequest, unavailable
 from hf_summ.serving.settings import Limits
 
@@ -98,8 +98,9 @@ class Service:
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self) -> "Service":
-        """Start loading the model in a thread, and return the service itself."""
-        self._thread.start()
+        """Start loading the model in a thread, if it has not started, and return the service itself."""
+        if self._thread.ident is None:
+            self._thread.start()
         return self
 
     def submit(self, request: SummaryRequest) -> Future:
@@ -189,6 +190,7 @@ class Service:
                 # torch's setting is per calling thread
                 torch.set_num_threads(self._threads)
             self._summarizer = self._load()
+            check_defaults(self._summarizer, self.limits)
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
             self._summarize([_FIRST_DOCUMENT], {})
         except Exception as error:

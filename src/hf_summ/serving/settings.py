@@ -43,8 +43,8 @@ class Limits:
     limit_queue: int = flag("reporting", "Number of waiting requests at which further ones are refused", 256)
     limit_body: int = flag("reporting", "Maximum number of bytes of a request", 1_048_576)
     limit_source_tokens: int = flag("reporting", "Maximum number of tokens of a document", 100_000)
-    limit_new_tokens: int = flag("reporting", "Maximum number of new tokens per summary", 1024)
-    limit_num_beams: int = flag("reporting", "Maximum number of beams", 16)
+    limit_new_tokens: int = flag("reporting", "Maximum number of new tokens per summary, for the default too", 1024)
+    limit_num_beams: int = flag("reporting", "Maximum number of beams, for the default too", 16)
     limit_work: float = flag(
         "reporting", "Maximum product of windows, beams, new tokens and tokens that each new token reads", 1e7
     )
