@@ -1,5 +1,5 @@
 # Everything from a bare machine with Python 3.11 or later and its venv module.
-#   make quickstart   train a small model on a toy corpus and compare its ROUGE with LEAD-3 (about 3 minutes on 2 cores)
+#   make quickstart   train a small model on a toy corpus and compare its ROUGE with LEAD-3 (about 2 minutes after installation, on 2 cores)
 #   make test         check format, lint and types, and run all tests except the thorough ones
 #   make test-all     also run those: all architectures, two processes, compilers, browsers, hostile inputs, docs pages
 #   make test-rooms   run the thorough tests of ROOMS, such as ROOMS="tests/models tests/votes"

@@ -215,7 +215,9 @@ def test_users_data_stand_for_a_data_set(tmp_path):
     datasets = {"cnn_dailymail": "gdlf/cnn_dailymail.yaml", "xsum": "gdlf/xsum.yaml"}
     lead = {"row": "LEAD-1", "extractive": "lead", "sentences": 1, "published": {name: [20, 15] for name in datasets}}
     table = untrained(tmp_path, datasets=datasets, rows=[lead])
-    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"))["datasets"]
+    said = []
+    (block,) = run_table(table, "small", {"xsum": str(data)}, [], str(tmp_path / "out"), said.append)["datasets"]
+    assert said[0] == f"Somebody 2020, Table 1: Rows, scale small on xsum, in {tmp_path / 'out'}"
     assert (block["dataset"], block["data"], block["documents"]) == ("xsum", str(data), 7)
     text = (tmp_path / "out" / "made_up_small.md").read_text(encoding="utf-8")
     assert f"Ours: {data}, 7 test documents. Published: xsum. Our figures can be compared with each other, but" in text

@@ -10,7 +10,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, CompileConfig, Trainer, TrainingArguments
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    BartConfig,
+    BartForConditionalGeneration,
+    CompileConfig,
+    Trainer,
+    TrainingArguments,
+)
 
 from hf_summ import Int8Config
 from hf_summ.models import quantization_int8
@@ -203,6 +210,24 @@ def test_matrices_are_stored_as_integers_and_once(folder, least_weights, is_exac
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8").save_pretrained(tmp_path / "again")
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("int8", "again")]
     assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("vocab_size", [2048, _WIDE])
+def test_a_tied_output_layer_in_8_bits_is_stored_once(vocab_size, tmp_path):
+    widths = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"), 64)
+    config = BartConfig(vocab_size=vocab_size, encoder_layers=1, decoder_layers=1, **widths)
+    BartForConditionalGeneration(config).save_pretrained(tmp_path / "float")
+    model = load(tmp_path / "float", least_weights=2**17)
+    # BART scales its embedding, which therefore computes in 32 bits
+    assert isinstance(model.lm_head, Int8Linear)
+    assert model.model.shared.weight.dtype == torch.float32
+    model.save_pretrained(tmp_path / "int8")
+    again, report = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8", output_loading_info=True)
+    assert not any(report.values()), report
+    ids = torch.randint(4, vocab_size, (2, 9))
+    assert torch.equal(again(input_ids=ids).logits, model(input_ids=ids).logits)
+    sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("float", "int8")]
+    assert sizes[1] < 0.3 * sizes[0]
 
 
 @pytest.mark.parametrize("settings", [{}, {"layout": 3}])

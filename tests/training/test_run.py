@@ -16,6 +16,7 @@ from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import MEASURES
+from hf_summ.models.checks import own_settings
 from hf_summ.training import preparing, train
 from hf_summ.training.__main__ import main as run_recipe
 from hf_summ.training.run import main
@@ -197,7 +198,37 @@ def test_checkpoint_has_the_ranges_of_its_documents(settings, tmp_path, monkeypa
     monkeypatch.undo()
     flags = {"model_name_or_path": str(tmp_path / "out"), "model_type": None, "config_overrides": {}}
     main([settings(output_dir=str(tmp_path / "more"), max_steps=1, **flags)])
-    assert AutoConfig.from_pretrained(tmp_path / "more").source_ranges is None
+    assert not hasattr(AutoConfig.from_pretrained(tmp_path / "more"), "source_ranges")
+
+
+def test_fine_tuned_models_of_transformers_decode_like_their_start(settings, tmp_path, tiny_tokenizer, recwarn):
+    model = tiny.bart(tiny_tokenizer)
+    task = {"num_beams": 3, "max_length": 16, "min_length": 12, "length_penalty": 1.0, "no_repeat_ngram_size": 2}
+    model.config.task_specific_params = {"summarization": task}
+    model.generation_config.max_new_tokens = 3
+    for part in (model, tiny_tokenizer):
+        part.save_pretrained(tmp_path / "start")
+    start = {"model_name_or_path": str(tmp_path / "start"), "tokenizer_name": None, "model_type": None}
+    start |= {"config_overrides": {}, "optimizer": None, "schedule": None, "max_new_tokens": None, "learning_rate": 0}
+    # batches of transformers' own loader, and of ours
+    main([settings(**start, train_tokens_per_batch=None, max_steps=1, use_cpu=False, do_eval=True)])
+    texts = [row["document"] for row in tiny.rows(4)]
+    before, after = (pipeline("summarization", model=str(tmp_path / name))(texts) for name in ("start", "out"))
+    assert after == before
+    configs = [json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("start", "out")]
+    assert configs[1] == configs[0] | {"task_specific_params": {"summarization": {"prefix": ""}}}
+    decoding = json.loads((tmp_path / "out" / "generation_config.json").read_text("utf-8"))
+    assert {name: decoding[name] for name in task} == task
+    assert not decoding.keys() & own_settings("all")
+    assert not [str(warning.message) for warning in recwarn if "pin_memory" in str(warning.message)]
+    assert "- optimizer: adamw_torch_fused, betas 0.9 and 0.999, epsilon 1e-08" in (
+        tmp_path / "out/README.md"
+    ).read_text("utf-8")
+    # flags of the run replace them
+    main([settings(**start | {"num_beams": 1, "output_dir": str(tmp_path / "greedy")}, max_steps=1)])
+    greedy = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "greedy").generation_config
+    assert (greedy.num_beams, greedy.length_penalty, greedy.max_length) == (1, None, 16)
+    assert not json.loads((tmp_path / "greedy/generation_config.json").read_text("utf-8")).keys() & own_settings("all")
 
 
 def test_documents_of_an_example_are_read_one_by_one(settings, tmp_path):

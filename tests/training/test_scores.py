@@ -53,4 +53,4 @@ def test_a_run_reads_and_keeps_several_references(settings, tmp_path, caplog):
     assert (metrics["eval_references"], metrics["predict_references"]) == (1.8, 1.86)
     assert "test: summaries are scored against all texts in the column 'references'" in caplog.text
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert "Documents have 1.86 references on average; scores are means over them." in card
+    assert "Test documents have 1.86 references on average; scores are means over them." in card

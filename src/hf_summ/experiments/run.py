@@ -80,7 +80,8 @@ def run_table(
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     workplace = Workplace(table, scale, folder, files, extra, announce, data)
-    announce(f"{table.paper}: {table.title}, scale {scale}, in {folder}")
+    part = "" if len(datasets) == len(table.datasets) else f" on {', '.join(datasets)}"
+    announce(f"{table.paper}: {table.title}, scale {scale}{part}, in {folder}")
     if judge:
         return _written(workplace, [judge(table, dataset, data.get(dataset)) for dataset in datasets])
     if table.kind == "statistics":

@@ -266,7 +266,8 @@ class Int8Quantizer(HfQuantizer):
                 state[name], state[f"{name}_scale"] = quantize(value)
             else:
                 state[name] = in_order(value)
-        return state, {}
+        # an embedding that computes in 32 bits may share its integers with an output layer in 8 bits
+        return state | {name: state[source] for name, source in model.all_tied_weights_keys.items()}, {}
 
 
 def _is_float_matrix(value: torch.Tensor) -> bool:
@@ -299,7 +300,8 @@ def _arrange(model: PreTrainedModel, least_weights: int) -> None:
             elif type(module) is nn.Embedding and module.weight.numel() >= least_weights:
                 # in place, as encoder and decoder share it
                 module.__class__ = Int8Embedding
-    dequantize = cache(lambda levels, scale: nn.Parameter(levels * scale[:, None], requires_grad=False))
+    # rows in order, as `Int8Linear` may have transposed the integers that they share
+    dequantize = cache(lambda levels, scale: nn.Parameter((levels * scale[:, None]).contiguous(), requires_grad=False))
     for module in model.modules():
         if isinstance(module, (Int8Linear, Int8Embedding)):
             continue

@@ -213,7 +213,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         **dict.fromkeys(("per_device_eval_batch_size",), "training decoding"),
         **dict.fromkeys(("do_train", "do_eval", "do_predict", "output_dir", "run_name"), "reporting"),
         **dict.fromkeys(("logging_steps", "logging_strategy", "log_level", "disable_tqdm"), "reporting"),
-        **dict.fromkeys(("save_total_limit", "dataloader_num_workers"), "reporting"),
+        **dict.fromkeys(("save_total_limit", "dataloader_num_workers", "dataloader_pin_memory"), "reporting"),
         **dict.fromkeys(("push_to_hub", "hub_model_id", "resume_from_checkpoint"), "reporting single"),
         "hub_token": "secret",
     }
@@ -341,6 +341,9 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         except Exception as error:
             # transformers' checks raise errors of many types, with multi-line messages
             raise ValueError(one_line(error)) from error
+        if self.device.type == "cpu":
+            # as with `use_cpu`; torch would warn
+            self.dataloader_pin_memory = False
         if self.mixed_precision == "fp16" and self.device.type == "cpu":
             # accelerate would silently train in full precision
             raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")
@@ -440,3 +443,11 @@ def flag_kinds() -> Mapping[str, frozenset[str]]:
 def flags_of(*kinds: str) -> frozenset[str]:
     """The names of the flags of any of these kinds."""
     return frozenset(name for name, found in flag_kinds().items() if found & set(kinds))
+
+
+@functools.cache
+def repeatable() -> frozenset[str]:
+    """The names of the flags whose values add up if they are given again."""
+    return frozenset(
+        field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata
+    )

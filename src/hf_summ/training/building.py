@@ -29,7 +29,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
-from hf_summ.models.text_documents import source_prefix
+from hf_summ.models.text_documents import source_prefix, task_parameters
 from hf_summ.models.text_tagging import load_tagger
 from hf_summ.training.adapters import Adapter, add_lora, find_adapter
 from hf_summ.training.arguments import (
@@ -109,8 +109,7 @@ def build(arguments: RunArguments) -> Built:
     _fit_vocabulary(model, processor, can_grow=not is_adapted)
     _fit_positions(model, lengths.source, False if is_adapted else start.resize_position_embeddings)
     own = None if adapter is None else adapter.generation_config()
-    if own is not None:
-        model.generation_config = own
+    model.generation_config = _own_generation_config(model) if own is None else own
     # the flag replaces a checkpoint's length only if it is given
     length_is_given = is_fresh or arguments.data.val_max_target_length is not None
     model.generation_config = generation_config(model, arguments.generation, lengths, length_is_given)
@@ -167,7 +166,7 @@ def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
         config.prefix = prefix
     tasks = getattr(config, "task_specific_params", None) or {}
     if "summarization" in tasks:
-        # the generation config now has the settings of decoding
+        # the generation config has the settings of decoding, see `_own_generation_config`
         config.task_specific_params = {**tasks, "summarization": {"prefix": prefix}}
 
 
@@ -246,6 +245,17 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     return processor
 
 
+def _own_generation_config(model: PreTrainedModel) -> GenerationConfig:
+    """A checkpoint's generation settings; as in the pipeline, those of `task_specific_params` take precedence."""
+    config = copy.deepcopy(model.generation_config)
+    settings = {name: value for name, value in task_parameters(model.config).items() if name in vars(config)}
+    if settings.get("max_length") is not None:
+        # otherwise it would have no effect
+        config.max_new_tokens = None
+    vars(config).update(settings)
+    return config
+
+
 def generation_config(
     model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_given: bool
 ) -> GenerationConfig:
@@ -280,7 +290,8 @@ def generation_config(
         for name in _BEAM_KEYS:
             if name in settings:
                 logger.info(f"--{name} {settings[name]}: ignored without --num_beams of at least 2")
-            setattr(config, name, None)
+            if hasattr(config, name):
+                setattr(config, name, None)
     try:
         config.validate(strict=True)
     except ValueError as error:

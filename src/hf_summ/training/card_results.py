@@ -91,7 +91,8 @@ class Results:
             )
             if self.scores.get("references", 1) > 1:
                 which = OF_SEVERAL[settings.of_several]
-                sentences.append(f"Documents have {self.scores['references']:g} references on average; {which}.")
+                whose = f"{self.split.capitalize()} documents"
+                sentences.append(f"{whose} have {self.scores['references']:g} references on average; {which}.")
         if self.has_intervals:
             sentences.append("Intervals are those of the mean over documents, from 1,000 bootstrap resamples.")
         if self.lead_sentences is not None:

@@ -155,7 +155,7 @@ def _public(token: str) -> str:
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
     """The metadata of a card for the Hub."""
     hub_dataset = _hub_dataset(arguments.corpus)
-    indexed = [entry for result in results for entry in _indexed(arguments.corpus, result)]
+    indexed = [entry for result in results if result.is_whole for entry in _indexed(arguments.corpus, result)]
     return ModelCardData(
         language=_language(arguments),
         license=arguments.training.license,
@@ -210,12 +210,12 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
 
 def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -> dict[str, object]:
     """Facts on optimizer, schedule, batches and loss that transformers omits."""
-    facts: dict[str, object] = {}
-    if args.optimizer in ("adam", "adamw"):
-        title = "Adam" if args.optimizer == "adam" else "AdamW"
-        facts["optimizer"] = f"{title} with betas=({args.adam_beta1},{args.adam_beta2}) and epsilon={args.adam_epsilon}"
-    elif args.optimizer == "adadelta":
-        facts["optimizer"] = f"Adadelta with rho={args.adadelta_rho} and epsilon={args.adam_epsilon}"
+    name = {"adam": "Adam", "adamw": "AdamW", "adadelta": "Adadelta"}.get(args.optimizer or "", args.optim.value)
+    settings = [f"betas {args.adam_beta1} and {args.adam_beta2}"] if "adam" in name.lower() else []
+    settings += [f"rho {args.adadelta_rho}"] if name == "Adadelta" else []
+    settings += [f"epsilon {args.adam_epsilon}"] if settings else []
+    theirs = args.optim_args if args.optimizer is None else None
+    facts: dict[str, object] = {"optimizer": ", ".join(filter(None, (name, *settings, theirs)))}
     if args.weight_decay:
         kinds = {"adam": ", added to the gradient", "adadelta": ", added to the gradient", "adamw": ", decoupled"}
         facts["weight_decay"] = f"{args.weight_decay}{kinds.get(args.optimizer or args.optim.split('_')[0], '')}"

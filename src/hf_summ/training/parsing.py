@@ -1,7 +1,6 @@
 """Parsing of `CONFIG [--flag value ...]` into settings, and into the arguments of a run."""
 
 import argparse
-import dataclasses
 import functools
 import json
 import types
@@ -20,7 +19,7 @@ from hf_summ.common.flags import names, with_default
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds
+from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds, repeatable
 from hf_summ.training.effects import without_effect
 from hf_summ.training.overrides import MergeOverrides, override_item
 
@@ -123,7 +122,7 @@ def as_flag(name: str, value: Any) -> list[str]:
         if name == "config_overrides":
             value = list(starmap(override_item, value.items()))
         else:
-            value = [f"{key}={item}" for key, item in value.items()] if name in _extended() else json.dumps(value)
+            value = [f"{key}={item}" for key, item in value.items()] if name in repeatable() else json.dumps(value)
     elif isinstance(value, bool) and not _is_boolean(name):
         # YAML reads an unquoted `no` as false, and transformers writes "never" as no
         value = "yes" if value else "no"
@@ -173,7 +172,7 @@ def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
             before = settings.get(name)
             if before and value is not None and name == "config_overrides":
                 value = {**before, **value}
-            elif before and value is not None and name in _extended():
+            elif before and value is not None and name in repeatable():
                 value = [*before, *value]
             settings[name] = value
         while replaced := without_effect(settings).keys() - known.keys() - part.keys():
@@ -217,12 +216,6 @@ class _Parser(HfArgumentParser):
 def _parser() -> _Parser:
     usage = "%(prog)s CONFIG.yaml [--flag value ...]"
     return _Parser(GROUPS, prog="run_summarization.py", usage=usage, allow_abbrev=False)
-
-
-@functools.cache
-def _extended() -> frozenset[str]:
-    fields = [field for group in GROUPS for field in dataclasses.fields(group)]
-    return frozenset(field.name for field in fields if field.metadata.get("action") == "extend")
 
 
 def bundled_configs() -> dict[str, Path]:

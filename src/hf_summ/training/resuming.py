@@ -24,7 +24,7 @@ from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
 from hf_summ.training.adapters import trained_weights
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of
+from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of, repeatable
 from hf_summ.training.building import Built
 from hf_summ.training.checkpoints import check_fits, check_optimizer, checkpoint_folders, resume_problem, start_of
 from hf_summ.training.extraction import Extraction
@@ -163,7 +163,7 @@ def describe(
 
 
 def command_line(argv: Sequence[str], processes: int, separator: str = " ") -> str:
-    """The command with these arguments, without flags that contain secrets.
+    """The command with these arguments, each flag once, without those that contain secrets.
 
     Args:
         separator: the text between a flag with its values and the next flag.
@@ -173,9 +173,15 @@ def command_line(argv: Sequence[str], processes: int, separator: str = " ") -> s
         if token.startswith("--"):
             lines.append([])
         lines[-1].append(token)
-    secrets = flags_of("secret")
-    kept = [line for line in lines if line[0].split("=")[0].lstrip("-").replace("-", "_") not in secrets]
-    return separator.join(map(shlex.join, kept))
+    secrets, last = flags_of("secret"), {}
+    for place, line in enumerate(lines):
+        name = line[0].split("=")[0].lstrip("-").replace("-", "_")
+        # of a flag that is given again, only the last value has an effect
+        key = place if name in repeatable() else name
+        last.pop(key, None)
+        if name not in secrets:
+            last[key] = line
+    return separator.join(map(shlex.join, last.values()))
 
 
 def _data_of(corpus: Corpus, split: str, rows: datasets.Dataset) -> dict[str, Any]:

@@ -138,7 +138,11 @@ def _train(
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
         return reports.read_results(folder, "train")
     trainer.start, trainer.applies_changes = resumption.start, bool(resumption.changes)
-    model.config.source_ranges = source_ranges(rows, trainer.processing_class, arguments.data.source_prefix)
+    # those of the checkpoint at the start describe other documents
+    vars(model.config).pop("source_ranges", None)
+    ranges = source_ranges(rows, trainer.processing_class, arguments.data.source_prefix)
+    if ranges is not None:
+        model.config.source_ranges = ranges
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")

@@ -74,6 +74,8 @@ class SummarizationTrainer(RowwiseTrainer):
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
         if not takes(model, "num_items_in_batch"):
             kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
+        # transformers replaces it for training
+        self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)
         model.register_load_state_dict_post_hook(_expect_tied_weights_once)
         self._loss_parts: dict[str, torch.Tensor] = {}
@@ -324,7 +326,10 @@ class SummarizationTrainer(RowwiseTrainer):
         if upload is not None and folder == Path(self.args.output_dir):
             # the upload may still be reading the folder
             upload.wait_until_done()
+        config = self.model.config
+        config.use_cache, of_training = self._use_cache, config.use_cache
         super().save_model(output_dir, _internal_call)
+        config.use_cache = of_training
         pickled = folder / TRAINING_ARGS_NAME
         if not (self.args.should_save and pickled.exists()):
             return
