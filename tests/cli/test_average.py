@@ -54,9 +54,9 @@ def test_average_summarizes(run, workplace):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["run"], "the checkpoints of a run need either `last` or `best`"),
+        (["run"], "the checkpoints of a run need either --last or --best"),
         (["run", "--last", "4"], "run has 3 complete checkpoints, but 4 were requested"),
-        (["run", "--best", "0"], "`best` is 0, but must be at least 1"),
+        (["run", "--best", "0"], "--best is 0, but must be at least 1"),
         (["model", "nowhere"], "nowhere does not exist"),
         (["nowhere", "--last", "1"], "nowhere does not exist"),
         (["model", "cut"], "cut cannot be averaged: model.safetensors cannot be read"),

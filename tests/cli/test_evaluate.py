@@ -104,6 +104,17 @@ def test_rows_bring_their_references(run, workplace, references):
     assert run("evaluate", *PAIR[:2], "--references", "rows.jsonl", "--sources", "rows.jsonl")[0] == output
 
 
+def test_columns_are_named(run, refusal, workplace, references):
+    rows = zip(PREDICTIONS, REFERENCES, SOURCES, strict=True)
+    rows = [{"abstract": source, "tldr": reference, "prediction": ours} for ours, reference, source in rows]
+    (workplace / "other.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    argv = ("evaluate", "--predictions", "other.jsonl", "--sources", "other.jsonl", "--text_column", "abstract")
+    listed = "the columns are abstract, tldr, prediction: name one with --summary_column"
+    assert refusal(*argv) == f"other.jsonl, line 1: no references column; {listed}"
+    output, _ = run(*argv, "--summary_column", "tldr")
+    assert output == as_text(build_report(PREDICTIONS, references, SOURCES))
+
+
 @pytest.mark.parametrize(
     ("options", "settings"),
     [
@@ -194,6 +205,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--average", "micro"), "--average: needs --sources, with which novelty is measured"),
         ((*PAIR, "--count", "tokens"), "--count: needs --sources"),
         ((*PAIR, "--count_punctuation"), "--count_punctuation: needs --sources"),
+        ((*PAIR, "--text_column", "text"), "--text_column: needs --sources"),
         ((*PAIR, "--nli", "nli"), "--nli nli: needs --sources, which may entail the summaries"),
         ((*PAIR, "--sources", "s.txt", "--nli", "folder.json"), "--nli folder.json: .*; give a folder whose files are"),
         ((*PAIR, "--sources", "s.txt", "--nli", "nowhere"), "nowhere cannot be loaded as a natural language inference"),
@@ -211,13 +223,13 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--rouge_types", "rougeLsum"), "ROUGE type is 'rougeLsum', but must be one of rouge1"),
         (
             (*PAIR, "--rouge_mode", "rouge_score", "--byte_limit", "75"),
-            "`rouge_mode` is 'rouge_score', which has no byte_limit",
+            "--rouge_mode is 'rouge_score', which has no byte_limit",
         ),
-        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "`byte_limit` and `word_limit` exclude each other"),
-        ((*PAIR, "--word_limit", "0"), "`word_limit` is 0, but must be at least 1"),
-        ((*PAIR, "--language", "English"), "`language` is 'English', but must be an ISO 639 code"),
+        ((*PAIR, "--byte_limit", "75", "--word_limit", "9"), "--byte_limit and --word_limit exclude each other"),
+        ((*PAIR, "--word_limit", "0"), "--word_limit is 0, but must be at least 1"),
+        ((*PAIR, "--language", "English"), "--language is 'English', but must be an ISO 639 code"),
         ((*PAIR, "--resamples", "0"), "--resamples 0: must be at least 1"),
-        ((*PAIR, "--separator", " "), "`separator` is ' ', but must be a tag or a mark between sentences"),
+        ((*PAIR, "--separator", " "), "--separator is ' ', but must be a tag or a mark between sentences"),
         ((*PAIR, "--seed", "-1"), "--seed -1: must be at least 0"),
         (
             (*PAIR, "--output", "nowhere/report.json"),

@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hf_summ.extractive import METHODS, extract
@@ -28,6 +30,15 @@ def texts(tmp_path, monkeypatch) -> None:
 def test_rows_are_summarized_by_each_method(run, method):
     output, _ = run("extract", "rows.jsonl", "--method", method, "--sentences", "1")
     assert output.splitlines() == extract(DOCUMENTS, method, 1, REFERENCES)
+
+
+def test_columns_are_named(run, refusal):
+    columns = {"abstract": DOCUMENTS, "tldr": REFERENCES}
+    pq.write_table(pa.table(columns), "other.parquet")
+    argv = ("extract", "other.parquet", "--method", "oracle", "--sentences", "1")
+    assert refusal(*argv).endswith("no document column; the columns are abstract, tldr: name one with --text_column")
+    output, _ = run(*argv, "--text_column", "abstract", "--summary_column", "tldr")
+    assert output.splitlines() == extract(DOCUMENTS, "oracle", 1, REFERENCES)
 
 
 def test_a_text_file_is_one_document(run, monkeypatch):
@@ -62,7 +73,7 @@ def test_a_text_without_words_is_a_blank_line(run):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["a.txt", "--sentences", "0"], "^`sentences` is 0, but must be at least 1$"),
+        (["a.txt", "--sentences", "0"], "^--sentences is 0, but must be at least 1$"),
         (["a.txt", "--method", "oracle"], "^--method oracle: a.txt has no references: name files of rows$"),
         (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
         (["none.txt"], "^none.txt cannot be read: "),

@@ -37,7 +37,7 @@ def test_words_of_a_language(run):
         (["rows.jsonl", "--output", "idf.txt"], "^--output idf.txt: must be a .json file in an existing folder$"),
         (["rows.jsonl", "--output", "no/idf.json"], "^--output no/idf.json: must be a .json file"),
         (["rows.json", "--output", "rows.json"], "^--output rows.json: would replace the corpus; give the frequencies"),
-        (["rows.jsonl", "--output", "idf.json", "--language", "English"], "^`language` is 'English', but must be an"),
+        (["rows.jsonl", "--output", "idf.json", "--language", "English"], "^--language is 'English', but must be an"),
         (["rows.jsonl", "--output", "idf.json", "--text_column", "body"], "no column 'body'; the columns are article"),
     ],
 )

@@ -192,6 +192,7 @@ def test_start_takes_little_time(tmp_path, seconds, argv):
         (["sumarize"], "hf-summ: error: unknown command sumarize; did you mean summarize?"),
         (["votes", "mak"], "hf-summ votes: error: unknown command mak; did you mean make?"),
         (["serve", "--batch-size", "3"], "hf-summ serve: error: unknown flag --batch-size; did you mean --batch_size?"),
+        (["extract", "--sentence", "3"], "hf-summ extract: error: unknown flag --sentence; did you mean --sentences?"),
         (
             ["votes", "collect", "votes.csv", "--key=y", "--compleet"],
             "unknown flag --compleet; did you mean --complete?",

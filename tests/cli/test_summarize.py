@@ -122,17 +122,18 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     change(workplace / "model" / "config.json", source_ranges={"characters": [1, 100]})
     argv = ("summarize", "long.txt", "a.txt", "longer.txt", *MODEL, "--max_new_tokens", "3")
     _, errors = run(*argv)
-    cut = r"hf-summ: long.txt; longer.txt: longer than the model reads: \d+% of the tokens were truncated"
-    way = "; set --long_documents to extract or windows to cover all\n"
+    cut = r"hf-summ: too long for the model, which read (\d+)% of long.txt; (\d+)% of longer.txt"
+    way = ": set --long_documents to windows to read all, or to extract to read the most important sentences\n"
     characters = len(" ".join(SENTENCES * len("long.txt")))
     unlike = (
         "hf-summ: long.txt; longer.txt: unlike those that the model was trained on: "
         f"the first has {characters:,} characters, theirs 1 to 100\n"
     )
-    assert re.search(cut + way + unlike, errors)
+    shares = re.search(cut + way + unlike, errors)
+    assert 0 < int(shares[2]) < int(shares[1]) < 100
     assert re.search(f"{cut}\n{unlike}", run(*argv, "--long_documents", "extract")[1])
-    assert "longer than" not in run(*argv, "--long_documents", "windows")[1]
-    assert "hf-summ: long.txt; a.txt; longer.txt: longer than" in run(*argv, "--together")[1]
+    assert "too long" not in run(*argv, "--long_documents", "windows")[1]
+    assert re.search(r"which read \d+% of long.txt; a.txt; longer.txt: set ", run(*argv, "--together")[1])
     assert not caplog.text
 
 

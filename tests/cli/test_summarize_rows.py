@@ -52,9 +52,12 @@ def test_rows_are_summarized_in_their_order(run, rows, form):
     assert errors.splitlines()[-1].strip() == "hf-summ: 11 rows summarized: 3 shards in out"
     ending = "parquet" if form == "parquet" else "jsonl.gz"
     names = [f"shard-{number:08d}.{ending}" for number in range(3)]
-    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", *names, "summaries.yaml"]
+    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml", *names]
     found = loaded()
     assert [(row["id"], row["text"], row["error"]) for row in found] == [(row["id"], row["text"], "") for row in ROWS]
+    if form == "parquet":
+        # a reader of folders leaves out the record
+        assert pq.read_table("out").num_rows == len(ROWS)
     # of the same length they are the same batch, so that they are equal
     assert [row["summary"] for row in found] == summaries_of([row["text"] for row in ROWS])
 
@@ -159,6 +162,7 @@ def test_killed_run_goes_on(rows, run):
     part.write_bytes(b"half")
     before = {path: path.stat().st_mtime_ns for path in Path("out").glob("*.parquet")}
     _, errors = run(*command)
+    assert "hf-summ: resuming: 3 of 6 shards exist\n" in errors
     assert "5 rows summarized: 6 shards in out" in errors
     assert {path.name: path.read_bytes() for path in Path("out").glob("*.parquet")} == expected
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -215,15 +219,16 @@ def test_folder_that_cannot_be_written(rows, refusal):
 
 
 @pytest.mark.thorough
-def test_ctrl_c_says_how_to_go_on(rows, run):
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status):
     write(rows, json_lines(ROWS * 2000))
     command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
     process = start(*command, cwd=rows.parent)
     while not list(Path("out").glob("shard-*")):
         assert process.poll() is None, process.stderr.read()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     output, errors = process.communicate()
-    assert (process.returncode, output) == (130, "")
+    assert (process.returncode, output) == (status, "")
     assert errors.splitlines()[-1] == "hf-summ: interrupted: the same command resumes in out"
     assert "Traceback" not in errors
 
@@ -240,7 +245,7 @@ def test_full_disk(rows, refusal):
         r"\S*/out/shard-00000000.parquet: cannot be written \(.*too large.*\): the same command resumes once it can",
         said,
     )
-    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "summaries.yaml"]
+    assert sorted(path.name for path in Path("out").iterdir()) == [".lock", "_summaries.yaml"]
     assert main(["summarize", "rows.jsonl", *ROW_FLAGS]) == 0
     assert len(loaded()) == 4
 
@@ -282,20 +287,22 @@ def test_a_run_without_shards_restricts_no_other(rows, run, refusal):
     config.write_text(content)
     run("summarize", "rows.jsonl", *ROW_FLAGS)
     assert len(loaded()) == len(ROWS)
-    assert "min_new_words" not in Path("out/summaries.yaml").read_text()
+    assert "min_new_words" not in Path("out/_summaries.yaml").read_text()
 
 
 def test_other_rows_or_weights_do_not_go_on(rows, run, refusal):
     run("summarize", "rows.jsonl", *ROW_FLAGS)
     os.rename("rows.jsonl", "moved.jsonl")
     run("summarize", "moved.jsonl", *ROW_FLAGS)
-    written = Path("out/summaries.yaml").read_text()
+    written = Path("out/_summaries.yaml").read_text()
     config = Path("model/generation_config.json")
     config.write_text(json.dumps(json.loads(config.read_text()) | {"num_beams": 2}))
     assert "has summaries of another run (content " in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
-    record = Path("out/summaries.yaml")
+    record = Path("out/_summaries.yaml")
     record.write_text("summaries:\n")
-    assert "summaries.yaml: cannot be read (no summaries): remove it" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
+    assert "_summaries.yaml: cannot be read (no summaries): remove it" in refusal(
+        "summarize", "moved.jsonl", *ROW_FLAGS
+    )
     record.write_text(written)
     write(Path("moved.jsonl"), json_lines(ROWS[1:]))
     assert "; files ['" in refusal("summarize", "moved.jsonl", *ROW_FLAGS)
@@ -328,7 +335,7 @@ def test_two_commands_in_one_folder(rows, refusal):
         (["--ray_address", "auto"], "--ray_address needs --engine ray"),
         (["--dataset_name", "x"], "--text_column needs files of rows or --dataset_name: give one of them"),
         (["--output", "rows.jsonl"], "--output .*rows.jsonl: a file; name a folder"),
-        (["--output", "model"], "--output .*model: has files, but no summaries.yaml: name an empty folder"),
+        (["--output", "model"], "--output .*model: has files, but no _summaries.yaml: name an empty folder"),
         (["--model", "nowhere"], "--model nowhere: cannot be loaded: no such folder, and no such repository"),
         (["--phrase", "bridge"], "--phrase: .*model does not read key phrases"),
         (["--min_new_words", "9999999999999999999999"], "--min_new_words 9999999999999999999999: must be at most"),

@@ -130,8 +130,8 @@ def test_named_columns(run, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["rows.jsonl", "--vocab_size", "100"], "`vocab_size` is 100, but must be at least 261"),
-        (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "`vocab_size` is 4, but must be at least 6"),
+        (["rows.jsonl", "--vocab_size", "100"], "--vocab_size is 100, but must be at least 261"),
+        (["rows.jsonl", "--units", "words", "--vocab_size", "4"], "--vocab_size is 4, but must be at least 6"),
         (["rows.jsonl", "--min_frequency", "-1"], "--min_frequency -1: must be at least 1"),
         (["rows.jsonl", "--max_source_length", "1"], "--max_source_length 1: must be at least 2"),
         (["rows.jsonl", "--max_target_length", "0"], "--max_target_length 0: must be at least 2"),

@@ -43,6 +43,16 @@ def fill(sheet: str, choose) -> None:
             writer.writerow({name: value or choose(row) for name, value in row.items()})
 
 
+def test_columns_are_named(run):
+    rows = [{"abstract": f"Document {number}.", "tldr": f"Reference {number}."} for number in range(8)]
+    Path("rows.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    argv = ("--sources", "rows.jsonl", "--references", "rows.jsonl")
+    run("votes", "make", *MAKE, *argv, "--text_column", "abstract", "--summary_column", "tldr")
+    page = Path("sheets/voter-1.html").read_text(encoding="utf-8")
+    assert re.search(r"Document \d\.", page)
+    assert re.search(r"Reference \d\.", page)
+
+
 def for_ours(row) -> str:
     return "A" if row["summary A"].startswith("Ours") else "B"
 
@@ -165,9 +175,9 @@ def test_presets_are_the_protocols():
             "s.txt has 8 texts and short.txt has 2: line 3 of s.txt has no counterpart",
         ),
         ((*MAKE, "--references", "short.txt"), "s.txt has 8 texts and short.txt has 2: line 3 of s.txt"),
-        ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower `documents`, or"),
-        ((*MAKE, "--documents", "0"), "`documents` is 0, but must be at least 1"),
-        ((*MAKE, "--voters", "0"), "`voters` is 0, but must be at least 1"),
+        ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower --documents, or"),
+        ((*MAKE, "--documents", "0"), "--documents is 0, but must be at least 1"),
+        ((*MAKE, "--voters", "0"), "--voters is 0, but must be at least 1"),
         ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a name and a question, such as 'fluency=Which"),
         ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': 'a' is named twice"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),

@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
 from hf_summ.common import messages
-from hf_summ.common.messages import error_line, nearest, one_line, unknown_choice
+from hf_summ.common.messages import error_line, nearest, one_line, unknown_choice, unknown_flag
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,19 @@ def test_unknown_choice_fits_into_a_line():
 )
 def test_nearest_name(name, hint):
     assert nearest(name, ["num_beams", "rougeLsum"], prefix="--") == hint
+
+
+@pytest.mark.parametrize(
+    ("flag", "hint"),
+    [
+        ("--max_length=9", "--max_length; did you mean --max_new_tokens?"),
+        ("--min-length", "--min-length; did you mean --min_new_tokens?"),
+        ("--num_beam", "--num_beam; did you mean --num_beams?"),
+    ],
+)
+def test_unknown_flag(flag, hint):
+    known = ["num_beams", "gnmt_length_offset", "max_new_tokens", "min_new_tokens"]
+    assert unknown_flag([flag], known) == f"unknown flag {hint}"
 
 
 def test_nearest_of_what_are_no_strings_and_of_none():

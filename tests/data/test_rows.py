@@ -116,6 +116,12 @@ def test_cut_off_json_line(load, tmp_path):
         load(train_file=file)
 
 
+def test_the_place_of_an_unclosed_string(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", '{"document": "a\n')
+    with pytest.raises(ValueError, match=r"line 1: not a JSON row \(Unterminated string starting at character 14\)"):
+        load(train_file=file)
+
+
 @pytest.mark.parametrize("line", ["document: a", "{'document': 'a'}", '{"document": "a"} {"document": "b"}'])
 def test_line_that_is_not_json(load, tmp_path, line):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS[:2]) + line + "\n" + json_lines(ROWS[2:]))

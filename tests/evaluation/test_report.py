@@ -252,7 +252,8 @@ def test_blank_texts_are_counted():
         "1 of 3 references are blank: their pairs score 0",
         "there are only 3 pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
         "intervals of chance differences exclude 0): rely on p",
-        "1 of 3 pairs have several references: scores pool the matches with all; lengths are those of the first",
+        "1 of 3 pairs have several references: scores pool the matches with all (--several best takes the best score); "
+        "lengths are those of the first",
     ]
     assert report["rouge"]["rouge1"]["predictions"]["fmeasure"] == pytest.approx(100 / 3)
 

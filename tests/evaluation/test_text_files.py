@@ -3,6 +3,8 @@
 import gzip
 import json
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hf_summ.evaluation.text_files import check_aligned, read_predictions, read_references, read_sources
@@ -53,6 +55,30 @@ def test_references_may_be_several(write):
     assert read_references(write("c.jsonl", [{"highlights": "a", "title": "b"}])).rows == [["a"]]
 
 
+def test_an_abstract_is_no_reference_unless_it_is_named(write):
+    file = write("a.csv", "id,abstract,tldr\n1,long,short\n")
+    said = "a.csv, line 2: no references column; the columns are id, abstract, tldr: name one with `summary_column`"
+    with pytest.raises(ValueError, match=said):
+        read_references(file)
+    with pytest.raises(ValueError, match=r"no column 'tl'; .*; did you mean tldr\?"):
+        read_references(file, "tl")
+    assert read_references(file, "tldr").texts() == ["short"]
+    with pytest.raises(ValueError, match=r"a.csv, line 2: no document column; .*: name one with `text_column`"):
+        read_sources(file)
+    assert read_sources(file, "abstract").texts() == ["long"]
+    with pytest.raises(ValueError, match=r"a.txt: plain text has no columns: name none with `summary_column`"):
+        read_references(write("a.txt", "b"), "tldr")
+
+
+def test_parquet(write):
+    pq.write_table(pa.table({"id": [1, 2], "prediction": ["a", None], "references": [["b", "c"], ["d"]]}), "a.parquet")
+    predictions, references = read_predictions("a.parquet"), read_references("a.parquet")
+    assert (predictions.texts(), predictions.ids, predictions.places) == (["a", ""], [1, 2], ["row 1", "row 2"])
+    assert references.rows == [["b", "c"], ["d"]]
+    with pytest.raises(ValueError, match=r"b.parquet: not a complete Parquet file"):
+        read_predictions(write("b.parquet", "a"))
+
+
 def test_several_documents_are_one_source(write):
     assert read_sources(write("a.jsonl", [{"documents": ["a", "b"], "summary": "c"}])).texts() == ["a\n\nb"]
     assert read_sources(write("b.jsonl", [{"article": "a", "summary": "c"}])).texts() == ["a"]
@@ -78,7 +104,7 @@ def test_ids_count_where_each_row_has_one(write):
         (
             "a.jsonl",
             '{"text": "a", "id": 1}',
-            "no column of predictions; the columns are text, id: ",
+            "no prediction column; the columns are text, id: name one 'prediction'",
         ),
         (
             "a.jsonl",

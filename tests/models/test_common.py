@@ -22,6 +22,7 @@ from transformers import (
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import SummarizationCollator
+from hf_summ.models.checks import SETTINGS
 from hf_summ.models.configuration_base import SummarizationConfig
 from hf_summ.models.layers_transformer import CACHE, source_padding_mask
 from tests.conftest import SENTENCES
@@ -388,6 +389,13 @@ def test_tokenizer_of_another_vocabulary_is_refused(architecture, tiny_tokenizer
 def test_negative_generation_keys_are_refused(architecture, key):
     with pytest.raises(ValueError, match=f"`{key}` is -1"):
         generate(architecture.model(), architecture.inputs(), **{key: -1})
+
+
+def test_generation_key_of_another_architecture_is_refused(architecture):
+    model = architecture.model()
+    key = next(name for name, setting in SETTINGS.items() if setting.own_to and name not in model.generation_keys)
+    with pytest.raises(ValueError, match=f"`{key}`: the model is a {model.config.model_type}, which does not have it"):
+        generate(model, architecture.inputs(), **{key: True})
 
 
 def test_misspelt_generation_key_is_refused(architecture):

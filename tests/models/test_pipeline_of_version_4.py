@@ -183,7 +183,7 @@ def test_row_too_long(summarizer, warnings):
     assert len(warnings()) == 3
     assert re.fullmatch(
         r"5 of 7 documents exceed the model's maximum of 10 tokens: \d+% of their tokens were truncated; "
-        "set `long_documents` to 'extract' or 'windows' to use the whole document",
+        "set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences",
         warnings()[1],
     )
     assert warnings()[2].startswith("5 of 6 documents")
@@ -264,6 +264,14 @@ def test_row_stop(summarizer):
     stop = summarizer.tokenizer.decode(whole[ends - 1 : ends + 1])
     stopped = summarizer(SENTENCES[0], **settings, stop_sequence=stop)[0]["summary_token_ids"]
     assert stopped.tolist() == whole[: ends + 1]
+
+
+def test_settings_of_other_architectures_are_refused(folder, summarizer):
+    message = "`min_new_words`: the model is a t5, which does not have it"
+    with pytest.raises(ValueError, match=message):
+        summarizer(SENTENCES[0], min_new_words=3)
+    with pytest.raises(ValueError, match=message):
+        pipeline("summarization", model=str(folder), min_new_words=3)(SENTENCES[0])
 
 
 def test_row_framework(folder):

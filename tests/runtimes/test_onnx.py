@@ -185,7 +185,9 @@ def test_architectures_without_graphs_are_refused(architecture, problem, tmp_pat
     assert not (tmp_path / "onnx").exists()
 
 
-def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path):
+def test_other_models_have_no_runtime(tiny_tokenizer, tmp_path, monkeypatch):
+    # also where the extra is missing
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
     bart = BartForConditionalGeneration(BartConfig(vocab_size=400, max_position_embeddings=40, **sizes))
     with pytest.raises(ValueError, match="is a bart, which has no graphs: export one of gdlf, drgd, "):

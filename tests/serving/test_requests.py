@@ -100,7 +100,7 @@ def test_bad_settings_are_named(parameters, message):
         (b"[1]", 422, "the body must be an object, but is list: [1]"),
         (b"{}", 422, "`inputs` must be a string, but is NoneType: None"),
         (b'{"inputs": ["x"]}', 422, "`inputs` must be a string, but is list: ['x']"),
-        (b'{"input": "x"}', 422, "unknown key 'input'; did you mean inputs?; the keys are inputs, parameters"),
+        (b'{"input": "x"}', 422, "unknown key 'input'; the keys are inputs, parameters; did you mean inputs?"),
     ],
 )
 def test_bad_bodies_are_refused(body, status, message):

@@ -105,7 +105,7 @@ def test_truncation_says_where_it_ends(summarizer, caplog):
     assert details["cut_tokens"] == details["source_tokens"] - 100
     # a word that is cut may have other tokens than at its whole
     assert 97 <= reader.length(text[:end]) <= 100
-    assert "set `long_documents` to 'extract' or 'windows'" in caplog.text
+    assert "set `long_documents` to 'windows' to read all of it" in caplog.text
 
 
 def test_extraction_reads_the_sentences_that_it_names(summarizer, caplog):

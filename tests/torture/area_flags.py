@@ -18,10 +18,11 @@ from tests.torture.workshop import ARCHITECTURES, Workshop
 
 _OF_EVALUATE = """rouge_mode=rouge_score|rouge155 rouge_types=rouge1|rouge2|rougeL|rougeX no_stemmer byte_limit=20|0|-1
     units=characters|lcsts|spaced word_limit=3|2|0 several=mean|best|pooled average=micro count=tokens count_punctuation
+    summary_column=references|no text_column=document|no
     resamples=50|1|0 seed=5|-1 sentences=lines language=de|zh|x separator=.|none|city sources=sources.jsonl
     format=json|latex against=other.txt output=report.json|report.txt scores=scores.jsonl|scores"""
 _OF_EXTRACT = """method=last|lexrank|textrank|tfidf|consistent|oracle|random sentences=1|2|0|-1 language=de|x
-    splitter=spacy|none encoding=latin-1|x output=summaries.txt"""
+    splitter=spacy|none encoding=latin-1|x output=summaries.txt text_column=document|no"""
 _OF_SUMMARIZE = """together details format=jsonl|parquet|text long_documents=extract|windows language=de|zh|x
     encoding=latin-1|x phrase=bridge|bridge=2|bridge=x batch_size=1|0 dtype=bfloat16|float16 int8 output=summaries.txt
     device=cpu|tpu runtime=onnx seed=3|-1"""
@@ -29,7 +30,7 @@ _OF_EXPLAIN = "json phrase=bridge=2|bridge encoding=latin-1|x dtype=bfloat16|int
 # values that are defaults, and flags with which results may be equal
 _DEFAULTS = ("rouge155", "text", "best", "pooled")
 _SELDOM = ("encoding", "language", "batch_size", "device", "dtype", "int8", "long_documents", "method")
-_SELDOM += ("phrase", "seed", "separator", "splitter")
+_SELDOM += ("phrase", "seed", "separator", "splitter", "summary_column", "text_column")
 
 
 def make(draw: random.Random, shop: Workshop, folder: Path) -> Case:

@@ -3,14 +3,16 @@
 import argparse
 import os
 import re
+import signal
 import sys
+import threading
 from importlib import import_module
 from typing import NoReturn
 
 from hf_summ import __version__
 from hf_summ.common.messages import brief, error_line, nearest, unknown_choice, unknown_flag
 
-__all__ = ["main"]
+__all__ = ["end_on_sigterm", "main"]
 
 # only the given command's file is imported, as the libraries of others load slowly
 COMMANDS = {
@@ -32,14 +34,15 @@ COMMANDS = {
     "table": "Run a table of one of the papers",
 }
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
-_INTERRUPTED, _BROKEN_PIPE = 130, 141
+_INTERRUPTED, _BROKEN_PIPE, _TERMINATED = 130, 141, 143
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run `hf-summ COMMAND ...`.
 
     Returns:
-        0 on success, 2 for invalid input, 130 after Ctrl-C, and 141 if the output pipe is closed, as by `| head`.
+        0 on success, 2 for invalid input, 130 after Ctrl-C, 141 if the output pipe is closed, as by `| head`, and 143
+        after SIGTERM, if the command handles it.
     """
     try:
         try:
@@ -73,18 +76,31 @@ def _run(argv: list[str] | None) -> int:
         return arguments.run(arguments) or 0
     except BrokenPipeError:
         raise
-    except KeyboardInterrupt:
-        if not hasattr(arguments, "interrupted"):
+    except (KeyboardInterrupt, SystemExit) as error:
+        status = getattr(error, "code", _INTERRUPTED)
+        if status not in (_INTERRUPTED, _TERMINATED) or not hasattr(arguments, "interrupted"):
             raise
         print(f"\nhf-summ: interrupted: {arguments.interrupted}", file=sys.stderr)
-        return _INTERRUPTED
+        return status
     except (ValueError, TypeError, OSError, ImportError) as error:
-        print(f"hf-summ: error: {error_line(error, argv)}", file=sys.stderr)
+        # settings are spelled as flags
+        flags = {f"`{name}`": f"--{name}" for name in vars(arguments)}
+        line = re.sub(r"`\w+`", lambda name: flags.get(name[0], name[0]), error_line(error, argv))
+        print(f"hf-summ: error: {line}", file=sys.stderr)
         return 2
+
+
+def end_on_sigterm() -> None:
+    """From now on, SIGTERM raises SystemExit, and the command ends as after Ctrl-C."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser, also of each command, that suggests the most similar command, flag or choice for an unknown one."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings, allow_abbrev=False)
 
     def parse_known_args(self, args=None, namespace=None):
         """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""

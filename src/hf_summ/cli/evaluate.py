@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hf_summ.cli.summarizers import add_column_flags
+
 _FILES = ("predictions", "references", "sources", "against")
 _SETTINGS = (
     "rouge_mode",
@@ -30,9 +32,8 @@ def add_parser(commands) -> None:
     parser = commands.add_parser(
         "evaluate",
         description="Print ROUGE with 95% bootstrap intervals, the difference from other systems, novelty, "
-        "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv) with "
-        "predictions in the column `prediction`, references in `references`, `reference` or `summary`, and sources in "
-        "`document`; each also as .gz.",
+        "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv, each also "
+        "as .gz, or .parquet) with predictions in the column `prediction` or `summary`.",
     )
     _add_texts(parser.add_argument_group("texts"))
     _add_rouge(parser.add_argument_group("ROUGE"))
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace) -> None:
 def _add_texts(group) -> None:
     group.add_argument("--predictions", required=True, metavar="FILE", help="Summaries to score")
     group.add_argument(
-        "--references", metavar="FILE", help="Summaries to score against (default: columns of the predictions' rows)"
+        "--references", metavar="FILE", help="Summaries to score against (default: a column of the predictions' rows)"
     )
     group.add_argument("--sources", metavar="FILE", help="Source documents, for novelty and support (default: none)")
     group.add_argument(
@@ -92,6 +93,7 @@ def _add_texts(group) -> None:
         metavar="FILE",
         help="Predictions of other systems, each compared with --predictions (default: none)",
     )
+    add_column_flags(group)
     group.add_argument(
         "--separator",
         metavar="TAG",
@@ -208,14 +210,14 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     )
 
     files = {"predictions": read_predictions(arguments.predictions)}
-    files["references"] = read_references(arguments.references or arguments.predictions)
+    files["references"] = read_references(arguments.references or arguments.predictions, arguments.summary_column)
     predictions = files["predictions"]
     if arguments.references is None and files["references"].column == predictions.column:
         raise ValueError(
             f"{predictions.name} has no references beside its predictions: name their file with --references"
         )
     if arguments.sources is not None:
-        files["sources"] = read_sources(arguments.sources)
+        files["sources"] = read_sources(arguments.sources, arguments.text_column)
     files |= {name: read_predictions(name) for name in arguments.against or ()}
     notes = []
     for name, file in files.items():
@@ -238,7 +240,8 @@ def _check(arguments: argparse.Namespace) -> None:
     others = arguments.against or []
     if twice := next((name for name in others if others.count(name) > 1), None):
         raise ValueError(f"--against {twice}: named twice")
-    for name, unset in (("average", "macro"), ("count", "types"), ("count_punctuation", False)):
+    of_sources = {"average": "macro", "count": "types", "count_punctuation": False, "text_column": None}
+    for name, unset in of_sources.items():
         if arguments.sources is None and getattr(arguments, name) != unset:
             raise ValueError(f"--{name}: needs --sources, with which novelty is measured")
     if arguments.no_stemmer and not is_english(arguments.language):

@@ -12,6 +12,7 @@ from hf_summ.cli.summarizers import (
     add_document_flags,
     add_model_flags,
     check_flags,
+    check_is_text,
     check_output_file,
     decoding_settings,
     find_model,
@@ -52,6 +53,8 @@ def run(arguments: argparse.Namespace) -> None:
     if page.suffix != ".html":
         raise ValueError(f"--output {page}: must be a .html file")
     files = arguments.files or [STANDARD_INPUT]
+    for file in files:
+        check_is_text(file, "name files of text")
     documents = [read_document(file, arguments.encoding) for file in files]
     summary = None if arguments.summary is None else read_document(arguments.summary, arguments.encoding)
     phrases = read_phrases(arguments.phrase)

@@ -38,9 +38,8 @@ def run(arguments: argparse.Namespace) -> None:
         ImportError: the extra is not installed.
         OSError: the output is a folder that is not empty.
     """
-    from hf_summ.runtimes.folders import check_libraries, export
+    from hf_summ.runtimes.folders import export
 
-    check_libraries("onnx", "onnxscript")
     output = Path(arguments.output)
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ValueError(f"--output {output}: must be a new or empty folder")

@@ -5,8 +5,15 @@ import sys
 import warnings
 from pathlib import Path
 
-from hf_summ.cli.summarizers import STANDARD_INPUT, check_output_file, name_of, read_document, write_summaries
-from hf_summ.data.rows import ROW_FILES, kind_of_file
+from hf_summ.cli.summarizers import (
+    STANDARD_INPUT,
+    add_column_flags,
+    check_output_file,
+    name_of,
+    read_document,
+    write_summaries,
+)
+from hf_summ.data.rows import STREAMED_FILES, kind_of_file
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import readable
 
@@ -15,12 +22,13 @@ def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "extract",
-        description="Summarize each file, or each row of .json, .jsonl and .csv files (also .gz), by some of its "
-        "sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
+        description="Summarize each file, or each row of .json, .jsonl, .csv (also .gz) and .parquet files, by "
+        "some of its sentences. Each summary is one line, as `hf-summ evaluate` reads them.",
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
     )
+    add_column_flags(parser)
     parser.add_argument(
         "--method",
         choices=METHODS,
@@ -59,9 +67,10 @@ def run(arguments: argparse.Namespace) -> None:
     documents: list[str] = []
     references: list[str] = []
     for file in arguments.files or [STANDARD_INPUT]:
-        if kind_of_file(Path(file)) in ROW_FILES:
-            documents += read_sources(file).texts()
-            references += read_references(file).texts() if arguments.method == "oracle" else []
+        if kind_of_file(Path(file)) in STREAMED_FILES:
+            documents += read_sources(file, arguments.text_column).texts()
+            if arguments.method == "oracle":
+                references += read_references(file, arguments.summary_column).texts()
         elif arguments.method == "oracle":
             raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
         else:

@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
@@ -26,6 +26,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
     write_summaries,
 )
+from hf_summ.common.records import shown
 from hf_summ.models.text_documents import readable
 
 
@@ -114,19 +115,20 @@ def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: s
     """Notes on truncated documents, and on documents unlike the training data."""
     cut = [(name, details) for name, details in read if details["cut_tokens"]]
     if cut:
-        lost = sum(details["cut_tokens"] for _, details in cut) / sum(details["source_tokens"] for _, details in cut)
-        way = "; set --long_documents to extract or windows to cover all" if long_documents == "truncate" else ""
-        yield f"{_shown(cut)}: longer than the model reads: {lost:.0%} of the tokens were truncated{way}"
+        shares = [
+            f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
+        ]
+        way = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
+        yield f"too long for the model, which read {shown(shares)}{way if long_documents == 'truncate' else ''}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
         which = "it" if len(unlike) == 1 else "the first"
-        yield f"{_shown(unlike)}: unlike those that the model was trained on: {which} has {unlike[0][1]}"
+        names = _shown(name for name, _ in unlike)
+        yield f"{names}: unlike those that the model was trained on: {which} has {unlike[0][1]}"
 
 
-def _shown(named: list[tuple[str | list[str], Any]]) -> str:
-    from hf_summ.common.records import shown
-
-    return shown([file for name, _ in named for file in ([name] if isinstance(name, str) else name)])
+def _shown(names: Iterable[str | list[str]]) -> str:
+    return shown([file for name in names for file in ([name] if isinstance(name, str) else name)])
 
 
 def _lines(

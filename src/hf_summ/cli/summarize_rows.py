@@ -10,8 +10,10 @@ from typing import Any
 
 from huggingface_hub.utils import tqdm
 
+from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
     check_flags,
+    check_is_text,
     decoding_settings,
     find_model,
     length_settings,
@@ -76,7 +78,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
         if arguments.format == "parquet":
             raise ValueError("--format parquet needs --text_column, the column of the documents")
         for file in arguments.files:
-            _check_is_text(file)
+            check_is_text(file, "give --text_column, the column of the documents", name_columns=True)
         return False
     for name, unset in (("together", False), ("details", False), ("encoding", "utf-8")):
         if getattr(arguments, name) != unset:
@@ -84,19 +86,6 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
     if arguments.format == "text":
         raise ValueError("--format text: with --text_column, it must be one of parquet, jsonl")
     return True
-
-
-def _check_is_text(file: str) -> None:
-    """Raise a ValueError for a file of rows; the message lists its columns."""
-    from hf_summ.data.rows import ROW_FILES, kind_of_file, locate, read_rows
-
-    if kind_of_file(Path(file)) not in (*ROW_FILES, ".parquet"):
-        return
-    columns = "the column of the documents"
-    if not file.endswith(".parquet"):
-        _, row = next(iter(read_rows(locate(file))), (None, {}))
-        columns += f" among {', '.join(row)}" if row else ""
-    raise ValueError(f"{file} is a file of rows: give --text_column, {columns}")
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
@@ -135,6 +124,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         format=arguments.format or "parquet",
     )
     arguments.interrupted = f"the same command resumes in {arguments.output}"
+    end_on_sigterm()
     find_model(arguments)
     with loading(arguments.model):
         named = arguments.model if arguments.runtime is None else str(find(arguments.model))
@@ -146,7 +136,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
         arguments.model = os.path.realpath(arguments.model)
     load, seed = partial(_load, arguments), arguments.seed or 0
     work = Work(load, decoding, arguments.batch_size, arguments.output_column, phrases, seed)
-    outcome = run_plan(plan, settings, _engine(arguments, work, plan))
+    outcome = run_plan(plan, settings, _engine(arguments, work, plan), _print_note)
     for message in _notes(outcome, arguments.output):
         _print_note(message)
 
@@ -185,8 +175,8 @@ def _notes(outcome: Any, folder: str) -> Iterator[str]:
     if outcome.failed:
         yield f"{outcome.failed:,} of these rows have no summary: see their column 'error'"
     if outcome.cut:
-        lost = outcome.cut_tokens / outcome.source_tokens
-        yield f"{outcome.cut:,} of them are longer than the model reads: {lost:.0%} of their tokens were truncated"
+        read = 1 - outcome.cut_tokens / outcome.source_tokens
+        yield f"{outcome.cut:,} of them are longer than the model reads: {read:.0%} of their tokens were read"
     if outcome.unlike:
         yield f"{outcome.unlike:,} of them are unlike those that the model was trained on: one has {outcome.difference}"
 

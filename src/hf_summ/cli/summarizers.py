@@ -9,7 +9,9 @@ from typing import Any
 
 from hf_summ.common.flags import with_default
 from hf_summ.common.messages import nearest, one_line
-from hf_summ.models.checks import SETTINGS, Range, Setting
+from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
+from hf_summ.data.rows import STREAMED_FILES, kind_of_file, locate, read_rows
+from hf_summ.models.checks import SETTINGS, Range, Setting, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, purpose, shipped_model, shipped_models
 
 STANDARD_INPUT = "-"
@@ -54,6 +56,16 @@ def add_document_flags(parser: argparse.ArgumentParser) -> None:
         help="Key phrase that the summary should be about, and its value (default: 1), for models that read key "
         "phrases; may be repeated (default: phrases that the processor finds)",
     )
+
+
+def add_column_flags(parser: Any) -> None:
+    """Add the flags that name columns of rows."""
+    for name, what, known in (
+        ("text_column", "documents", DOCUMENT_COLUMNS),
+        ("summary_column", "references", REFERENCE_COLUMNS),
+    ):
+        help = with_default(f"Column of the {what} in files of rows", f"the first of {', '.join(known)}")
+        parser.add_argument(f"--{name}", help=help)
 
 
 def add_runtime_flag(parser: argparse.ArgumentParser) -> None:
@@ -231,10 +243,7 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
             summarizer.model.generation_config = own
     # building a model draws random numbers
     torch.manual_seed(getattr(arguments, "seed", None) or 0)
-    known = getattr(summarizer.model, "generation_keys", ())
-    for name, setting in _DECODING.items():
-        if setting.own_to and getattr(arguments, name, None) is not None and name not in known:
-            raise ValueError(f"--{name}: the model is a {summarizer.model.config.model_type}, which does not have it")
+    check_own_settings({name: getattr(arguments, name, None) for name in _DECODING}, summarizer.model)
     phrases = getattr(arguments, "phrase", None)
     if phrases is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
         raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
@@ -274,6 +283,24 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
         except ValueError:
             raise ValueError(f"--phrase {item!r:.80}: {value!r:.80} is not a number; write TEXT=VALUE") from None
     return phrases
+
+
+def check_is_text(file: str, way: str, name_columns: bool = False) -> None:
+    """Check that a file is not one of rows.
+
+    Args:
+        way: what to do instead.
+        name_columns: whether the message ends with the file's columns.
+
+    Raises:
+        ValueError: it is a file of rows.
+    """
+    if (kind := kind_of_file(Path(file))) not in STREAMED_FILES:
+        return
+    if name_columns and kind != ".parquet":
+        _, row = next(iter(read_rows(locate(file))), (None, {}))
+        way += f" among {', '.join(row)}" if row else ""
+    raise ValueError(f"{file} is a file of rows: {way}")
 
 
 def read_document(file: str, encoding: str) -> str:

@@ -1,18 +1,14 @@
 """`hf-summ table`: reproduce a table of one of the papers, and compare it with the published figures."""
 
 import argparse
-import signal
-import threading
 
-# exit status of a command that SIGTERM ended: 128 plus the signal's number
-_TERMINATED = 143
+from hf_summ.cli import end_on_sigterm
 
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "table",
-        allow_abbrev=False,
         description="Train and score the unfinished rows of a paper's table. Write the table with our figures beside "
         "the published ones, each row's difference from the baseline with its interval, and whether the published "
         "direction holds, as Markdown, JSON and plots. An interrupted table resumes where it stopped, and several "
@@ -67,18 +63,13 @@ def run(arguments: argparse.Namespace) -> None:
     from hf_summ.experiments.run import run_table
 
     data = _data(arguments.data, load_table(arguments.name).datasets)
-    if threading.current_thread() is threading.main_thread():
-        # raises an exception, which ends the current training run
-        signal.signal(signal.SIGTERM, _terminate)
+    # also ends the current training run
+    end_on_sigterm()
     report = run_table(arguments.name, arguments.scale, data, arguments.more, arguments.output_dir)
     print(markdown(report), end="")
     failed = [row["row"] for block in report["datasets"] for row in block["rows"] if row.get("failed")]
     if failed:
         raise ValueError(f"the runs of some rows failed, for reasons given in the table: {', '.join(failed)}")
-
-
-def _terminate(*_) -> None:
-    raise SystemExit(_TERMINATED)
 
 
 def _data(given: list[str], datasets) -> dict[str, str]:

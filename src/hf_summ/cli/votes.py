@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hf_summ.cli.summarizers import add_column_flags
 from hf_summ.common.messages import one_line
 
 # the names of `hf_summ.votes.PROTOCOLS`, whose import is slow
@@ -42,6 +43,7 @@ def _add_make(steps) -> None:
     parser.add_argument(
         "--references", metavar="FILE", help="Human summaries to show beside the documents (default: none)"
     )
+    add_column_flags(parser)
     parser.add_argument(
         "--preset",
         choices=_PROTOCOLS,
@@ -183,9 +185,9 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         read_sources,
     )
 
-    files = {"sources": read_sources(arguments.sources)}
+    files = {"sources": read_sources(arguments.sources, arguments.text_column)}
     if arguments.references is not None:
-        files["references"] = read_references(arguments.references)
+        files["references"] = read_references(arguments.references, arguments.summary_column)
     files |= {name: read_predictions(name) for name in arguments.systems}
     notes = []
     for name, file in files.items():

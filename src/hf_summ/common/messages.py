@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # seconds before a bar is shown, so that quick steps show none
 _PATIENCE = 3.0
+# flags of transformers 4's script -> ours
+_REPLACED = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 # a quoted value, without apostrophes in words, or a word that is longer than errors show
 _LONG = re.compile(r"""(?<!\w)'[^']{80,}'(?!\w)|(?<!\w)"[^"]{80,}"(?!\w)|\S{256,}""")
 
@@ -67,7 +69,8 @@ def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
     if flag is None:
         return f"{brief(' '.join(unknown))}: does not belong to a flag"
     flag, *_ = flag.split("=")
-    return f"unknown flag {brief(flag)}{nearest(flag[2:].replace('-', '_'), known, prefix='--')}"
+    name = flag[2:].replace("-", "_")
+    return f"unknown flag {brief(flag)}{nearest(_REPLACED.get(name, name), known, prefix='--')}"
 
 
 def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:

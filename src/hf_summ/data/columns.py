@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # if no column is named, the first of these that a corpus has is used
 DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialogue", "body", "content", "description")
 SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
+# of a file that need not have documents, in which an abstract may be the document
+REFERENCE_COLUMNS = ("references", "reference", "summary", "highlights", "target", "headline", "title")
 # chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
 
@@ -25,26 +27,37 @@ def choose_columns(
     Raises:
         ValueError: there is no such column; the message lists those present and suggests the most similar.
     """
-    chosen = []
-    for flag, named, known in (
-        ("text_column", text_column, DOCUMENT_COLUMNS),
-        ("summary_column", summary_column, SUMMARY_COLUMNS),
-    ):
-        free = [name for name in present if name not in (text_column, summary_column)]
-        name = named or next((candidate for candidate in known if candidate in free), None)
-        if name is None or name not in present:
-            wanted = (named, *known) if named else known
-            hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
-            missing = f"no column '{named:.80}'" if named else f"no {known[0]} column"
-            listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
-            # names of columns may contain line ends
-            raise ValueError(f"{where}: {one_line(listed)}: name one with `{flag}`{hint}")
-        chosen.append(name)
-    if chosen[0] == chosen[1]:
+    document = choose_column(present, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column)
+    summary = choose_column(present, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column)
+    if document == summary:
         raise ValueError(
-            f"{where}: `text_column` and `summary_column` are both '{chosen[0]}': name two different columns"
+            f"{where}: `text_column` and `summary_column` are both '{document}': name two different columns"
         )
-    return chosen[0], chosen[1]
+    return document, summary
+
+
+def choose_column(
+    present: Sequence[str], named: str | None, known: Sequence[str], where: str, way: str, other: str | None = None
+) -> str:
+    """The named column, otherwise the first known name that is present.
+
+    Args:
+        way: how to name a column, for the message.
+        other: a column that is chosen for something else.
+
+    Raises:
+        ValueError: as `choose_columns`.
+    """
+    free = [name for name in present if name not in (named, other)]
+    name = named or next((candidate for candidate in known if candidate in free), None)
+    if name is not None and name in present:
+        return name
+    wanted = (named, *known) if named else known
+    hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
+    missing = f"no column '{named:.80}'" if named else f"no {known[0]} column"
+    listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
+    # names of columns may contain line ends
+    raise ValueError(f"{where}: {one_line(listed)}: name one {way}{hint}")
 
 
 def source_column(columns: Collection[str]) -> str:

@@ -18,6 +18,7 @@ from hf_summ.models.text_documents import readable
 # in bytes; a whole corpus may be a list in a single line, which needs several times its size in memory
 _LONGEST_LINE = 2**30
 ROW_FILES = (".json", ".jsonl", ".csv")
+STREAMED_FILES = (*ROW_FILES, ".parquet")
 KNOWN_FILES = (
     "a .json, .jsonl or .csv file, an X.source beside its X.target, or 'documents.txt,summaries.txt' "
     "(line-aligned); each also as .gz"
@@ -182,8 +183,8 @@ def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
         row = parse_json(line, strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number}: not a JSON row ({error.msg} at character {error.pos + 1}), perhaps truncated: "
-            'each line must be a complete object such as {"document": "...", "summary": "..."}'
+            f"{path}, line {number}: not a JSON row ({_reason(error, error.pos + 1)}), perhaps truncated: each "
+            'line must be a complete object such as {"document": "...", "summary": "..."}'
         ) from None
     except ValueError as error:
         raise ValueError(f"{path}, line {number}: cannot be read as a row: {error}") from None
@@ -198,13 +199,18 @@ def _json_list(
         rows = parse_json(text, strict=False)
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"{path}, line {number + error.lineno - 1}: the list of rows is not valid JSON ({error.msg} at character "
-            f"{error.colno}), perhaps truncated: repair it, or write one row per line"
+            f"{path}, line {number + error.lineno - 1}: the list of rows is not valid JSON ("
+            f"{_reason(error, error.colno)}), perhaps truncated: repair it, or write one row per line"
         ) from None
     except ValueError as error:
         raise ValueError(f"{path}, line {number}: the list of rows cannot be read: {error}") from None
     for index, row in enumerate(rows, 1):
         yield f"row {index}", partial(_object, path, f"row {index}", row)
+
+
+def _reason(error: json.JSONDecodeError, character: int) -> str:
+    # one is "Unterminated string starting at"
+    return f"{error.msg.removesuffix(' at')} at character {character}"
 
 
 def _object(path: Path, place: str, row: Any) -> dict[str, Any]:

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import feature_of, kind_of_column, kind_of_value, storable
-from hf_summ.data.rows import ROW_FILES, kind_of_file, unread_rows
+from hf_summ.data.rows import STREAMED_FILES, kind_of_file, unread_rows
 
-STREAMED_FILES = (*ROW_FILES, ".parquet")
 # rows of a Parquet file that are decoded at a time
 _DECODED = 256
 

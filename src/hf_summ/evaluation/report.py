@@ -258,6 +258,7 @@ class Evaluation:
             yield f"with {self.settings.resamples} resamples, none of {tests} tests can be significant: use more"
         if several := sum(len(row) > 1 for row in self.references):
             which = OF_SEVERAL[self.settings.of_several]
+            which += " (--several best takes the best score)" if self.settings.of_several == "pooled" else ""
             yield f"{several} of {number} pairs have several references: {which}; lengths are those of the first"
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hf_summ.data.columns import DOCUMENT_COLUMNS, SUMMARY_COLUMNS
-from hf_summ.data.rows import ROW_FILES, kind_of_file, read_lines, read_rows
+from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS, choose_column
+from hf_summ.data.rows import ROW_FILES, STREAMED_FILES, kind_of_file, read_lines, read_rows
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 
 # from PreSumm, Pegasus, the pointer-generator network, bottom-up summarization, ProphetNet, and UniLM and arXiv
@@ -18,7 +18,6 @@ SENTENCE_TAGS = ("<q>", "<n>", "<s>", "</s>", "<t>", "</t>", "[X_SEP]", "<S_SEP>
 NO_SEPARATOR = "none"
 # the first of these columns that a file has is used
 PREDICTION_COLUMNS = ("prediction", "summary")
-REFERENCE_COLUMNS = tuple(dict.fromkeys(("references", "reference", *SUMMARY_COLUMNS)))
 
 
 def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
@@ -69,32 +68,33 @@ class TextFile:
 def read_predictions(file: str) -> TextFile:
     """Read one text per row from the column `prediction` or, failing that, `summary`.
 
-    Plain text has one text per line; blank lines are kept for alignment. .json, .jsonl and .csv have rows with named
-    columns. Each may be compressed as .gz.
+    Plain text has one text per line; blank lines are kept for alignment. .json, .jsonl, .csv and .parquet have rows
+    with named columns. All but the last may be compressed as .gz.
 
     Raises:
         ValueError: a file that does not exist, is a folder, is empty or not UTF-8; a broken row, a missing column, a
             value that is not a string, or NUL characters. Messages name the file and the line.
     """
-    return _read(file, "predictions", PREDICTION_COLUMNS, _one)
+    return _read(file, "predictions", PREDICTION_COLUMNS, _one, way="'prediction'")
 
 
-def read_references(file: str) -> TextFile:
-    """Read one or several texts per row from the column `references`, `reference`, `summary` or a synonym of it.
+def read_references(file: str, column: str | None = None) -> TextFile:
+    """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists.
 
     Raises:
         ValueError: as `read_predictions`, or all rows are blank.
     """
-    return _not_blank(_read(file, "references", REFERENCE_COLUMNS, _several), "references")
+    read = _read(file, "references", REFERENCE_COLUMNS, _several, column, "with `summary_column`")
+    return _not_blank(read, "references")
 
 
-def read_sources(file: str) -> TextFile:
-    """Read one text per row from the column `document` or a synonym; a list (`documents`) is joined with blank lines.
+def read_sources(file: str, column: str | None = None) -> TextFile:
+    """Read one text per row from `column`, by default the first of `DOCUMENT_COLUMNS`; lists are joined by blank lines.
 
     Raises:
         ValueError: as `read_references`.
     """
-    return _not_blank(_read(file, "sources", DOCUMENT_COLUMNS, _joined), "sources")
+    return _not_blank(_read(file, "sources", DOCUMENT_COLUMNS, _joined, column, "with `text_column`"), "sources")
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
@@ -160,7 +160,14 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
         )
 
 
-def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], list[str] | None]) -> TextFile:
+def _read(
+    file: str,
+    kind: str,
+    columns: Sequence[str],
+    texts: Callable[[Any], list[str] | None],
+    named: str | None = None,
+    way: str = "",
+) -> TextFile:
     path = Path(file)
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder: name the file of the {kind} in it")
@@ -168,7 +175,7 @@ def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], l
         raise ValueError(f"{path!s:.255} does not exist: name a file of {kind}")
     column = None
     rows, places, ids = [], [], []
-    for place, column, value, key in _values(path, kind, columns):
+    for place, column, value, key in _values(path, columns, named, way):
         row = texts(value)
         if row is None:
             raise ValueError(f"{path}, {place}: '{column}' must be text, but is {type(value).__name__}: {value!r:.60}")
@@ -181,23 +188,33 @@ def _read(file: str, kind: str, columns: Sequence[str], texts: Callable[[Any], l
     return TextFile(str(path), column, rows, places, None if None in ids else ids)
 
 
-def _values(path: Path, kind: str, columns: Sequence[str]) -> Iterator[tuple[str, str | None, Any, Any]]:
+def _values(
+    path: Path, columns: Sequence[str], named: str | None, way: str
+) -> Iterator[tuple[str, str | None, Any, Any]]:
     """Place, column, value and id of each row; the first row sets the column. Plain text has no columns and ids."""
-    if kind_of_file(path) not in ROW_FILES:
+    if kind_of_file(path) not in STREAMED_FILES:
+        if named is not None:
+            raise ValueError(f"{path}: plain text has no columns: name none {way}")
         for number, line in read_lines(path, show_progress=True):
             yield f"line {number}", None, line.rstrip("\r\n"), None
         return
     column = None
-    for place, row in read_rows((path,), show_progress=True):
-        column = column or next((name for name in columns if name in row), None)
-        if column is None:
-            raise ValueError(
-                f"{path}, {place}: no column of {kind}; the columns are {', '.join(row) or '(none)'}: name one "
-                f"'{columns[0]}'"
-            )
+    for place, row in _rows(path):
+        column = column or choose_column(list(row), named, columns, f"{path}, {place}", way)
         if column not in row:
             raise ValueError(f"{path}, {place}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
         yield place, column, row[column], row.get("id")
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if kind_of_file(path) in ROW_FILES:
+        yield from read_rows((path,), show_progress=True)
+        return
+    # imported here, as it is slow
+    from hf_summ.data.streams import FileRows
+
+    for number, (_, read) in enumerate(FileRows([path]).read(), 1):
+        yield f"row {number}", read()
 
 
 def _check_characters(texts: list[str], where: str) -> None:

@@ -328,6 +328,14 @@ def own_settings(architecture: str) -> tuple[str, ...]:
     return tuple(name for name, setting in SETTINGS.items() if setting.own_to in ("all", architecture))
 
 
+def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
+    """Raise a ValueError if a setting that is not None belongs to other architectures than the model's."""
+    known = getattr(model, "generation_keys", ())
+    for name, value in settings.items():
+        if value is not None and name in SETTINGS and SETTINGS[name].own_to and name not in known:
+            raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not have it")
+
+
 def check_generation_config(config: Any) -> None:
     """Raise a TypeError unless a `generation_config` is a GenerationConfig or None."""
     from transformers import GenerationConfig

@@ -10,7 +10,7 @@ from transformers import LogitsProcessorList
 from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
-from .checks import check_generation_config, check_generation_settings, in_floats, own_settings
+from .checks import check_generation_config, check_generation_settings, check_own_settings, in_floats, own_settings
 from .generation_beam_search import search, unsupported_setting
 from .generation_words import (
     EndRepetitionsLogitsProcessor,
@@ -246,6 +246,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     def _prepare_generation_config(self, generation_config, *args, **kwargs: Any):
         base = self.generation_config if generation_config is None else generation_config
         # check before transformers, which checks only some settings, and those late
+        check_own_settings(kwargs, self)
         check_generation_settings({**vars(base), **kwargs}, self.config.vocab_size)
         # transformers would not treat None as unset here
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}

@@ -17,6 +17,7 @@ from .checks import (
     check_generation_settings,
     check_integer,
     check_list,
+    check_own_settings,
     check_texts,
     check_tokenizer,
     in_floats,
@@ -48,7 +49,9 @@ logger = logging.get_logger(__name__)
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 
 # the end of a warning of a truncated document
-_OTHER_WAYS = "; set `long_documents` to 'extract' or 'windows' to use the whole document"
+_OTHER_WAYS = (
+    "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
+)
 
 
 class SummarizationPipeline(Pipeline):
@@ -378,9 +381,10 @@ class SummarizationPipeline(Pipeline):
 
         Raises:
             TypeError: `generation_config` is no GenerationConfig.
-            ValueError: as `check_generation_settings`.
+            ValueError: as `check_own_settings` and `check_generation_settings`.
         """
         check_generation_config(given.get("generation_config"))
+        check_own_settings(given, self.model)
         settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
         # None means unset for other settings, but beam search would raise lengths to this power
         if settings.get("length_penalty", 1.0) is None:

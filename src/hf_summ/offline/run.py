@@ -22,7 +22,8 @@ from hf_summ.offline.shards import FORMATS, Plan, Summarized
 
 logger = logging.getLogger(__name__)
 
-RECORD, LOCK = "summaries.yaml", ".lock"
+# libraries that read a folder of Parquet files leave out names that begin with these characters
+RECORD, LOCK = "_summaries.yaml", ".lock"
 
 # summarizes shards that are not finished, and reports progress in rows
 Engine = Callable[[set[int], Progress], Iterator[Summarized]]
@@ -125,16 +126,19 @@ def _load(model: str, own_device: str | None, device: str | None = None) -> Any:
     return pipeline("summarization", model=model, device=own_device or device)
 
 
-def run_plan(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:
+def run_plan(
+    plan: Plan, settings: dict[str, Any], engine: Engine, announce: Callable[[str], None] = logger.info
+) -> Outcome:
     """Summarize the shards that are not yet in the plan's folder, which is created if necessary.
 
     Only this process writes files, and it writes each shard completely or not at all. Thus every row is in the folder
-    once, even if processes are killed. `summaries.yaml` there describes the summaries.
+    once, even if processes are killed. `_summaries.yaml` there describes the summaries.
 
     Args:
         plan: the shards.
         settings: the model and the settings of the summaries.
         engine: summarizes shards.
+        announce: called with a note if the run resumes.
 
     Raises:
         ValueError: as `Plan.check`; or the folder is a file, has other content or summaries with other settings, or
@@ -171,7 +175,7 @@ def run_plan(plan: Plan, settings: dict[str, Any], engine: Engine) -> Outcome:
         if not before or differences:
             versions = {name: importlib.metadata.version(name) for name in ("hf-summ", "transformers", "torch")}
             write_record(folder / RECORD, {"summaries": now, "versions": versions})
-        return _summarize(plan, engine)
+        return _summarize(plan, engine, announce)
 
 
 def _locked(folder: Path) -> AcquireReturnProxy:
@@ -186,7 +190,7 @@ def _locked(folder: Path) -> AcquireReturnProxy:
         raise OSError(f"--output {folder}: cannot be written ({reason}): name another folder") from error
 
 
-def _summarize(plan: Plan, engine: Engine) -> Outcome:
+def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
     # left by a run that was killed while writing
     for part in plan.folder.glob(".shard-*.part"):
         part.unlink()
@@ -194,6 +198,8 @@ def _summarize(plan: Plan, engine: Engine) -> Outcome:
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:
         return outcome
+    if done:
+        announce(f"resuming: {len(done):,}{f' of {plan.number:,}' if plan.number else ''} shards exist")
     before = len(done) * plan.rows_per_shard
     with progress_bar(None, "summarizing", plan.source.number, unit="row", initial=before) as bar:
         for shard in engine(done, bar.update):

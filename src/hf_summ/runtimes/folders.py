@@ -32,10 +32,10 @@ def export(model: PreTrainedModel, processor: Any, output: Path, int8: bool) -> 
         ImportError: the extra is not installed.
         OSError: the folder is not empty.
     """
-    check_libraries("onnx", "onnxscript")
     problem = _problem(model)
     if problem is not None:
         raise ValueError(f"{model.name_or_path} {problem}")
+    check_libraries("onnx", "onnxscript")
     folder = Path(cached_file(model.name_or_path, "config.json", **model.hub_settings)).parent
     record = {"runtime": ONNX, "layout": _LAYOUT, "int8": int8, "weights": _weights(folder)}
     from hf_summ.runtimes.onnx_graphs import write_graphs

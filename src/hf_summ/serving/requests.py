@@ -77,7 +77,7 @@ def read_request(body: bytes, limits: Limits, generation_keys: Collection[str] =
         for name in content:
             if name not in _KEYS:
                 raise ValueError(
-                    f"unknown key '{name:.80}'{nearest(name[:80], _KEYS)}; the keys are {', '.join(_KEYS)}"
+                    f"unknown key '{name:.80}'; the keys are {', '.join(_KEYS)}{nearest(name[:80], _KEYS)}"
                 )
         document = content.get("inputs")
         if not isinstance(document, str):
