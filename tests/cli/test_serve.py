@@ -203,7 +203,7 @@ def test_a_model_that_a_worker_cannot_load_ends_the_service():
 def test_a_default_beyond_a_limit_is_refused(workplace, refusal):
     serve = ("serve", "--model", "model", "--port", "0", "--num_beams", "5")
     assert refusal(*serve, "--limit_num_beams", "4") == (
-        "--limit_num_beams 4: `num_beams` is 5 by default: raise the limit, or lower --num_beams"
+        "--limit_num_beams 4: --num_beams is 5 by default: raise the limit, or lower --num_beams"
     )
 
 
