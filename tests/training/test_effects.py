@@ -60,6 +60,7 @@ NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output
         ("--lora_alpha 8", "8.0: needs --lora_r$"),
         ("--sortish_sampler", "has no effect here: give --train_sampling_strategy group_by_length, or --train_tokens"),
         ("--eval_do_concat_batches false", "has no effect here: leave it out$"),
+        ("--use_cache true", "has no effect here: leave it out$"),
     ],
 )
 def test_flag_without_effect_is_refused(settings, flags, message):

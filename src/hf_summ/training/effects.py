@@ -67,7 +67,9 @@ _RULES = (
 # transformers' flags that the recipe does not read -> what to do
 _UNREAD = {
     "sortish_sampler": "give --train_sampling_strategy group_by_length, or --train_tokens_per_batch",
-    **dict.fromkeys(("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics"), "leave it out"),
+    **dict.fromkeys(
+        ("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "leave it out"
+    ),
 }
 
 
