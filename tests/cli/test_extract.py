@@ -76,6 +76,8 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--sentences", "0"], "^--sentences is 0, but must be at least 1$"),
         (["a.txt", "--method", "oracle"], "^--method oracle: a.txt has no references: name files of rows$"),
         (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
+        (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
+        (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
         (["none.txt"], "^none.txt cannot be read: "),
         (["none.jsonl"], "^none.jsonl does not exist: name a file of sources$"),
     ],

@@ -181,6 +181,7 @@ def test_presets_are_the_protocols():
         ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a name and a question, such as 'fluency=Which"),
         ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': 'a' is named twice"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),
+        ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
         ((*MAKE, "--sources", "none.txt"), "none.txt does not exist: name a file of sources"),
         ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder, in an existing one"),
         ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),

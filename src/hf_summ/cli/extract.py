@@ -57,10 +57,12 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises:
         ValueError: a file cannot be read, the output is not a file in an existing folder, the oracle has no
-            references, or as `extract`.
+            references, a column is named where none is read, or as `extract`.
         ImportError: as `extract`.
     """
     check_output_file(arguments)
+    if arguments.summary_column is not None and arguments.method != "oracle":
+        raise ValueError("--summary_column: needs --method oracle, which alone reads references")
     from hf_summ.evaluation.text_files import read_references, read_sources
     from hf_summ.extractive import extract
 
@@ -73,6 +75,8 @@ def run(arguments: argparse.Namespace) -> None:
                 references += read_references(file, arguments.summary_column).texts()
         elif arguments.method == "oracle":
             raise ValueError(f"--method oracle: {name_of(file)} has no references: name files of rows")
+        elif arguments.text_column is not None:
+            raise ValueError(f"--text_column: {name_of(file)} is plain text, which has no columns")
         else:
             documents.append(read_document(file, arguments.encoding))
     options = {"language": arguments.language, "splitter": arguments.splitter}

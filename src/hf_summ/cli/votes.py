@@ -188,6 +188,8 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     files = {"sources": read_sources(arguments.sources, arguments.text_column)}
     if arguments.references is not None:
         files["references"] = read_references(arguments.references, arguments.summary_column)
+    elif arguments.summary_column is not None:
+        raise ValueError("--summary_column: needs --references")
     files |= {name: read_predictions(name) for name in arguments.systems}
     notes = []
     for name, file in files.items():
