@@ -1,4 +1,4 @@
-"""`generate()` of the five architectures in 32 and 8 bits, each compared with a BART of equal parameter count.
+"""`generate()` of the five architectures in 32, 16 and 8 bits, each compared with a BART of equal parameter count.
 
 PyTorch and ONNX Runtime decode ours; transformers and CTranslate2, which the extra dev installs, decode the BART.
 Measures time, torch's memory, and whether the tokens equal those of uncached decoding.
@@ -7,6 +7,7 @@ Run: python benchmarks/generation.py
 """
 
 import argparse
+import copy
 import statistics
 from collections.abc import Callable
 
@@ -78,6 +79,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
     ours = MODELS[name]().eval()
     peer = bart(ours).eval()
     models = {"BART": peer, name: ours, f"{name}, int8": in_8_bits(ours)}
+    models |= {f"{label}, bfloat16": copy.deepcopy(models[label]).bfloat16() for label in ("BART", name)}
     translators = {
         f"BART, CTranslate2, {compute_type}": ctranslate2_bart(peer, compute_type)
         for compute_type in ("float32", "int8")
@@ -92,7 +94,7 @@ def compare(name: str, arguments: argparse.Namespace) -> None:
         words = [[str(index) for index in row] for row in inputs["input_ids"].tolist()]
 
         def generate(model, inputs=inputs, further=further, beams=beams, **settings):
-            given = inputs if model is peer else {**inputs, **further}
+            given = {**inputs, **further} if model.config.model_type == ours.config.model_type else inputs
             return model.generate(**given, num_beams=beams, no_repeat_ngram_size=3, **lengths(arguments), **settings)
 
         def translate(translator, words=words, beams=beams):

@@ -21,7 +21,7 @@ from transformers import (
 
 from hf_summ import Int8Config
 from hf_summ.models import quantization_int8
-from hf_summ.models.quantization_int8 import _WIDE, Int8Embedding, Int8Linear, quantize_rows, quantize_weight
+from hf_summ.models.quantization_int8 import _MANY, _WIDE, Int8Embedding, Int8Linear, quantize_rows, quantize_weight
 from tests.models.architectures import EACH
 
 NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
@@ -65,7 +65,7 @@ def naive(layer: Int8Linear, inputs: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("rows", [1, 5, _MANY])
 def test_layer_equals_its_naive_twin(rows, bias):
     layer = int8(linear(24, 7, bias))
     inputs = torch.randn(rows, 24)
@@ -91,10 +91,11 @@ def test_wide_layers_compute_as_narrow_ones():
     torch.testing.assert_close(int8(wide)(inputs)[:, :12], narrow(inputs))
 
 
+@pytest.mark.parametrize("rows", [6, _MANY])
 @pytest.mark.parametrize("out_features", [12, _WIDE])
-def test_a_row_does_not_depend_on_the_rows_beside_it(out_features):
+def test_a_row_does_not_depend_on_the_rows_beside_it(out_features, rows):
     layer = int8(linear(64, out_features))
-    inputs = torch.randn(6, 64)
+    inputs = torch.randn(rows, 64)
     inputs[3] *= 1000
     torch.testing.assert_close(layer(inputs)[:2], layer(inputs[:2]), rtol=0, atol=1e-6)
 

@@ -18,8 +18,8 @@ INT8 = "hf_summ_int8"
 _LEVELS = 127
 # replaces the scale of a zero row, to avoid a division by zero
 _TINY = torch.finfo(torch.float32).tiny
-# minimum number of outputs for which a copy of the weights in the processor's layout pays, as each step has few rows
-_WIDE = 8000
+# minimum numbers of outputs, and of rows, for which a copy of the weights in the processor's layout pays
+_WIDE, _MANY = 8000, 256
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -118,12 +118,15 @@ class Int8Linear(nn.Module):
     def _products(self, rows: torch.Tensor) -> torch.Tensor:
         """Quantized rows (R, in_features) -> (R, out_features), float32, before scaling by row."""
         is_wide = self.out_features >= _WIDE
-        if self._has_exact_products and not is_wide:
+        # compiled steps have few rows
+        has_few_rows = torch.compiler.is_compiling() or len(rows) < _MANY
+        if self._has_exact_products and has_few_rows and not is_wide:
             return torch._int_mm(rows, self.weight.T).float().mul_(self.weight_scale)
+        in_float = not (is_wide or self._has_exact_products)
         if self._packed is None:
             pack = torch.ops.onednn.qlinear_prepack
-            self._packed = pack(self.weight.contiguous(), None) if is_wide else self.weight.float()
-        if not is_wide:
+            self._packed = self.weight.float() if in_float else pack(self.weight.contiguous(), None)
+        if in_float:
             # sums of integers are exact in float32 up to 2²⁴
             return linear(rows.float(), self._packed).mul_(self.weight_scale)
         # the operator is slow for signed rows: flip the highest bit to add 128, which it subtracts again

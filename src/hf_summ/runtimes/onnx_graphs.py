@@ -11,12 +11,14 @@ from typing import Any
 import onnx
 import torch
 from torch import nn
+from torch.nn.functional import gelu, linear
 from torch.onnx.ops import symbolic
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.common.messages import progress_bar
+from hf_summ.models.layers_gdlf import DeepLayerFusion
 from hf_summ.models.layers_transformer import CACHE
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_quantization import quantize
@@ -28,6 +30,7 @@ SOURCE, STATE, NEXT = "source.", "state.", "next."
 LAST = f"{SOURCE}last"
 
 _OPSET = 20
+_FUSION_COLUMNS = 960
 _GRU_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _KEYS_AND_VALUES = ("keys", "values")
 # sizes of the example for tracing: documents, their tokens and phrases, rows, and decoded tokens
@@ -38,7 +41,7 @@ def write_graphs(model: PreTrainedModel, folder: Path, int8: bool = False) -> No
     """Write the graphs of a float32 model to a folder; with `int8`, matrices have 8 bits."""
     read, write, documents = _Read(model), _Write(model), _example(model)
     bar = progress_bar(None, "graphs", 2)
-    with torch.no_grad(), _eager_attention(model), _grus_as_nodes(model), bar:
+    with torch.no_grad(), _eager_attention(model), _layers_for_export(model), bar:
         tensors = read(documents)
         _write(read, documents, list(tensors), folder / READ, int8)
         bar.update()
@@ -194,20 +197,38 @@ def _eager_attention(model: PreTrainedModel) -> Generator[None]:
 
 
 @contextmanager
-def _grus_as_nodes(model: PreTrainedModel) -> Generator[None]:
-    """Export GRUs as ONNX nodes in this context; torch would export a step for each position of the example."""
-    layers = [module for module in model.modules() if isinstance(module, nn.GRU)]
-    for layer in layers:
-        layer.forward = partial(_gru, layer)
+def _layers_for_export(model: PreTrainedModel) -> Generator[None]:
+    """Use forms of GRUs and fusions in this context whose graphs are fast."""
+    forms = {
+        layer: partial(_gru, layer) if isinstance(layer, nn.GRU) else partial(_fused, layer, _fusion_parts(layer))
+        for layer in model.modules()
+        if isinstance(layer, (nn.GRU, DeepLayerFusion))
+    }
+    for layer, form in forms.items():
+        layer.forward = form
     try:
         yield
     finally:
-        for layer in layers:
+        for layer in forms:
             del layer.forward
 
 
+def _fusion_parts(layer: DeepLayerFusion) -> list[tuple[torch.Tensor, ...]]:
+    """Copies of columns of the inner weights, their bias, and the outer weights; a graph would contain slices."""
+    weights = layer.inner.weight, layer.inner.bias, layer.outer.weight.T
+    columns = zip(*(weight.split(_FUSION_COLUMNS) for weight in weights), strict=True)
+    return [(inner.clone(), bias.clone(), outer.clone()) for inner, bias, outer in columns]
+
+
+def _fused(layer: DeepLayerFusion, parts: list[tuple[torch.Tensor, ...]], layers: list[torch.Tensor]) -> torch.Tensor:
+    """A fusion as a sum over parts of its inner width, which fit in a processor's cache."""
+    total = sum(layers[1:], start=layers[0])
+    products = (gelu(linear(total, inner, bias)) @ outer for inner, bias, outer in parts)
+    return layer.layer_norm(sum(products) + layer.outer.bias)
+
+
 def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
-    """A GRU of one layer and direction, (B, S, C) -> (B, S, k)."""
+    """A GRU of one layer and direction as a node, (B, S, C) -> (B, S, k); torch would export a step per position."""
     # torch has the reset gate first, ONNX the update gate
     parts = (dict(layer.named_parameters())[f"{name}_l0"].chunk(3) for name in _GRU_WEIGHTS)
     words, states, *biases = (torch.cat((update, reset, new))[None] for reset, update, new in parts)

@@ -1,5 +1,6 @@
 """Our models in ONNX Runtime, with the `generate()` of their architecture."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,13 @@ from transformers import (
 )
 from transformers.utils import ModelOutput
 
+from hf_summ.models.configuration_drgd import DrgdConfig
 from hf_summ.models.layers_transformer import cache_argument
 from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.models.quantization_int8 import has_exact_products
 from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
 
+_POSITIONS = 512
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
 # inputs that the graphs do not support
 _NOT_READ = (
@@ -99,13 +102,17 @@ class Graph:
 
 
 class _Reader(nn.Module):
-    """Encodes documents."""
+    """Encodes documents.
 
-    def __init__(self, file: Path):
+    Args:
+        positions: maximum number of positions that are encoded at once, over several documents.
+    """
+
+    def __init__(self, file: Path, positions: int):
         super().__init__()
-        self.graph = Graph(file)
+        self.graph, self._positions = Graph(file), positions
 
-    def forward(self, input_ids=None, attention_mask=None, **kwargs) -> OnnxSource:
+    def forward(self, input_ids: Any = None, attention_mask: Any = None, **kwargs: Any) -> OnnxSource:
         """The inputs of the architecture's encoder -> the encoded documents.
 
         Raises:
@@ -114,10 +121,14 @@ class _Reader(nn.Module):
         if attention_mask is None and input_ids is not None:
             attention_mask = torch.ones_like(input_ids)
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **kwargs}
-        for name in self.graph.inputs:
-            if given.get(name) is None:
+        inputs: dict[str, Any] = {name: given.get(name) for name in self.graph.inputs}
+        for name, value in inputs.items():
+            if value is None:
                 raise ValueError(f"the model needs `{name}`: use its processor (`AutoProcessor`)")
-        read = {name: torch.from_numpy(value) for name, value in self.graph(given).items()}
+        size = max(1, self._positions // inputs["input_ids"].shape[1])
+        parts = zip(*(value.split(size) for value in inputs.values()), strict=True)
+        groups = [self.graph(dict(zip(inputs, part, strict=True))) for part in parts]
+        read = {name: torch.from_numpy(np.concatenate([group[name] for group in groups])) for name in groups[0]}
         return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
 
 
@@ -136,7 +147,9 @@ class OnnxGeneration(PreTrainedModel):
     def __init__(self, config, folder: Path):
         # skip the architecture's constructor, which creates weights
         PreTrainedModel.__init__(self, config)
-        self._reader, self._step = _Reader(folder / READ), Graph(folder / WRITE)
+        # activations of few positions fit in a processor's cache, but each step of a GRU multiplies all its weights
+        positions = sys.maxsize if isinstance(config, DrgdConfig) else _POSITIONS
+        self._reader, self._step = _Reader(folder / READ, positions), Graph(folder / WRITE)
 
     @property
     def model(self) -> "OnnxGeneration":

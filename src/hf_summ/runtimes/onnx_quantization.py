@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from hf_summ.models.quantization_int8 import Int8Config, quantize_weight
+from hf_summ.models.quantization_int8 import quantize_weight
 
 # the domain of ONNX Runtime's own operators
 _MICROSOFT = "com.microsoft"
@@ -15,7 +15,7 @@ _MICROSOFT = "com.microsoft"
 _PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0}
 
 
-def quantize(model: ModelProto, least_weights: int = Int8Config.least_weights) -> None:
+def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
     """Quantize a graph's constant matrices to 8 bits in place: those of products and embeddings.
 
     As in `Int8Linear`, each row of a product's input is quantized by its own largest magnitude, independently of other
