@@ -74,7 +74,7 @@ def bart(ours: PreTrainedModel, attention_dropout: float = 0.0) -> PreTrainedMod
 
     def build(ffn_dim: int) -> PreTrainedModel:
         config = BartConfig(
-            vocab_size=VOCABULARY,
+            vocab_size=ours.config.vocab_size,
             d_model=width,
             encoder_layers=layers[0],
             decoder_layers=layers[1],

@@ -1,9 +1,9 @@
 """`hf-summ serve` under load: requests per CPU second of the service, with 1, 16 and 64 clients at once.
 
 A client sends its next request on each response, or after `Retry-After` if the request was refused. Without `--model`,
-a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news. Then 4 clients share the service
-with a hostile one, whose requests are as costly as single limits allow: with the default limits of work and time, and
-with the former lifted. Run: python benchmarks/serving.py
+a GDLF with random weights writes summaries of 20 tokens with 4 beams, of made-up news, and then a BART of equal size.
+Then 4 clients share the service of the first with a hostile one, whose requests are as costly as single limits allow:
+with the default limits of work and time, and with the former lifted. Run: python benchmarks/serving.py
 """
 
 import argparse
@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measuring import print_table
+from peers import bart
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.data import fit_vocabulary
@@ -60,15 +61,17 @@ class Load:
 
 
 def made_up(number: int, folder: Path) -> list[str]:
-    """Make texts of one to three articles, and write a checkpoint for them to the folder."""
+    """Make texts of one to three articles, and write checkpoints for them to the folder: GDLF and BART."""
     texts = [article["document"] for article in articles("test", 3 * number, seed=1)]
     processor = GdlfProcessor(fit_vocabulary(texts, vocab_size=2000, show_progress=False), tags="none")
     config = GdlfConfig(**SIZES, **KERNELS, tags="none", conv_implementation="chunked")
     processor.align(config)
     model = GdlfForConditionalGeneration(config)
-    model.generation_config.update(max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, num_beams=4)
-    for part in (model, processor):
-        part.save_pretrained(folder)
+    processor.tokenizer.model_max_length = 1024
+    for name, system, reader in (("GDLF", model, processor), ("BART", bart(model), processor.tokenizer)):
+        system.generation_config.update(max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, num_beams=4)
+        for part in (system, reader):
+            part.save_pretrained(folder / name)
     generator = random.Random(0)
     return [" ".join(generator.sample(texts, generator.randint(1, 3))) for _ in range(number)]
 
@@ -223,17 +226,22 @@ def main() -> None:
             lines = Path(arguments.texts).read_text(encoding="utf-8").splitlines()
             texts = [json.loads(line)["document"] for line in lines]
         bodies = itertools.cycle([json.dumps({"inputs": text}).encode() for text in texts])
-        with service(arguments.model or folder, arguments.flags) as (process, port):
-            loads = [
-                asyncio.run(measure(process, port, bodies, clients, arguments.seconds)) for clients in arguments.clients
-            ]
+        models = [arguments.model] if arguments.model else [f"{folder}/GDLF", f"{folder}/BART"]
+        rows = []
+        for model in models:
+            with service(model, arguments.flags) as (process, port):
+                loads = [
+                    asyncio.run(measure(process, port, bodies, clients, arguments.seconds))
+                    for clients in arguments.clients
+                ]
+            rows += [[Path(model).name, *row(load, loads[0])] for load in loads]
         beside = []
         for limits in ([], LIFTED):
-            with service(arguments.model or folder, [*arguments.flags, *limits]) as (_, port):
+            with service(models[0], [*arguments.flags, *limits]) as (_, port):
                 beside.append(asyncio.run(beside_hostile(port, texts, arguments.seconds)))
-    columns = ["clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
+    columns = ["model", "clients", "requests per CPU second", "times one client's", "p50, ms", "p99, ms"]
     columns += ["answered", "refused", "lost", "peak, MiB"]
-    print_table("requests under load", columns, [row(load, loads[0]) for load in loads])
+    print_table("requests under load", columns, rows)
     columns = ["answered", "refused or lost", "p50, ms", "p99, ms", "hostile requests", "p50, ms"]
     print_table("4 clients beside a hostile one; first with the usual limits", columns, beside)
 

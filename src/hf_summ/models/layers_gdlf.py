@@ -20,7 +20,7 @@ CHUNK = 32
 # limit of compiled variants: one per kernel size and precision, and for single-row batches
 _VARIANTS = 64
 # positions, over all documents, that are fused at once
-_POSITIONS = 512
+_POSITIONS = 128
 
 
 def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:

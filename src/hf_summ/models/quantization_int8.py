@@ -19,7 +19,7 @@ _LEVELS = 127
 # replaces the scale of a zero row, to avoid a division by zero
 _TINY = torch.finfo(torch.float32).tiny
 # minimum numbers of outputs, and of rows, for which a copy of the weights in the processor's layout pays
-_WIDE, _MANY = 8000, 256
+_WIDE, _MANY = 8000, 128
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
