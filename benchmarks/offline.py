@@ -18,10 +18,9 @@ from measuring import cpu_seconds, fix_allocator, print_table
 fix_allocator()
 
 import torch
-from peers import bart
+from peers import bart, small_gdlf
 
-from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor, SummarizationPipeline
-from hf_summ.data import fit_vocabulary
+from hf_summ import SummarizationPipeline
 from hf_summ.data.streams import FileRows
 from hf_summ.offline.engines import Work, in_this_process
 from hf_summ.offline.run import run_plan
@@ -39,14 +38,8 @@ def documents(number: int) -> list[str]:
 
 def pipelines(texts: list[str], width: int) -> dict[str, SummarizationPipeline]:
     """A GDLF of two layers on each side, and a BART with the same numbers of layers and parameters."""
-    processor = GdlfProcessor(fit_vocabulary(texts[:200], vocab_size=1000, show_progress=False), tags="none")
-    processor.tokenizer.model_max_length = 512
-    sizes = {"d_model": width, "ffn_dim": 4 * width, "fusion_dim": 4 * width, "num_heads": 4}
-    sizes |= {f"{side}_layers": 2 for side in ("encoder", "decoder")}
-    sizes |= {f"{side}_kernel_sizes": [3, 7] for side in ("encoder", "decoder")}
-    config = GdlfConfig(**sizes, tags="none")
-    processor.align(config)
-    ours = GdlfForConditionalGeneration(config).eval()
+    sizes = {"d_model": width, "ffn_dim": 4 * width, "fusion_dim": 4 * width}
+    ours, processor = small_gdlf(texts[:200], vocab_size=1000, **sizes)
     return {
         "GDLF": SummarizationPipeline(ours, processor=processor),
         "BART": SummarizationPipeline(bart(ours).eval(), tokenizer=processor.tokenizer),

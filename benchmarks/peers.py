@@ -13,12 +13,14 @@ from hf_summ import (
     DrgdForConditionalGeneration,
     GdlfConfig,
     GdlfForConditionalGeneration,
+    GdlfProcessor,
     HighlightTransformerConfig,
     HighlightTransformerForConditionalGeneration,
     Int8Config,
     SagCopyConfig,
     SagCopyForConditionalGeneration,
 )
+from hf_summ.data import fit_vocabulary
 from hf_summ.runtimes.onnx_graphs import write_graphs
 from hf_summ.runtimes.onnx_model import load_graphs
 
@@ -28,6 +30,18 @@ VOCABULARY = 30000
 def gdlf(**overrides) -> PreTrainedModel:
     """The paper's main model."""
     return GdlfForConditionalGeneration(GdlfConfig(**overrides))
+
+
+def small_gdlf(texts: list[str], vocab_size: int, **overrides) -> tuple[PreTrainedModel, GdlfProcessor]:
+    """A GDLF of two layers on each side, 128 wide, and a processor with the texts' vocabulary."""
+    processor = GdlfProcessor(fit_vocabulary(texts, vocab_size=vocab_size, show_progress=False), tags="none")
+    processor.tokenizer.model_max_length = 1024
+    sizes: dict = {"d_model": 128, "ffn_dim": 256, "fusion_dim": 256, "num_heads": 4}
+    sizes |= {f"{side}_layers": 2 for side in ("encoder", "decoder")}
+    sizes |= {f"{side}_kernel_sizes": [3, 7] for side in ("encoder", "decoder")}
+    config = GdlfConfig(**{**sizes, "conv_implementation": "chunked", **overrides}, tags="none")
+    processor.align(config)
+    return GdlfForConditionalGeneration(config).eval(), processor
 
 
 def copy_transformer(**overrides) -> PreTrainedModel:

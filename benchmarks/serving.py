@@ -28,15 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from measuring import print_table
-from peers import bart
+from peers import bart, small_gdlf
 
-from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
-from hf_summ.data import fit_vocabulary
 from hf_summ.data.toy_news import articles
 
 NEW_TOKENS = 20
-SIZES = {"d_model": 128, "ffn_dim": 256, "fusion_dim": 256, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2}
-KERNELS = {"encoder_kernel_sizes": [3, 7], "decoder_kernel_sizes": [3, 7]}
 # the parameters of a hostile request, its characters, and the flags with which it is decoded
 HOSTILE = {"long_documents": "windows", "num_beams": 16, "min_new_tokens": 1024, "max_new_tokens": 1024}
 CHARACTERS, LIFTED = 480_000, ["--limit_work", "1e15", "--limit_source_tokens", "1000000"]
@@ -63,11 +59,7 @@ class Load:
 def made_up(number: int, folder: Path) -> list[str]:
     """Make texts of one to three articles, and write checkpoints for them to the folder: GDLF and BART."""
     texts = [article["document"] for article in articles("test", 3 * number, seed=1)]
-    processor = GdlfProcessor(fit_vocabulary(texts, vocab_size=2000, show_progress=False), tags="none")
-    config = GdlfConfig(**SIZES, **KERNELS, tags="none", conv_implementation="chunked")
-    processor.align(config)
-    model = GdlfForConditionalGeneration(config)
-    processor.tokenizer.model_max_length = 1024
+    model, processor = small_gdlf(texts, vocab_size=2000)
     for name, system, reader in (("GDLF", model, processor), ("BART", bart(model), processor.tokenizer)):
         system.generation_config.update(max_new_tokens=NEW_TOKENS, min_new_tokens=NEW_TOKENS, num_beams=4)
         for part in (system, reader):

@@ -204,9 +204,12 @@ def test_layers_fused_in_parts_equal_those_fused_at_once(monkeypatch):
     layers = [torch.randn(3, 7, 6, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     found = []
     for positions in (512, 5):
-        monkeypatch.setattr(layers_gdlf, "_POSITIONS", positions)
+        for limit in ("_TRAINED_POSITIONS", "_POSITIONS"):
+            monkeypatch.setattr(layers_gdlf, limit, positions)
+        with torch.no_grad():
+            read = fusion(layers)
         fused = fusion(layers)
-        found.append([fused, *torch.autograd.grad(fused.square().sum(), [*layers, *fusion.parameters()])])
+        found.append([read, fused, *torch.autograd.grad(fused.square().sum(), [*layers, *fusion.parameters()])])
     torch.testing.assert_close(*found)
 
 

@@ -19,8 +19,8 @@ _WINDOW = "convolution_window"
 CHUNK = 32
 # limit of compiled variants: one per kernel size and precision, and for single-row batches
 _VARIANTS = 64
-# positions, over all documents, that are fused at once
-_POSITIONS = 128
+# positions, over all documents, that are fused at once: with gradients, and without, when they need most of the memory
+_TRAINED_POSITIONS, _POSITIONS = 512, 128
 
 
 def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
@@ -279,7 +279,8 @@ class DeepLayerFusion(nn.Module):
         if torch.compiler.is_compiling() and not torch.is_grad_enabled():
             # a graph without backward must work for any number of positions
             return self.layer_norm(self._reduce(self.inner(total)))
-        fused = [self._fuse(part) for part in total.flatten(0, 1).split(_POSITIONS)]
+        positions = _TRAINED_POSITIONS if torch.is_grad_enabled() else _POSITIONS
+        fused = [self._fuse(part) for part in total.flatten(0, 1).split(positions)]
         return self.layer_norm(torch.cat(fused).view_as(total))
 
     def _fuse(self, total: torch.Tensor) -> torch.Tensor:

@@ -30,6 +30,7 @@ SOURCE, STATE, NEXT = "source.", "state.", "next."
 LAST = f"{SOURCE}last"
 
 _OPSET = 20
+# columns of GDLF's fusion in a part
 _FUSION_COLUMNS = 960
 _GRU_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _KEYS_AND_VALUES = ("keys", "values")

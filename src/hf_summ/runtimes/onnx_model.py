@@ -23,6 +23,7 @@ from hf_summ.models.modeling_copying import CopySummarizationOutput
 from hf_summ.models.quantization_int8 import has_exact_products
 from hf_summ.runtimes.onnx_graphs import LAST, NEXT, READ, STATE, WRITE
 
+# positions, over all documents, that are encoded at once
 _POSITIONS = 512
 _INPUTS = ("attention_mask", "decoder_input_ids", "encoder_outputs", "cache")
 # inputs that the graphs do not support
