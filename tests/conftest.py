@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,18 +41,19 @@ SENTENCES = [
 
 def word_piece_tokenizer(texts: list[str], vocab_size: int, **settings) -> "PreTrainedTokenizerFast":
     """A tokenizer like BERT's, fitted on the texts: lower case, `[CLS]`, `[SEP]` and `[MASK]`, no end token."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     special = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    words = Counter(word for text in texts for word, _ in splitter.pre_tokenize_str(normalizer.normalize_str(text)))
+    letters = sorted(set("".join(words)))
+    # letters, and the most frequent words: the pieces of WordPieceTrainer differ from process to process
+    pieces = [*special.values(), *letters, *(f"##{letter}" for letter in letters)]
+    pieces += [word for word, _ in words.most_common() if len(word) > 1][: max(0, vocab_size - len(pieces))]
+    tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizer, splitter
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=list(special.values()), show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special, **settings)
 
 

@@ -28,7 +28,7 @@ from tests.evaluation.tiny_language_models import KINDS, POSITIONS, bert_config,
 from tests.models.architectures import GDLF
 
 TEXT = SENTENCES[0]
-LONG_TEXT = " ".join(SENTENCES * 2)
+LONG_TEXT = " ".join(SENTENCES * 3)
 PERCENTILES = (30, 50, 90)
 
 
