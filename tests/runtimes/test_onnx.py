@@ -14,6 +14,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoProcessor, BartConfig, BartF
 
 from hf_summ import Int8Config
 from hf_summ.cli import main
+from hf_summ.models import layers_recurrent
 from hf_summ.models.modeling_base import RUNTIME_FILE
 from hf_summ.runtimes import onnx_graphs, onnx_model
 from hf_summ.runtimes.folders import export, find
@@ -60,8 +61,9 @@ def checkpoint(request, tiny_tokenizer, tmp_path_factory) -> Path:
     for part in build_with_processor(request.param, tiny_tokenizer):
         part.save_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
-        # three parts
+        # in parts
         patch.setattr(onnx_graphs, "_FUSION_COLUMNS", 10)
+        patch.setattr(layers_recurrent, "_CHANNELS", 10)
         assert main(["export", str(folder), "--to", "onnx", "--output", str(folder / "onnx")]) == 0
     return folder
 

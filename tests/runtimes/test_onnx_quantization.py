@@ -22,6 +22,12 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
     elif kind == "Gemm":
         constants |= {} if bias is None else {"b": bias}
         nodes = [helper.make_node("Gemm", [*names, *(["b"] if bias is not None else [])], ["y"], transB=1, name="node")]
+    elif kind == "Slice":
+        # of a wider matrix
+        constants["w"] = torch.cat((torch.ones(5, WIDTH), weight, torch.ones(2, WIDTH)))
+        constants |= {"start": torch.tensor([5]), "end": torch.tensor([5 + OUTPUTS]), "axis": torch.tensor([0])}
+        sliced = helper.make_node("Slice", [*constants], ["t"], name="part")
+        nodes = [sliced, helper.make_node("Gemm", ["x", "t"], ["y"], transB=1, name="node")]
     else:
         transposed = [helper.make_node("Transpose", ["w"], ["t"], name="turn")] if kind == "Transpose" else []
         nodes = [*transposed, helper.make_node("MatMul", ["x", "t" if transposed else "w"], ["y"], name="node")]
@@ -38,7 +44,9 @@ def graph(folder, weight: torch.Tensor, bias: torch.Tensor | None, kind: str, le
     return Graph(folder / "graph.onnx")
 
 
-@pytest.mark.parametrize(("kind", "bias"), [("MatMul", False), ("Transpose", False), ("Gemm", False), ("Gemm", True)])
+@pytest.mark.parametrize(
+    ("kind", "bias"), [("MatMul", False), ("Transpose", False), ("Slice", False), ("Gemm", False), ("Gemm", True)]
+)
 def test_products_are_those_of_the_layer(tmp_path, kind, bias):
     layer = nn.Linear(WIDTH, OUTPUTS, bias).requires_grad_(False)
     rows = torch.randn(9, WIDTH) * torch.logspace(-3, 3, 9)[:, None]

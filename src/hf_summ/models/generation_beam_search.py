@@ -106,28 +106,29 @@ def search(
     rows_may_leave = len(processes) == len(processors)
     outputs = model._prefill(input_ids, config, model_kwargs)
     inputs: dict[str, Any] = {}
+    ids = beams.ids
     while True:
         model_kwargs = model._update_model_kwargs_for_generation(outputs, model_kwargs, is_encoder_decoder=True)
         scores = beams.scores_of(outputs.logits[:, -1].float())
-        ids = beams.ids
         # a foreign processor may keep its inputs, which must not be overwritten
         for process in processes if rows_may_leave else processors:
             scores = process(ids, scores)
-        rows = beams.advance(scores)
+        rows = beams.advance(scores if rows_may_leave else scores.clone())
+        ids = beams.ids
         left = (~beams.is_done).nonzero()[:, 0]
         cache = model_kwargs[CACHE]
         if not len(left) or beams.length == config.max_length:
             return beams.output(cache)
         if not inputs:
-            inputs = model.prepare_inputs_for_generation(beams.ids, next_sequence_length=1, **model_kwargs)
+            inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
         # removing rows would recompile a compiled step
         if len(left) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
-            rows = beams.keep(left, rows)
+            rows, ids = beams.keep(left, rows), beams.ids
             cache.keep_documents(left)
             inputs = {name: value if value is cache else _rows_of(value, left) for name, value in inputs.items()}
         if not torch.equal(rows, torch.arange(len(scores), device=rows.device)):
             cache.reorder_cache(rows)
-        inputs["decoder_input_ids"] = beams.ids[:, -1:]
+        inputs["decoder_input_ids"] = ids[:, -1:]
         outputs = model(**inputs, return_dict=True)
 
 
@@ -165,7 +166,7 @@ def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]
     if whole <= number * _BLOCK:
         return scores.topk(number)
     # they are in the blocks with the highest maxima, which takes a fraction of the time to find
-    blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK)).amax(-1).topk(number, sorted=False).indices
+    blocks = scores[:, :whole].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
     within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
     behind = torch.arange(whole, scores.shape[1], device=scores.device).expand(len(scores), -1)
     places = torch.cat((within, behind), dim=1)
@@ -257,13 +258,13 @@ class _Beams:
 
     @staticmethod
     def scores_of(logits: torch.Tensor) -> torch.Tensor:
-        """The scores (R, V) of the next tokens."""
-        return logits.log_softmax(-1)
+        """The scores (R, V) of the next tokens; on a CPU in place of the logits, as new memory takes time there."""
+        return torch.log_softmax(logits, -1, out=logits if logits.device.type == "cpu" else None)
 
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
-        """Append the best tokens by scores (R, V) -> the rows (R,) that they continue."""
+        """Append the best tokens by scores (R, V), which become totals -> the rows (R,) that they continue."""
         vocab_size = scores.shape[1]
-        totals, places = _top((scores + self.scores.view(-1, 1)).view(len(self.scores), -1), self.candidates)
+        totals, places = _top(scores.add_(self.scores.reshape(-1, 1)).reshape(len(self.scores), -1), self.candidates)
         beams, tokens = places // vocab_size, places % vocab_size
         rows = beams + torch.arange(0, len(scores), self.number, device=scores.device)[:, None]
         if self.config.beam_stopping == "drgd":
@@ -274,17 +275,18 @@ class _Beams:
         is_end = torch.isin(tokens, self.ends)
         if self.length + 1 == self.config.max_length:
             is_end = torch.ones_like(is_end)
+        best = [part[:, : self.number] for part in (totals, rows, beams, tokens)]
         # further candidates only replace beams that end
-        is_finished = is_end[:, : self.number] & ~self.is_done[:, None]
-        if is_finished.any():
-            self._finish(*(part[:, : self.number] for part in (totals, rows, beams, tokens)), is_finished)
-        self.best_has_ended |= is_end[:, 0]
-        going = totals.masked_fill(is_end, -torch.inf) if self.config.beam_stopping else totals + _ABSENT * is_end
-        self.scores, order = going.topk(self.number)
-        rows = rows.gather(1, order).view(-1)
+        if is_end.any():
+            self._finish(*best, is_end[:, : self.number] & ~self.is_done[:, None])
+            self.best_has_ended |= is_end[:, 0]
+            going = totals.masked_fill(is_end, -torch.inf) if self.config.beam_stopping else totals + _ABSENT * is_end
+            totals, order = going.topk(self.number)
+            best = [totals, *(part.gather(1, order) for part in (rows, beams, tokens))]
+        self.scores = best[0]
+        rows, beams, tokens = (part.flatten() for part in best[1:])
         self.written = self.written[rows]
-        self.written[:, 0, self.length] = tokens.gather(1, order).view(-1)
-        self.written[:, 1, self.length] = beams.gather(1, order).view(-1)
+        self.written[:, 0, self.length], self.written[:, 1, self.length] = tokens, beams
         self.length += 1
         self.is_done |= self._is_over()
         return rows

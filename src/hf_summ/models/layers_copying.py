@@ -129,7 +129,7 @@ def keys_once(
         layer_index: index in the cross-attention cache.
     """
     if cache is not None and cache.is_updated.get(layer_index):
-        return cache.cross_attention_cache.layers[layer_index].keys[:, 0]
+        return cache.cross_attention_cache.layers[layer_index].keys.squeeze(1)
     keys = project(source)
     if cache is not None:
         # the cache expects heads of keys and values: a single head, and values of width 0

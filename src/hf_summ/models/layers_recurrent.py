@@ -9,6 +9,8 @@ from torch.nn.functional import linear
 
 # elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
+# channels of that layer in a part of an exported graph, which fits in the cache as well
+_CHANNELS = 250
 
 
 class BidirectionalGru(nn.Module):
@@ -160,12 +162,14 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
     of = _Inputs(*tensors)
     first, second, outputs = of.first, of.second, []
     padding = None if settings.source_mask is None else ~settings.source_mask[:, None]
+    channels = _CHANNELS if torch.compiler.is_exporting() else of.keys.shape[-1]
     for position, words in enumerate(of.first_words):
         before = second if settings.shares_state else first
         first = _next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
         queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
+        parts = zip(*(part.split(channels, dim=-1) for part in (of.score_weight, of.keys, queries)), strict=True)
         # in ONNX Runtime, a product with a column takes ten times as long
-        scores = (of.score_weight @ (of.keys[:, None] + queries[:, :, None]).tanh().mT)[..., 0, :]
+        scores = sum(score @ (key[:, None] + query[:, :, None]).tanh().mT for score, key, query in parts).squeeze(-2)
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))

@@ -42,9 +42,10 @@ def eager_attention_forward(module, query, key, value, attention_mask, scaling, 
     scores = query @ key.transpose(2, 3) * scaling
     if attention_mask is not None:
         if attention_mask.dtype == torch.bool:
-            scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-        else:
-            scores = scores + attention_mask
+            # in ONNX Runtime, a sum takes a third of the time of filling the scores
+            lowest = torch.finfo(scores.dtype).min
+            attention_mask = scores.new_zeros(attention_mask.shape).masked_fill(~attention_mask, lowest)
+        scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
     weights = weights.to(query.dtype)
     dropped = nn.functional.dropout(weights, dropout, module.training)

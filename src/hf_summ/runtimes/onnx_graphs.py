@@ -121,9 +121,8 @@ class _Write(nn.Module):
             use_cache=True,
         )
         copied = getattr(outputs, "copy_attentions", None)
-        # an index would copy the scores
-        copied = {} if copied is None else {"copy_attentions": copied.squeeze(1)}
-        return {"logits": outputs.logits.squeeze(1), **copied, **_states_of(cache)}
+        copied = {} if copied is None else {"copy_attentions": copied}
+        return {"logits": outputs.logits, **copied, **_states_of(cache)}
 
 
 def _states_of(cache: SharedSourceCache) -> dict[str, torch.Tensor]:

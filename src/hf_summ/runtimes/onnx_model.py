@@ -203,7 +203,7 @@ class OnnxGeneration(PreTrainedModel):
             cache = OnnxCache({name: value for name, value in tensors.items() if name.startswith(STATE)}, rows)
         steps = [self._write(column, tensors, cache) for column in tokens.unbind(1)]
         logits, copied = (
-            torch.from_numpy(_stacked([step[name] for step in steps])) if name in steps[0] else None
+            torch.from_numpy(_joined([step[name] for step in steps])) if name in steps[0] else None
             for name in ("logits", "copy_attentions")
         )
         coverage = next((torch.from_numpy(cache.states[name]) for name in cache.states if ".coverage." in name), None)
@@ -226,9 +226,9 @@ class OnnxGeneration(PreTrainedModel):
         return outputs
 
 
-def _stacked(steps: list[np.ndarray]) -> np.ndarray:
+def _joined(steps: list[np.ndarray]) -> np.ndarray:
     # decoding has a single step, which needs no copy
-    return np.stack(steps, axis=1) if len(steps) > 1 else steps[0][:, None]
+    return np.concatenate(steps, axis=1) if len(steps) > 1 else steps[0]
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:

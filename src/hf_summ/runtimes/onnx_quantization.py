@@ -1,7 +1,6 @@
 """Quantization of ONNX graphs to 8-bit products, with a scale per row and per output channel."""
 
 from collections.abc import Iterator
-from math import prod
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from hf_summ.models.quantization_int8 import quantize_weight
 # the domain of ONNX Runtime's own operators
 _MICROSOFT = "com.microsoft"
 # operator -> the input that may be a matrix
-_PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0}
+_PLACES = {"MatMul": 1, "Gemm": 1, "Gather": 0, "Transpose": 0, "Slice": 0}
 
 
 def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
@@ -25,11 +24,8 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
         least_weights: matrices with fewer weights keep 32 bits.
     """
     graph = model.graph
-    matrices = {
-        tensor.name: numpy_helper.to_array(tensor)
-        for tensor in graph.initializer
-        if len(tensor.dims) == 2 and prod(tensor.dims) >= least_weights
-    }
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    matrices = {name: value for name, value in constants.items() if value.ndim == 2 and value.size >= least_weights}
     quantizer, nodes = _Quantizer(), []
     for node in graph.node:
         matrix = matrices.get(node.input[_PLACES[node.op_type]]) if node.op_type in _PLACES else None
@@ -38,6 +34,11 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
         elif node.op_type == "Transpose":
             # the transpose of a matrix that another node may look up
             matrices[node.output[0]] = matrix.T
+        elif node.op_type == "Slice":
+            part = [slice(None), slice(None)]
+            for start, end, axis in zip(*(constants[name] for name in node.input[1:4]), strict=True):
+                part[axis] = slice(start, end)
+            matrices[node.output[0]] = matrix[tuple(part)]
         else:
             nodes += (quantizer.embedding if node.op_type == "Gather" else quantizer.product)(node, matrix)
     used = {name for node in nodes for name in node.input}
