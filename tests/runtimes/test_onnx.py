@@ -115,6 +115,13 @@ def test_scores_are_those_of_pytorch(checkpoint, in_8_bits, monkeypatch):
             torch.testing.assert_close(scored.coverage, wanted.coverage, atol=tolerance, rtol=0)
 
 
+def test_no_matrix_of_a_product_has_32_bits(in_8_bits):
+    for name in (READ, WRITE):
+        constants = onnx.load(in_8_bits / name).graph.initializer
+        floats = [tensor for tensor in constants if tensor.data_type == onnx.TensorProto.FLOAT]
+        assert all(len(tensor.dims) != 2 or min(tensor.dims) == 1 for tensor in floats)
+
+
 def test_a_documents_summary_in_8_bits_does_not_depend_on_its_batch(in_8_bits):
     model, settings = load(in_8_bits), {"num_beams": 4, "min_new_tokens": 8}
     together = model.generate(**inputs(in_8_bits, DOCUMENTS), **settings)

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 # elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
 # channels of that layer in a part of an exported graph, which fits in the cache as well
-_CHANNELS = 250
+_CHANNELS = 100
 
 
 class BidirectionalGru(nn.Module):
@@ -165,11 +165,11 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
     channels = _CHANNELS if torch.compiler.is_exporting() else of.keys.shape[-1]
     for position, words in enumerate(of.first_words):
         before = second if settings.shares_state else first
-        first = _next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
+        first = next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
         queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
-        parts = zip(*(part.split(channels, dim=-1) for part in (of.score_weight, of.keys, queries)), strict=True)
-        # in ONNX Runtime, a product with a column takes ten times as long
-        scores = sum(score @ (key[:, None] + query[:, :, None]).tanh().mT for score, key, query in parts).squeeze(-2)
+        parts = zip(*(part.mT.split(channels, -2) for part in (of.score_weight, of.keys, queries)), strict=True)
+        # a column of queries for each of the document's rows
+        scores = sum(score.mT @ (key[:, None] + query.mT[..., None]).tanh() for score, key, query in parts).squeeze(-2)
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -178,20 +178,23 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
         if of.second_words is not None:
             words = words + of.second_words[position]
         before = first if settings.shares_state else second
-        second = _next_state(words, before, of.second_recurrent, of.second_recurrent_bias, settings.reset_after)
+        second = next_state(words, before, of.second_recurrent, of.second_recurrent_bias, settings.reset_after)
         outputs.append((first, second, contexts, weights.flatten(0, 1)))
     return tuple(torch.stack(states) for states in zip(*outputs, strict=True))
 
 
-def _next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:
+def next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:
     """A step of a GRU, as in `_step`."""
     gates = 2 * state.shape[1]
-    recurrent = linear(state, weight[:gates], bias[:gates])
+    if reset_after:
+        recurrent, kept = linear(state, weight, bias).split((gates, state.shape[1]), -1)
+    else:
+        recurrent = linear(state, weight[:gates], bias[:gates])
     reset, update = (words[:, :gates] + recurrent).sigmoid().chunk(2, -1)
-    read = state if reset_after else reset * state
-    recurrent = linear(read, weight[gates:], bias[gates:])
-    candidate = (words[:, gates:] + (reset * recurrent if reset_after else recurrent)).tanh()
-    return torch.lerp(candidate, state, update)
+    kept = reset * kept if reset_after else linear(reset * state, weight[gates:], bias[gates:])
+    candidate = (words[:, gates:] + kept).tanh()
+    # in ONNX, `torch.lerp` has twice the nodes
+    return candidate + update * (state - candidate)
 
 
 class _AttentiveGrus(torch.autograd.Function):

@@ -11,14 +11,15 @@ from typing import Any
 import onnx
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn.functional import gelu, linear
-from torch.onnx.ops import symbolic
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.models.layers_gdlf import DeepLayerFusion
+from hf_summ.models.layers_recurrent import next_state
 from hf_summ.models.layers_transformer import CACHE
 from hf_summ.models.modeling_base import DecoderStateLayer, SharedSourceCache, make_decoder_cache
 from hf_summ.runtimes.onnx_quantization import quantize
@@ -32,7 +33,6 @@ LAST = f"{SOURCE}last"
 _OPSET = 20
 # columns of GDLF's fusion in a part
 _FUSION_COLUMNS = 960
-_GRU_WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 _KEYS_AND_VALUES = ("keys", "values")
 # sizes of the example for tracing: documents, their tokens and phrases, rows, and decoded tokens
 _SIZES = _DOCUMENTS, _LENGTH, _PHRASES, _ROWS, _WRITTEN = 3, 13, 5, 6, 7
@@ -85,11 +85,10 @@ class _Read(nn.Module):
         first = inputs["input_ids"][:, :1]
         outputs = self.model(attention_mask=mask, encoder_outputs=encoded, decoder_input_ids=first, use_cache=True)
         cache, last = outputs[CACHE], encoded.last_hidden_state
-        source = {
-            f"{SOURCE}{name}.{index}": getattr(layer, name)
-            for index, layer in enumerate(cache.cross_attention_cache.layers)
-            for name in _KEYS_AND_VALUES
-        }
+        source = {}
+        for index, layer in enumerate(cache.cross_attention_cache.layers):
+            # as the steps' products read the keys
+            source |= {f"{SOURCE}keys.{index}": layer.keys.mT, f"{SOURCE}values.{index}": layer.values}
         states = {
             name: value[:, :, :0] if name.split(".")[1] in _KEYS_AND_VALUES else torch.zeros_like(value)
             for name, value in _states_of(cache).items()
@@ -153,7 +152,7 @@ def _cache_of(inputs: Mapping[str, torch.Tensor]) -> SharedSourceCache:
         else:
             layer.update(states[index]["keys"], states[index]["values"])
     for index in sorted(source):
-        cache.cross_attention_cache.update(source[index]["keys"], source[index]["values"], index)
+        cache.cross_attention_cache.update(source[index]["keys"].mT, source[index]["values"], index)
         cache.is_updated[index] = True
     return cache
 
@@ -228,15 +227,15 @@ def _fused(layer: DeepLayerFusion, parts: list[tuple[torch.Tensor, ...]], layers
 
 
 def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
-    """A GRU of one layer and direction as a node, (B, S, C) -> (B, S, k); torch would export a step per position."""
-    # torch has the reset gate first, ONNX the update gate
-    parts = (dict(layer.named_parameters())[f"{name}_l0"].chunk(3) for name in _GRU_WEIGHTS)
-    words, states, *biases = (torch.cat((update, reset, new))[None] for reset, update, new in parts)
-    outputs = symbolic(
-        "GRU",
-        (inputs.transpose(0, 1), words, states, torch.cat(biases, dim=1)),
-        {"hidden_size": layer.hidden_size, "linear_before_reset": 1},
-        dtype=inputs.dtype,
-        shape=(inputs.shape[1], 1, inputs.shape[0], layer.hidden_size),
-    )
-    return outputs[:, 0].transpose(0, 1), None
+    """A GRU of one layer and direction as a loop, (B, S, C) -> (B, S, k); torch would export a step per position."""
+    words = linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0).transpose(0, 1)
+    # torch traces no GRU in a loop
+    weight, bias = layer.weight_hh_l0, layer.bias_hh_l0
+
+    def step(state: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        state = next_state(words, state, weight, bias, reset_after=True)
+        # as the next state and as an output, which must be different tensors
+        return state, state.clone()
+
+    _, outputs = scan(step, inputs.new_zeros(inputs.shape[0], layer.hidden_size), words)
+    return outputs.transpose(0, 1), None

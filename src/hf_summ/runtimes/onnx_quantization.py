@@ -1,6 +1,6 @@
 """Quantization of ONNX graphs to 8-bit products, with a scale per row and per output channel."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -24,24 +24,9 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
         least_weights: matrices with fewer weights keep 32 bits.
     """
     graph = model.graph
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    matrices = {name: value for name, value in constants.items() if value.ndim == 2 and value.size >= least_weights}
-    quantizer, nodes = _Quantizer(), []
-    for node in graph.node:
-        matrix = matrices.get(node.input[_PLACES[node.op_type]]) if node.op_type in _PLACES else None
-        if matrix is None:
-            nodes.append(node)
-        elif node.op_type == "Transpose":
-            # the transpose of a matrix that another node may look up
-            matrices[node.output[0]] = matrix.T
-        elif node.op_type == "Slice":
-            part = [slice(None), slice(None)]
-            for start, end, axis in zip(*(constants[name] for name in node.input[1:4]), strict=True):
-                part[axis] = slice(start, end)
-            matrices[node.output[0]] = matrix[tuple(part)]
-        else:
-            nodes += (quantizer.embedding if node.op_type == "Gather" else quantizer.product)(node, matrix)
-    used = {name for node in nodes for name in node.input}
+    quantizer = _Quantizer({tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}, least_weights)
+    nodes = list(quantizer.nodes(graph.node))
+    used = {name for node in nodes for name in _inputs(node)}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
     added = [numpy_helper.from_array(value, name) for name, value in quantizer.constants.items()]
     del graph.node[:], graph.initializer[:]
@@ -50,10 +35,28 @@ def quantize(model: ModelProto, least_weights: int = 2**15) -> None:
     model.opset_import.append(helper.make_opsetid(_MICROSOFT, 1))
 
 
-class _Quantizer:
-    """Creates replacement nodes, and collects their constants."""
+def _inputs(node: NodeProto) -> Iterator[str]:
+    """The names of what a node reads, with the nodes of its loop."""
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _inputs(inner)
 
-    def __init__(self):
+
+class _Quantizer:
+    """Creates replacement nodes, and collects their constants.
+
+    Args:
+        given: the graph's constants by name.
+        least_weights: see `quantize`.
+    """
+
+    def __init__(self, given: Mapping[str, np.ndarray], least_weights: int):
+        self._given = given
+        # those that nodes compute are added
+        self._matrices = {
+            name: value for name, value in given.items() if value.ndim == 2 and value.size >= least_weights
+        }
         self.constants = {
             "int8.last": np.array([-1]),
             "int8.tiny": np.array(np.finfo(np.float32).tiny),
@@ -62,6 +65,27 @@ class _Quantizer:
         }
         # nodes that share a matrix share its integers
         self._names: dict[bytes, tuple[str, str]] = {}
+
+    def nodes(self, nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+        """The nodes in 8 bits, also in loops."""
+        for node in nodes:
+            for loop in (attribute.g.node for attribute in node.attribute if attribute.g.node):
+                replaced = list(self.nodes(loop))
+                del loop[:]
+                loop.extend(replaced)
+            matrix = self._matrices.get(node.input[_PLACES[node.op_type]]) if node.op_type in _PLACES else None
+            if matrix is None:
+                yield node
+            elif node.op_type == "Transpose":
+                # the transpose of a matrix that another node may look up
+                self._matrices[node.output[0]] = matrix.T
+            elif node.op_type == "Slice":
+                part = [slice(None), slice(None)]
+                for start, end, axis in zip(*(self._given[name] for name in node.input[1:4]), strict=True):
+                    part[axis] = slice(start, end)
+                self._matrices[node.output[0]] = matrix[tuple(part)]
+            else:
+                yield from (self.embedding if node.op_type == "Gather" else self.product)(node, matrix)
 
     def product(self, node: NodeProto, matrix: np.ndarray) -> Iterator[NodeProto]:
         """Replacement for a product of rows and a matrix."""
