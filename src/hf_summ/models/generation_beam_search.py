@@ -155,8 +155,7 @@ def _forbid_ngrams(size: int, ids: torch.Tensor, scores: torch.Tensor) -> torch.
     if length >= size:
         windows = ids.unfold(1, size, 1)
         matches = (windows[..., :-1] == ids[:, None, length + 1 - size :]).all(-1)
-        rows, places = matches.nonzero(as_tuple=True)
-        scores[rows, windows[rows, places, -1]] = -torch.inf
+        scores.scatter_add_(1, windows[..., -1], scores.new_zeros(matches.shape).masked_fill_(matches, -torch.inf))
     return scores
 
 

@@ -129,7 +129,7 @@ class _Reader(nn.Module):
         size = max(1, self._positions // inputs["input_ids"].shape[1])
         parts = zip(*(value.split(size) for value in inputs.values()), strict=True)
         groups = [self.graph(dict(zip(inputs, part, strict=True))) for part in parts]
-        read = {name: torch.from_numpy(np.concatenate([group[name] for group in groups])) for name in groups[0]}
+        read = {name: torch.from_numpy(_joined([group[name] for group in groups], 0)) for name in groups[0]}
         return OnnxSource(read[LAST], {"input_ids": input_ids, **read})
 
 
@@ -203,7 +203,7 @@ class OnnxGeneration(PreTrainedModel):
             cache = OnnxCache({name: value for name, value in tensors.items() if name.startswith(STATE)}, rows)
         steps = [self._write(column, tensors, cache) for column in tokens.unbind(1)]
         logits, copied = (
-            torch.from_numpy(_joined([step[name] for step in steps])) if name in steps[0] else None
+            torch.from_numpy(_joined([step[name] for step in steps], 1)) if name in steps[0] else None
             for name in ("logits", "copy_attentions")
         )
         coverage = next((torch.from_numpy(cache.states[name]) for name in cache.states if ".coverage." in name), None)
@@ -226,9 +226,9 @@ class OnnxGeneration(PreTrainedModel):
         return outputs
 
 
-def _joined(steps: list[np.ndarray]) -> np.ndarray:
-    # decoding has a single step, which needs no copy
-    return np.concatenate(steps, axis=1) if len(steps) > 1 else steps[0]
+def _joined(parts: list[np.ndarray], axis: int) -> np.ndarray:
+    # a single part, as in decoding, needs no copy
+    return np.concatenate(parts, axis) if len(parts) > 1 else parts[0]
 
 
 def load_graphs(folder: Path) -> PreTrainedModel:
