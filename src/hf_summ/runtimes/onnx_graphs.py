@@ -228,9 +228,9 @@ def _fused(layer: DeepLayerFusion, parts: list[tuple[torch.Tensor, ...]], layers
 
 def _gru(layer: nn.GRU, inputs: torch.Tensor) -> tuple[torch.Tensor, None]:
     """A GRU of one layer and direction as a loop, (B, S, C) -> (B, S, k); torch would export a step per position."""
-    words = linear(inputs, layer.weight_ih_l0, layer.bias_ih_l0).transpose(0, 1)
-    # torch traces no GRU in a loop
-    weight, bias = layer.weight_hh_l0, layer.bias_hh_l0
+    # of inputs and of states; torch traces no GRU in a loop
+    word_weight, weight, word_bias, bias = layer.parameters()
+    words = linear(inputs, word_weight, word_bias).transpose(0, 1)
 
     def step(state: torch.Tensor, words: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         state = next_state(words, state, weight, bias, reset_after=True)
