@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import embedding, gelu, layer_norm, linear, multi_head_attention_forward
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-from hf_summ.training.conversion import convert_mass
+from hf_summ.checkpoints.mass import convert_mass
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "bridge", "open", "##ed", "'", "s", "it", "."]
 WIDTH, HEADS, INNER, LAYERS, POSITIONS = 12, 3, 20, 2, 16
@@ -178,7 +178,7 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, run):
 
 
 def test_special_pieces_that_are_missing_come_last(files):
-    from hf_summ.training.conversion import read_dictionary
+    from hf_summ.checkpoints.mass import read_dictionary
 
     _, dictionary = files({}, ["the", "[PAD]"])
     assert read_dictionary(dictionary) == ["the", "[PAD]", "[CLS]", "[SEP]", "[UNK]"]

@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +41,14 @@ def test_one_file_gives_its_summary_alone(run, files, expected):
     output, errors = run("summarize", "a.txt", *MODEL)
     assert output == f"{expected[0]}\n"
     assert "summarizing" not in errors
+
+
+def test_training_is_not_imported(files):
+    """Neither the recipe nor the libraries that it alone needs: a second of CPU."""
+    heavy = ["datasets", "pandas", "pyarrow", "transformers.trainer", "hf_summ.training", "hf_summ.offline"]
+    code = f"import sys, hf_summ.cli; hf_summ.cli.main(sys.argv[1:]); print([*{{*{heavy}}} & sys.modules.keys()])"
+    command = [sys.executable, "-c", code, "summarize", "a.txt", *MODEL, "--output", "summary.txt"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_many_files_are_named_and_show_progress(run, files, expected):

@@ -5,12 +5,12 @@ import re
 import pytest
 from transformers import AutoConfig
 
+from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.common.flags import names
 from hf_summ.experiments.rows import millions
 from hf_summ.experiments.settings import base_settings
 from hf_summ.experiments.tables import configs_folder, load_table
 from hf_summ.training.arguments import GenerationArguments
-from hf_summ.training.overrides import apply_overrides
 from hf_summ.training.parsing import make_arguments
 
 TABLE = load_table("arxiv_title")

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig
 
+from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.experiments.rows import millions
 from hf_summ.experiments.rows import model_config as counted_config
 from hf_summ.experiments.tables import Row, Table, load_table, table_names
 from hf_summ.training.arguments import RunArguments
-from hf_summ.training.overrides import apply_overrides
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.votes import PROTOCOLS
 

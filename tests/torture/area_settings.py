@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import yaml
 
+from hf_summ.checkpoints.overrides import apply_overrides, parse_overrides
 from hf_summ.training.arguments import RunArguments, flag_kinds
-from hf_summ.training.overrides import apply_overrides, parse_overrides
 from hf_summ.training.parsing import bundled_configs, parse_arguments
 from tests.torture import values
 from tests.torture.cases import Case

@@ -11,8 +11,8 @@ from transformers import GenerationConfig
 from transformers.testing_utils import CaptureLogger
 from transformers.utils import logging
 
+from hf_summ.checkpoints.adapters import takes
 from hf_summ.evaluation import perplexity
-from hf_summ.training.adapters import takes
 from hf_summ.training.arguments import SummarizationTrainingArguments
 from hf_summ.training.evaluating import strip_padding
 from hf_summ.training.trainer import SummarizationTrainer

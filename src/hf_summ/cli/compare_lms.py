@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from hf_summ.training.checkpoints import model_problem
+    from hf_summ.checkpoints.folders import model_problem
 
     for percentile in arguments.percentiles:
         if not 0 <= percentile <= 100:

@@ -27,7 +27,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     from transformers import AutoConfig
 
-    from hf_summ.training.conversion import convert_mass
+    from hf_summ.checkpoints.mass import convert_mass
 
     convert_mass(arguments.checkpoint, arguments.dictionary, arguments.output)
     config = AutoConfig.from_pretrained(arguments.output)

@@ -257,7 +257,7 @@ def _check_nli(arguments: argparse.Namespace) -> None:
     if arguments.sources is None:
         raise ValueError(f"--nli {arguments.nli}: needs --sources, which may entail the summaries")
     if Path(arguments.nli).is_dir():
-        from hf_summ.training.checkpoints import model_problem
+        from hf_summ.checkpoints.folders import model_problem
 
         if (problem := model_problem(arguments.nli)) is not None:
             raise ValueError(f"--nli {arguments.nli}: {problem}; give a folder whose files are complete")

@@ -26,6 +26,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
     write_summaries,
 )
+from hf_summ.common.messages import no_warnings
 from hf_summ.common.records import shown
 from hf_summ.models.text_documents import readable
 
@@ -82,8 +83,6 @@ def run(arguments: argparse.Namespace) -> None:
     files = arguments.files or [STANDARD_INPUT]
     documents = [read_document(file, arguments.encoding) for file in files]
     find_model(arguments)
-    from hf_summ.offline.engines import no_warnings
-
     summarizer = load_summarizer(arguments)
     # a checkpoint may set several return sequences
     settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}

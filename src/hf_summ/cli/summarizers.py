@@ -212,10 +212,9 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     from transformers import pipeline
 
     from hf_summ import Int8Config
-    from hf_summ.training.adapters import find_adapter
-    from hf_summ.training.arguments import ModelArguments
-    from hf_summ.training.building import load_config, load_processor
-    from hf_summ.training.checkpoints import model_problem
+    from hf_summ.checkpoints.adapters import find_adapter
+    from hf_summ.checkpoints.folders import model_problem
+    from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
 
     model = arguments.model
     problem = model_problem(model) if Path(model).is_dir() else None

@@ -1,9 +1,11 @@
 """Forms of messages to users: a single line, an unknown choice, a suggestion, and a progress bar."""
 
 import difflib
+import logging
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -98,3 +100,16 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
     from huggingface_hub.utils import tqdm
 
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)
+
+
+@contextmanager
+def no_warnings(summarizer: Any) -> Generator[None]:
+    """Silences the pipeline's warnings about truncated or unlike documents, which its caller reports."""
+    # the logger of all its modules
+    logger = logging.getLogger(type(summarizer).__module__.rpartition(".")[0])
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

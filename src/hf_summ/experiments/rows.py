@@ -10,11 +10,11 @@ from pathlib import Path
 import torch
 from transformers import CONFIG_MAPPING, AutoConfig, AutoModelForSeq2SeqLM, PreTrainedConfig
 
+from hf_summ.checkpoints.overrides import apply_overrides, override_item
 from hf_summ.common.files import write_atomically
 from hf_summ.common.pages import markdown_table
 from hf_summ.experiments.report import number, title_of
 from hf_summ.experiments.tables import Row, Table, configs_folder, load_table, table_names
-from hf_summ.training.overrides import apply_overrides, override_item
 from hf_summ.training.parsing import read_settings
 
 _MARKED = re.compile(r"(<!-- rows of (\w+): .*? -->\n).*?(<!-- end of rows -->)", re.DOTALL)

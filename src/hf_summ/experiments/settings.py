@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import CONFIG_MAPPING, AutoConfig
 
+from hf_summ.checkpoints.overrides import BOOKKEEPING, apply_overrides
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
@@ -18,7 +19,6 @@ from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_s
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
 from hf_summ.training.effects import without_effect
-from hf_summ.training.overrides import BOOKKEEPING, apply_overrides
 from hf_summ.training.parsing import merged, parse_flags, read_settings
 
 _SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}

@@ -1,11 +1,9 @@
 """Summarizing shards in this process, or in several processes on this machine."""
 
-import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -14,7 +12,7 @@ import torch
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from hf_summ.common.messages import one_line
+from hf_summ.common.messages import no_warnings, one_line
 from hf_summ.common.processes import Pool, Worker, threads_for
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 
@@ -151,19 +149,6 @@ class _Texts(Dataset):
 
     def __getitem__(self, index: int) -> Any:
         return self._texts[index]
-
-
-@contextmanager
-def no_warnings(summarizer: Any) -> Generator[None]:
-    """Silences the pipeline's warnings about truncated or unlike documents, which its caller reports."""
-    # the logger of all its modules
-    logger = logging.getLogger(type(summarizer).__module__.rpartition(".")[0])
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
 
 
 def _length(text: str | list[str]) -> int:

@@ -22,7 +22,7 @@ def shipped_model(name: str = DEFAULT_MODEL) -> Path:
     """
     if name not in (known := shipped_models()):
         raise ValueError(unknown_choice("`name`", name, known))
-    from hf_summ.training.checkpoints import model_problem
+    from hf_summ.checkpoints.folders import model_problem
 
     folder = FOLDER / name
     lacking = next((file for file in _FILES if not (folder / file).is_file()), None)

@@ -18,6 +18,7 @@ from transformers.integrations.integration_utils import (
 from transformers.training_args import ParallelMode
 from transformers.utils import is_liger_kernel_available
 
+from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
@@ -26,46 +27,7 @@ from hf_summ.models.checks import SETTINGS
 from hf_summ.models.text_documents import readable
 from hf_summ.training.checks import check_bounds, check_license, check_parallelism
 from hf_summ.training.optimization import parse_learning_rates
-from hf_summ.training.overrides import MergeOverrides
 from hf_summ.training.scores import FALLING, METRICS, score_names
-
-
-@dataclass
-class ModelArguments:
-    """The model and its processor: from a checkpoint, or new."""
-
-    model_name_or_path: str | None = flag(
-        "model updates", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
-    )
-    model_type: str | None = flag(
-        "model", "Architecture of a model with new weights, such as gdlf or bart", unset="the checkpoint's"
-    )
-    config_name: str | None = flag(
-        "model",
-        "Folder or Hub repository whose config.json describes the new model",
-        unset="that of model_type",
-    )
-    tokenizer_name: str | None = flag(
-        "model", "Processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
-    )
-    config_overrides: dict[str, Any] = flag(
-        "model",
-        "Values of the model's configuration as key=JSON; keys may be dotted, and the flag may be repeated",
-        default={},
-        unset="none",
-        action=MergeOverrides,
-        nargs="+",
-    )
-    cache_dir: str | None = flag(
-        "reporting decoding", "Folder for downloads and prepared data", unset="that of Hugging Face's libraries"
-    )
-    model_revision: str = flag("model updates", "Branch, tag or commit of the checkpoint", default="main")
-    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
-    trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
-    resize_position_embeddings: bool | None = flag(
-        "model", "Enlarge learned positions to max_source_length", unset="if needed, with a warning"
-    )
-
 
 # flags that need `extract_share` or `extract_tokens`
 OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")

@@ -12,8 +12,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import TrainerState
 
+from hf_summ.checkpoints.folders import INDEX, STATE, WEIGHTS, checkpoint_problem, weight_files, weights_problem
 from hf_summ.common.files import moved_into_place
-from hf_summ.training.checkpoints import INDEX, STATE, WEIGHTS, checkpoint_problem, weight_files, weights_problem
 from hf_summ.training.resuming import run_checkpoints
 
 logger = logging.getLogger(__name__)

@@ -3,52 +3,38 @@
 import copy
 import logging
 import textwrap
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from huggingface_hub.errors import RemoteEntryNotFoundError, StrictDataclassError
 from transformers import (
-    CONFIG_MAPPING,
-    AutoConfig,
     AutoModelForSeq2SeqLM,
-    AutoProcessor,
     GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
-    ProcessorMixin,
     Trainer,
 )
-from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-from hf_summ.common.hub import check_within_reach
-from hf_summ.common.messages import nearest, one_line
+from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
+from hf_summ.checkpoints.folders import model_problem, settings_problem
+from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
+from hf_summ.common.messages import one_line
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import source_prefix, task_parameters
 from hf_summ.models.text_tagging import load_tagger
-from hf_summ.training.adapters import Adapter, add_lora, find_adapter
 from hf_summ.training.arguments import (
     DataArguments,
     GenerationArguments,
     LoraArguments,
-    ModelArguments,
     RunArguments,
     SummarizationTrainingArguments,
 )
-from hf_summ.training.checkpoints import model_problem, settings_problem
 from hf_summ.training.optimization import check_patterns
-from hf_summ.training.overrides import apply_overrides, refusal
 
 logger = logging.getLogger(__name__)
 
-Processor = ProcessorMixin | PreTrainedTokenizerBase
-# keys that set sizes in a configuration file; in a checkpoint, the processor and the pre-trained parts determine them
-_SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
 # lengths that a bare tokenizer does not have
 _DEFAULT_SOURCE_LENGTH, _DEFAULT_TARGET_LENGTH = 1024, 128
 # keys without effect in greedy decoding; transformers refuses to save a greedy configuration that sets one of its own
@@ -80,7 +66,7 @@ def build(arguments: RunArguments) -> Built:
             inconsistent settings.
     """
     _check_files(arguments.model)
-    with _found("model_name_or_path", arguments.model.model_name_or_path):
+    with naming("model_name_or_path", arguments.model.model_name_or_path):
         adapter = find_adapter(arguments.model)
     _check_lora(arguments, adapter)
     start = arguments.model if adapter is None else adapter.base
@@ -170,81 +156,6 @@ def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
         config.task_specific_params = {**tasks, "summarization": {"prefix": prefix}}
 
 
-def load_config(arguments: ModelArguments) -> PreTrainedConfig:
-    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
-
-    Raises:
-        ValueError: no model is named, an architecture is unknown or not an encoder-decoder, or the configuration
-            rejects a value.
-    """
-    source = arguments.config_name or arguments.model_name_or_path
-    if source is not None:
-        check_within_reach(source, arguments.model_revision, arguments.cache_dir)
-        flag = "config_name" if arguments.config_name else "model_name_or_path"
-        try:
-            with _found(flag, source):
-                config = AutoConfig.from_pretrained(source, **_hub_settings(arguments))
-        except StrictDataclassError as error:
-            raise ValueError(f"--{flag} {source}: its config.json is invalid: {refusal(error)}") from error
-    elif arguments.model_type is None:
-        raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
-    elif arguments.model_type not in CONFIG_MAPPING:
-        hint = nearest(arguments.model_type, CONFIG_MAPPING.keys())
-        raise ValueError(f"--model_type {arguments.model_type}: unknown architecture{hint}")
-    else:
-        config = AutoConfig.for_model(arguments.model_type)
-    if not config.is_encoder_decoder:
-        raise ValueError(
-            f"{config.model_type} is not an encoder-decoder: choose a sequence-to-sequence model such as bart"
-        )
-    overrides = arguments.config_overrides
-    if arguments.config_name is None and arguments.model_name_or_path is not None:
-        overrides = _overrides_of_a_checkpoint(config, overrides)
-    return apply_overrides(config, overrides)
-
-
-def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
-    """The overrides without the keys that a checkpoint determines; a changed value is logged."""
-    overrides = {
-        name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
-    }
-    for name, value in overrides.items():
-        # a dotted key is not an attribute
-        there = getattr(config, name, value)
-        if there != value:
-            logger.warning(f"--config_overrides: {name} is {there!r:.80} in the checkpoint and becomes {value!r:.80}")
-    return overrides
-
-
-def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
-    """The architecture's processor, or a bare tokenizer for architectures that have none.
-
-    From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
-    """
-    source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
-    # a new model that starts from a whole model uses that model's tokenizer
-    source = source or getattr(config, "start_name", None)
-    if source is None:
-        raise ValueError(
-            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
-        )
-    check_within_reach(source, arguments.model_revision, arguments.cache_dir)
-    given = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
-    with _found(given[0] if given else "config_overrides start_name", source):
-        processor = AutoProcessor.from_pretrained(source, **_hub_settings(arguments))
-    tokenizer = getattr(processor, "tokenizer", processor)
-    wanted = PROCESSOR_MAPPING.get(type(config), None)
-    # compared by name: the class may have been loaded from the checkpoint's remote code
-    if wanted is not None and type(processor).__name__ != wanted.__name__:
-        processor = wanted(tokenizer)
-    elif wanted is None and type(config).__module__.startswith("transformers."):
-        processor = tokenizer
-    for name in ("pad_token", "eos_token"):
-        if getattr(tokenizer, name) is None:
-            raise ValueError(f"{source}: the tokenizer has no {name}: add one with `tokenizer.add_special_tokens`")
-    return processor
-
-
 def _own_generation_config(model: PreTrainedModel) -> GenerationConfig:
     """A checkpoint's generation settings; as in the pipeline, those of `task_specific_params` take precedence."""
     config = copy.deepcopy(model.generation_config)
@@ -299,15 +210,6 @@ def generation_config(
     return config
 
 
-def _hub_settings(arguments: ModelArguments) -> dict:
-    return {
-        "cache_dir": arguments.cache_dir,
-        "revision": arguments.model_revision,
-        "token": arguments.token,
-        "trust_remote_code": arguments.trust_remote_code,
-    }
-
-
 def _part_settings(arguments: ModelArguments) -> dict:
     """Hub settings for the checkpoints that a configuration names, without the model's revision and code."""
     return {"cache_dir": arguments.cache_dir, "token": arguments.token}
@@ -326,19 +228,6 @@ def _check_optim_args(training: SummarizationTrainingArguments, model: PreTraine
             raise ValueError(
                 f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: leave it out"
             )
-
-
-@contextmanager
-def _found(flag: str, name: str | None) -> Generator[None]:
-    """Within, replace transformers' error for a checkpoint that is nowhere by a ValueError that names the flag."""
-    try:
-        yield
-    except OSError as error:
-        is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
-        if is_there or "cannot be reached" in str(error):
-            raise
-        reason = "no such folder, and no such repository on the Hub within reach"
-        raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error
 
 
 def _check_files(arguments: ModelArguments) -> None:
@@ -369,7 +258,7 @@ def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrain
     name_or_path = arguments.model_name_or_path
     # transformers' error does not name the weights whose shapes differ
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-        name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **_hub_settings(arguments)
+        name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **hub_settings(arguments)
     )
     if getattr(model, "quantization_method", None) == INT8:
         raise ValueError(
@@ -457,3 +346,25 @@ def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> 
             "or choose a model that allows --resize_position_embeddings"
         ) from None
     logger.warning(f"positions were enlarged from {positions} to {length} tokens")
+
+
+def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
+    """The model with new LoRA matrices; only these are trained, and their initial values leave its output unchanged.
+
+    Raises:
+        ValueError: the model has no such layers, or PEFT has no default layers for its architecture.
+        ImportError: peft is not installed.
+    """
+    peft = import_peft(f"--lora_r {lora.lora_r}")
+    assert lora.lora_r is not None
+    config = peft.LoraConfig(
+        task_type="SEQ_2_SEQ_LM",
+        r=lora.lora_r,
+        lora_alpha=2 * lora.lora_r if lora.lora_alpha is None else lora.lora_alpha,
+        lora_dropout=lora.lora_dropout or 0.0,
+        target_modules=lora.lora_target_modules,
+    )
+    try:
+        return peft.get_peft_model(model, config)
+    except ValueError as error:
+        raise ValueError(f"--lora_target_modules: {one_line(error):.300}") from error

@@ -15,9 +15,9 @@ from transformers import EarlyStoppingCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 
-from hf_summ.training.adapters import base_model
+from hf_summ.checkpoints.adapters import base_model
+from hf_summ.checkpoints.folders import is_finite
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.checkpoints import is_finite
 from hf_summ.training.resuming import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)

@@ -15,12 +15,12 @@ from transformers import PreTrainedModel, Trainer
 from transformers.modelcard import extract_hyperparameters_from_trainer
 
 import hf_summ
+from hf_summ.checkpoints.adapters import base_model, is_adapted
 from hf_summ.common.files import shipped_folder, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
-from hf_summ.training.adapters import base_model, is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
 from hf_summ.training.extraction import SPLITS_OF

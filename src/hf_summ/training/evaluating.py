@@ -13,11 +13,11 @@ from torch.utils.data import DataLoader
 from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
+from hf_summ.checkpoints.adapters import base_model, takes
 from hf_summ.data.columns import reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.layers_guidance import guidance_divergence
 from hf_summ.models.losses import IGNORED_LABEL
-from hf_summ.training.adapters import base_model, takes
 from hf_summ.training.batches import BatchOrder
 
 # variance above which a latent variable is active (Burda et al. 2016, section 5)

@@ -14,6 +14,7 @@ import yaml
 from transformers import HfArgumentParser
 from transformers.hf_argparser import string_to_bool
 
+from hf_summ.checkpoints.overrides import MergeOverrides, override_item
 from hf_summ.common.files import shipped_folder
 from hf_summ.common.flags import names, with_default
 from hf_summ.common.messages import nearest, one_line, unknown_flag
@@ -21,7 +22,6 @@ from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds, repeatable
 from hf_summ.training.effects import without_effect
-from hf_summ.training.overrides import MergeOverrides, override_item
 
 # folders of `configs` that are not architectures: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")

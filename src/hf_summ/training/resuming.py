@@ -18,17 +18,17 @@ from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
 import hf_summ
+from hf_summ.checkpoints.adapters import trained_weights
+from hf_summ.checkpoints.folders import check_fits, checkpoint_folders, resume_problem, start_of
+from hf_summ.checkpoints.overrides import BOOKKEEPING
 from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
-from hf_summ.training.adapters import trained_weights
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of, repeatable
 from hf_summ.training.building import Built
-from hf_summ.training.checkpoints import check_fits, check_optimizer, checkpoint_folders, resume_problem, start_of
 from hf_summ.training.extraction import Extraction
-from hf_summ.training.overrides import BOOKKEEPING
 from hf_summ.training.preparing import processor_fingerprint
 
 logger = logging.getLogger(__name__)
@@ -434,3 +434,18 @@ def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:
             f"--output_dir {training.output_dir}: cannot be written to ({error.strerror}): name another folder"
         ) from None
     return context
+
+
+def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingArguments) -> None:
+    """Raise a ValueError if a checkpoint was written with another type of optimizer."""
+    try:
+        settings = json.loads((Path(folder) / "training_args.json").read_text(encoding="utf-8"))
+        there = settings.get("optimizer") or settings["optim"]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return
+    here = training.optimizer or str(getattr(training.optim, "value", training.optim))
+    if there != here:
+        raise ValueError(
+            f"{folder}: its optimizer is {there}, whose state {here} cannot load: keep --optimizer and --optim "
+            "unchanged, or start over with --resume_from_checkpoint no"
+        )

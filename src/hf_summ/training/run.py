@@ -13,9 +13,9 @@ import transformers
 from transformers import TrainerState, set_seed
 from transformers.trainer import TRAINER_STATE_NAME
 
+from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.common.records import shown
 from hf_summ.training import reports
-from hf_summ.training.adapters import is_adapted
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.building import build, build_trained
 from hf_summ.training.cards import make_card

@@ -17,11 +17,11 @@ from transformers import PreTrainedModel
 from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import EvalLoopOutput, RemoveColumnsCollator
 
+from hf_summ.checkpoints.adapters import base_model, is_adapted, takes
 from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
-from hf_summ.training.adapters import base_model, is_adapted, takes
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 from hf_summ.training.building import Built

@@ -10,10 +10,10 @@ from safetensors import SafetensorError, safe_open
 from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
+from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
-from hf_summ.training.arguments import LoraArguments, ModelArguments
 
 WEIGHTS = "adapter_model.safetensors"
 
@@ -56,7 +56,7 @@ class Adapter:
             ValueError: the adapter belongs to another model, or PEFT cannot read it.
             ImportError: peft is not installed.
         """
-        peft = _peft(f"--model_name_or_path {self.name}")
+        peft = import_peft(f"--model_name_or_path {self.name}")
         start, misfit = self.start, f"this adapter does not fit {self.base.model_name_or_path}"
         weights = _file(start, WEIGHTS)
         if weights is None:
@@ -103,28 +103,6 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
     return Adapter(arguments, dataclasses.replace(arguments, model_name_or_path=base, model_revision=revision))
 
 
-def add_lora(model: PreTrainedModel, lora: LoraArguments) -> Any:
-    """The model with new LoRA matrices; only these are trained, and their initial values leave its output unchanged.
-
-    Raises:
-        ValueError: the model has no such layers, or PEFT has no default layers for its architecture.
-        ImportError: peft is not installed.
-    """
-    peft = _peft(f"--lora_r {lora.lora_r}")
-    assert lora.lora_r is not None
-    config = peft.LoraConfig(
-        task_type="SEQ_2_SEQ_LM",
-        r=lora.lora_r,
-        lora_alpha=2 * lora.lora_r if lora.lora_alpha is None else lora.lora_alpha,
-        lora_dropout=lora.lora_dropout or 0.0,
-        target_modules=lora.lora_target_modules,
-    )
-    try:
-        return peft.get_peft_model(model, config)
-    except ValueError as error:
-        raise ValueError(f"--lora_target_modules: {one_line(error):.300}") from error
-
-
 def is_adapted(model: Any) -> bool:
     """Whether the model has an adapter; if so, only the adapter's weights are trained and saved."""
     return hasattr(model, "peft_config") and hasattr(model, "get_base_model")
@@ -158,7 +136,7 @@ def _file(arguments: ModelArguments, name: str) -> str | None:
         return None
 
 
-def _peft(what: str) -> Any:
+def import_peft(what: str) -> Any:
     try:
         import peft
     except ImportError as error:

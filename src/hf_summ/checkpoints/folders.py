@@ -11,11 +11,10 @@ from safetensors import SafetensorError, safe_open
 from transformers import PreTrainedModel
 from transformers.utils import ADAPTER_CONFIG_NAME
 
+from hf_summ.checkpoints import adapters
+from hf_summ.checkpoints.adapters import is_adapted, trained_weights
 from hf_summ.common.records import parse_json
 from hf_summ.models.modeling_base import RUNTIME_FILE
-from hf_summ.training import adapters
-from hf_summ.training.adapters import is_adapted, trained_weights
-from hf_summ.training.arguments import SummarizationTrainingArguments
 
 STATE = "trainer_state.json"
 WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
@@ -163,21 +162,6 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
     for known in names.values():
         if not saved.intersection(known):
             raise ValueError(f"{folder} is from another model: it has no {known[0]}; {advice}")
-
-
-def check_optimizer(folder: str | os.PathLike, training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if a checkpoint was written with another type of optimizer."""
-    try:
-        settings = json.loads((Path(folder) / "training_args.json").read_text(encoding="utf-8"))
-        there = settings.get("optimizer") or settings["optim"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return
-    here = training.optimizer or str(getattr(training.optim, "value", training.optim))
-    if there != here:
-        raise ValueError(
-            f"{folder}: its optimizer is {there}, whose state {here} cannot load: keep --optimizer and --optim "
-            "unchanged, or start over with --resume_from_checkpoint no"
-        )
 
 
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:

@@ -4,7 +4,7 @@ import pytest
 from transformers import BertConfig, EncoderDecoderConfig, T5Config
 
 from hf_summ import GdlfConfig
-from hf_summ.training.overrides import apply_overrides, override_item, parse_overrides
+from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides
 
 
 def nested() -> EncoderDecoderConfig:

@@ -1,0 +1,164 @@
+"""The configuration and the processor of a checkpoint, from a folder or the Hub."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub.errors import RemoteEntryNotFoundError, StrictDataclassError
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoProcessor,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
+)
+from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
+
+from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, refusal
+from hf_summ.common.flags import flag
+from hf_summ.common.hub import check_within_reach
+from hf_summ.common.messages import nearest, one_line
+
+logger = logging.getLogger(__name__)
+
+Processor = ProcessorMixin | PreTrainedTokenizerBase
+# keys that set sizes in a configuration file; in a checkpoint, the processor and the pre-trained parts determine them
+_SETTLED = ("vocab_size", "bert_config", "masked_lm_config")
+
+
+@dataclass
+class ModelArguments:
+    """The model and its processor: from a checkpoint, or new."""
+
+    model_name_or_path: str | None = flag(
+        "model updates", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
+    )
+    model_type: str | None = flag(
+        "model", "Architecture of a model with new weights, such as gdlf or bart", unset="the checkpoint's"
+    )
+    config_name: str | None = flag(
+        "model",
+        "Folder or Hub repository whose config.json describes the new model",
+        unset="that of model_type",
+    )
+    tokenizer_name: str | None = flag(
+        "model", "Processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
+    )
+    config_overrides: dict[str, Any] = flag(
+        "model",
+        "Values of the model's configuration as key=JSON; keys may be dotted, and the flag may be repeated",
+        default={},
+        unset="none",
+        action=MergeOverrides,
+        nargs="+",
+    )
+    cache_dir: str | None = flag(
+        "reporting decoding", "Folder for downloads and prepared data", unset="that of Hugging Face's libraries"
+    )
+    model_revision: str = flag("model updates", "Branch, tag or commit of the checkpoint", default="main")
+    token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
+    trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
+    resize_position_embeddings: bool | None = flag(
+        "model", "Enlarge learned positions to max_source_length", unset="if needed, with a warning"
+    )
+
+
+def load_config(arguments: ModelArguments) -> PreTrainedConfig:
+    """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
+
+    Raises:
+        ValueError: no model is named, an architecture is unknown or not an encoder-decoder, or the configuration
+            rejects a value.
+    """
+    source = arguments.config_name or arguments.model_name_or_path
+    if source is not None:
+        check_within_reach(source, arguments.model_revision, arguments.cache_dir)
+        flag = "config_name" if arguments.config_name else "model_name_or_path"
+        try:
+            with naming(flag, source):
+                config = AutoConfig.from_pretrained(source, **hub_settings(arguments))
+        except StrictDataclassError as error:
+            raise ValueError(f"--{flag} {source}: its config.json is invalid: {refusal(error)}") from error
+    elif arguments.model_type is None:
+        raise ValueError("no model: give --model_name_or_path for a checkpoint, or --model_type for a new model")
+    elif arguments.model_type not in CONFIG_MAPPING:
+        hint = nearest(arguments.model_type, CONFIG_MAPPING.keys())
+        raise ValueError(f"--model_type {arguments.model_type}: unknown architecture{hint}")
+    else:
+        config = AutoConfig.for_model(arguments.model_type)
+    if not config.is_encoder_decoder:
+        raise ValueError(
+            f"{config.model_type} is not an encoder-decoder: choose a sequence-to-sequence model such as bart"
+        )
+    overrides = arguments.config_overrides
+    if arguments.config_name is None and arguments.model_name_or_path is not None:
+        overrides = _overrides_of_a_checkpoint(config, overrides)
+    return apply_overrides(config, overrides)
+
+
+def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
+    """The overrides without the keys that a checkpoint determines; a changed value is logged."""
+    overrides = {
+        name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
+    }
+    for name, value in overrides.items():
+        # a dotted key is not an attribute
+        there = getattr(config, name, value)
+        if there != value:
+            logger.warning(f"--config_overrides: {name} is {there!r:.80} in the checkpoint and becomes {value!r:.80}")
+    return overrides
+
+
+def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
+    """The architecture's processor, or a bare tokenizer for architectures that have none.
+
+    From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
+    """
+    source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
+    # a new model that starts from a whole model uses that model's tokenizer
+    source = source or getattr(config, "start_name", None)
+    if source is None:
+        raise ValueError(
+            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
+        )
+    check_within_reach(source, arguments.model_revision, arguments.cache_dir)
+    given = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
+    with naming(given[0] if given else "config_overrides start_name", source):
+        processor = AutoProcessor.from_pretrained(source, **hub_settings(arguments))
+    tokenizer = getattr(processor, "tokenizer", processor)
+    wanted = PROCESSOR_MAPPING.get(type(config), None)
+    # compared by name: the class may have been loaded from the checkpoint's remote code
+    if wanted is not None and type(processor).__name__ != wanted.__name__:
+        processor = wanted(tokenizer)
+    elif wanted is None and type(config).__module__.startswith("transformers."):
+        processor = tokenizer
+    for name in ("pad_token", "eos_token"):
+        if getattr(tokenizer, name) is None:
+            raise ValueError(f"{source}: the tokenizer has no {name}: add one with `tokenizer.add_special_tokens`")
+    return processor
+
+
+def hub_settings(arguments: ModelArguments) -> dict:
+    return {
+        "cache_dir": arguments.cache_dir,
+        "revision": arguments.model_revision,
+        "token": arguments.token,
+        "trust_remote_code": arguments.trust_remote_code,
+    }
+
+
+@contextmanager
+def naming(flag: str, name: str | None) -> Generator[None]:
+    """Within, replace transformers' error for a checkpoint that is nowhere by a ValueError that names the flag."""
+    try:
+        yield
+    except OSError as error:
+        is_there = name is None or Path(name).exists() or isinstance(error.__cause__, RemoteEntryNotFoundError)
+        if is_there or "cannot be reached" in str(error):
+            raise
+        reason = "no such folder, and no such repository on the Hub within reach"
+        raise ValueError(f"--{flag} {one_line(name):.80}: {reason}") from error

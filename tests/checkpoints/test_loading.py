@@ -1,0 +1,31 @@
+"""The processor that an architecture gets from a folder."""
+
+import pytest
+from transformers import AutoConfig, PreTrainedTokenizerBase
+
+from hf_summ import GdlfProcessor
+from hf_summ.checkpoints.loading import ModelArguments, load_processor
+
+
+@pytest.fixture
+def tokenizer_folder(tiny_tokenizer, tmp_path) -> str:
+    tiny_tokenizer.save_pretrained(tmp_path)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kind"),
+    [("gdlf", GdlfProcessor), ("bart", PreTrainedTokenizerBase), ("t5", PreTrainedTokenizerBase)],
+)
+def test_every_architecture_gets_its_processor(processor_folder, tokenizer_folder, tiny_tokenizer, model_type, kind):
+    for folder in (processor_folder, tokenizer_folder):
+        found = load_processor(ModelArguments(tokenizer_name=folder), AutoConfig.for_model(model_type))
+        assert isinstance(found, kind)
+        assert getattr(found, "tokenizer", found).get_vocab() == tiny_tokenizer.get_vocab()
+
+
+def test_tokenizer_without_end_token(tiny_tokenizer, tmp_path):
+    tokenizer = type(tiny_tokenizer)(tokenizer_object=tiny_tokenizer.backend_tokenizer, pad_token="<pad>")
+    tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="the tokenizer has no eos_token"):
+        load_processor(ModelArguments(tokenizer_name=str(tmp_path)), AutoConfig.for_model("bart"))
