@@ -123,16 +123,17 @@ def test_scores_are_those_of_the_perl_script(tmp_path, stemmed, limits, several)
         np.testing.assert_allclose(np.stack(values), expected[metric], atol=0.002, err_msg=metric)
 
 
-def test_intervals_are_those_of_the_perl_script(tmp_path):
+def test_means_are_those_of_the_perl_script_and_intervals_nearly(tmp_path):
     predictions, references = made_up(2, 120, vocabulary=WORDS[:12])
     _, averages = perl_rouge(tmp_path, predictions, references, ["-m", "-c", "95", "-r", "1000"])
     scores = rouge155_scores(predictions, references, sentences="lines")
     for metric, values in scores.items():
         for letter, column in zip("PRF", values, strict=True):
             interval = bootstrap_interval(column)
-            # the script rounds every example's score and these to 0.001 points
-            expected = pytest.approx(averages[metric, letter], abs=0.002)
-            assert (interval.resampled, interval.low, interval.high) == expected, (metric, letter)
+            # other resamples: each end of an interval deviates by a few hundredths of its width
+            width = interval.high - interval.low
+            expected = pytest.approx(averages[metric, letter], abs=0.1 * width)
+            assert (interval.mean, interval.low, interval.high) == expected, (metric, letter)
 
 
 def test_stems_are_those_of_the_perl_script():

@@ -12,7 +12,6 @@ from hf_summ.evaluation import (
     bleu,
     bleu_statistics,
     bootstrap_interval,
-    bootstrap_interval_of_sums,
     copy_positions,
     corpus_bleu,
     corpus_statistics,
@@ -179,7 +178,7 @@ def _significance(draw: random.Random, folder: Path) -> Case:
         return (
             interval,
             paired_bootstrap(*scores, resamples, confidence, seed),
-            bootstrap_interval_of_sums(sums, lambda sums: sums[..., 0] / sums[..., 1], resamples),
+            bootstrap_interval(sums, resamples, measure=lambda sums: sums[..., 0] / sums[..., 1]),
             paired_randomization(*scores, resamples, seed),
         )
 

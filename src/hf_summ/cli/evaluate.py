@@ -182,7 +182,7 @@ def _add_results(group) -> None:
     group.add_argument(
         "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
     )
-    group.add_argument("--seed", type=int, default=0, help="Random seed of the comparisons (default: 0)")
+    group.add_argument("--seed", type=int, default=0, help="Random seed of the resamples (default: 0)")
     group.add_argument(
         "--output",
         metavar="REPORT.json",

@@ -9,11 +9,9 @@ from hf_summ.evaluation.rouge import rouge, rouge_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
-    bootstrap_interval_of_sums,
     examples_to_decide,
     holm,
     paired_bootstrap,
-    paired_bootstrap_of_sums,
     paired_randomization,
     perplexity,
     sign_test,
@@ -24,7 +22,6 @@ __all__ = [
     "bleu",
     "bleu_statistics",
     "bootstrap_interval",
-    "bootstrap_interval_of_sums",
     "copied_fragments",
     "copy_positions",
     "corpus_bleu",
@@ -36,7 +33,6 @@ __all__ = [
     "novelty",
     "novelty_scores",
     "paired_bootstrap",
-    "paired_bootstrap_of_sums",
     "paired_randomization",
     "perplexity",
     "phrase_recall",

@@ -288,7 +288,7 @@ def _entailment(name: str, language: str) -> Callable[[Sequence[str], Sequence[s
 
 
 def _interval(column: np.ndarray, settings: Settings) -> list[float] | None:
-    interval = bootstrap_interval(column, settings.resamples)
+    interval = bootstrap_interval(column, settings.resamples, seed=settings.seed)
     return None if interval.pairs == 1 else [interval.low, interval.high]
 
 

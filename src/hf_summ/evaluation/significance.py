@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,6 @@ Measure = Callable[[np.ndarray], np.ndarray]
 
 # number of examples drawn at once: the counts of a chunk fit into the processor's cache
 _CHUNK = 1 << 16
-# multiplier and increment of drand48
-_DRAND48 = (0x5DEECE66D, 0xB)
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,6 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class ScriptInterval(Interval):
-    """An interval as ROUGE-1.5.5 prints it; the printed average is `resampled`, the mean over the resamples."""
-
-    resampled: float = 0.0
-
-
-@dataclass(frozen=True)
 class Comparison(Interval):
     """Mean difference of two systems on the same examples, with its interval and p-value.
 
@@ -65,28 +57,30 @@ class Comparison(Interval):
 
 
 def bootstrap_interval(
-    scores: Sequence[float] | np.ndarray, resamples: int = 1000, confidence: float = 95.0
-) -> ScriptInterval:
-    """The mean of per-example scores with the interval that ROUGE-1.5.5 prints for them (`-c 95 -r 1000`).
-
-    The resamples are the script's: Perl's generator draws them from the seeds 0, 1, 2, …. As in pyrouge, examples are
-    numbered from 1 and sorted by these numbers as strings. So the result is deterministic.
+    scores: Sequence[float] | np.ndarray,
+    resamples: int = 1000,
+    confidence: float = 95.0,
+    seed: int = 0,
+    measure: Measure | None = None,
+) -> Interval:
+    """The mean of per-example scores, or a measure of sums, with its percentile interval by bootstrap over examples.
 
     Args:
-        scores: (N,), in any unit.
-        resamples: number of drawn samples of N scores.
-        confidence: percentage of the resamples' means in the interval.
+        scores: (N,), in any unit; with a measure (N, K), its statistics of each example.
+        resamples: number of drawn samples of N examples.
+        confidence: percentage of the resamples' values in the interval.
+        seed: random seed of the resamples.
+        measure: maps sums (…, K) to values (…), for example `corpus_bleu` of `bleu_statistics`, or `perplexity`.
 
     Raises:
-        ValueError: no scores, scores that are not finite or not one-dimensional, `resamples` below 1, or a `confidence`
-            that is not above 0 and up to 100.
+        ValueError: no scores, scores that are not finite or not of that shape, `resamples` below 1, a `confidence` that
+            is not above 0 and up to 100, or a measure without a finite value for the corpus or a resample of it.
     """
-    values = _check("scores", scores)
+    rows, measure = _statistics("scores", scores, measure)
     _check_options(resamples, confidence)
-    order = sorted(range(len(values)), key=lambda place: f"{place + 1}.")
-    means = _resampled_means(values[order], resamples, _perl_draws(len(values)))
-    low, high = _bounds(means, confidence)
-    return ScriptInterval(float(values.mean()), low, high, len(values), confidence, float(means.mean()))
+    value = _values(measure, rows.sum(0))
+    (values,) = _resampled([rows], measure, resamples, seed)
+    return Interval(float(value), *_bounds(values, confidence), len(rows), confidence)
 
 
 def paired_bootstrap(
@@ -95,24 +89,28 @@ def paired_bootstrap(
     resamples: int = 1000,
     confidence: float = 95.0,
     seed: int = 0,
+    measure: Measure | None = None,
 ) -> Comparison:
-    """The mean of a - b over examples, with its interval and p-value, from the same resamples for both systems.
+    """The mean or measure of a minus that of b, with its interval and p-value, from the same resamples for both.
 
     Source: Koehn (2004), "Statistical significance tests for machine translation evaluation".
 
     Args:
-        scores_a: (N,), one system's scores.
-        scores_b: (N,), another's on the same examples, in the same order.
-        resamples, confidence: as for `bootstrap_interval`.
-        seed: random seed of the resamples.
+        scores_a: (N,) or, with a measure, (N, K): one system's.
+        scores_b: another's on the same examples, in the same order.
+        resamples, confidence, seed, measure: as for `bootstrap_interval`.
 
     Raises:
-        ValueError: as `bootstrap_interval`, or different numbers of scores.
+        ValueError: as `bootstrap_interval`, or different shapes of both scores.
     """
-    differences = _differences(scores_a, scores_b)
+    a, b, measure = _paired_statistics(scores_a, scores_b, measure)
     _check_options(resamples, confidence)
-    means = _resampled_means(differences, resamples, _random_draws(len(differences), seed))
-    return _compare(float(differences.mean()), means, len(differences), confidence)
+    difference = float(_values(measure, a.sum(0)) - _values(measure, b.sum(0)))
+    values_a, values_b = _resampled([a, b], measure, resamples, seed)
+    differences = values_a - values_b
+    opposite = int(min((differences <= 0).sum(), (differences >= 0).sum()))
+    p_value = min(1.0, 2 * _share(opposite, resamples)) if len(a) > 1 else 1.0
+    return Comparison(difference, *_bounds(differences, confidence), len(a), confidence, p_value)
 
 
 def paired_randomization(
@@ -136,7 +134,7 @@ def paired_randomization(
     Raises:
         ValueError: as `paired_bootstrap`, or `trials` below 1.
     """
-    differences = _differences(scores_a, scores_b)
+    differences = _paired_statistics(scores_a, scores_b)[0][:, 0]
     check_integer("trials", trials, 1)
     check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
@@ -186,130 +184,68 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * as_few / 2**tosses)
 
 
-def bootstrap_interval_of_sums(
-    statistics: np.ndarray, measure: Measure, resamples: int = 1000, confidence: float = 95.0, seed: int = 0
-) -> Interval:
-    """A measure of sums for a corpus, with its bootstrap interval.
-
-    Args:
-        statistics: (N, K), one row per example, for example from `bleu_statistics`.
-        measure: maps sums (…, K) to values (…), for example `corpus_bleu` or `perplexity`.
-        resamples, confidence: as for `bootstrap_interval`.
-        seed: random seed of the resamples.
-
-    Raises:
-        ValueError: no statistics, statistics that are not finite or not two-dimensional, a measure without a finite
-            value for the corpus or a resample of it, or options as in `bootstrap_interval`.
-    """
-    rows = _check("statistics", statistics, ndim=2)
-    _check_options(resamples, confidence)
-    value = _values(measure, rows.sum(0))
-    (sums,) = _resampled_sums([rows], resamples, seed)
-    low, high = _bounds(np.sort(_values(measure, sums)), confidence)
-    return Interval(float(value), low, high, len(rows), confidence)
-
-
-def paired_bootstrap_of_sums(
-    statistics_a: np.ndarray,
-    statistics_b: np.ndarray,
-    measure: Measure,
-    resamples: int = 1000,
-    confidence: float = 95.0,
-    seed: int = 0,
-) -> Comparison:
-    """The measure of a minus that of b, with its interval and p-value, from the same resamples for both systems.
-
-    With the same seed, the resamples are those of `paired_bootstrap`. Source: Koehn (2004), who compares BLEU this way.
-
-    Args:
-        statistics_a: (N, K), one system's statistics, one row per example.
-        statistics_b: (N, K), another's on the same examples, in the same order.
-        measure, resamples, confidence, seed: as for `bootstrap_interval_of_sums`.
-
-    Raises:
-        ValueError: as `bootstrap_interval_of_sums`, or statistics of different shapes.
-    """
-    a, b = _check("statistics_a", statistics_a, ndim=2), _check("statistics_b", statistics_b, ndim=2)
-    if a.shape != b.shape:
-        raise ValueError(
-            f"`statistics_a` has shape {a.shape} but `statistics_b` has {b.shape}: paired statistics must be the same "
-            "ones, of the same examples"
-        )
-    _check_options(resamples, confidence)
-    difference = _values(measure, a.sum(0)) - _values(measure, b.sum(0))
-    values_a, values_b = (_values(measure, sums) for sums in _resampled_sums([a, b], resamples, seed))
-    return _compare(float(difference), np.sort(values_a - values_b), len(a), confidence)
-
-
-def _differences(scores_a: Sequence[float] | np.ndarray, scores_b: Sequence[float] | np.ndarray) -> np.ndarray:
-    a, b = _check("scores_a", scores_a), _check("scores_b", scores_b)
-    if len(a) != len(b):
-        raise ValueError(f"{len(a)} `scores_a` but {len(b)} `scores_b`: paired scores must be of the same examples")
-    return a - b
-
-
 def _share(number: int, resamples: int) -> float:
     """The share of resamples, counting the examples themselves as one more."""
     return (number + 1) / (resamples + 1)
 
 
-def _compare(difference: float, resampled: np.ndarray, pairs: int, confidence: float) -> Comparison:
-    """The comparison from the difference of two systems and the sorted differences of their resamples."""
-    low, high = _bounds(resampled, confidence)
-    opposite = int(min((resampled <= 0).sum(), (resampled >= 0).sum()))
-    p_value = min(1.0, 2 * _share(opposite, len(resampled))) if pairs > 1 else 1.0
-    return Comparison(difference, low, high, pairs, confidence, p_value)
-
-
-def _check(name: str, scores: Sequence[float] | np.ndarray, ndim: int = 1) -> np.ndarray:
+def _statistics(name: str, scores: Any, measure: Measure | None = None) -> tuple[np.ndarray, Measure]:
+    """The scores as statistics, (N, K), and the measure of their sums: without one, the mean of N numbers."""
     try:
         values = np.asarray(scores, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"`{name}` must be numbers, but {type(scores).__name__} has others: {scores!r:.80}") from None
-    if values.ndim != ndim or not values.size:
-        wanted = "one number" if ndim == 1 else "a row of numbers"
+    if values.ndim != (1 if measure is None else 2) or not values.size:
+        wanted = "one number" if measure is None else "a row of numbers"
         raise ValueError(f"`{name}` has shape {values.shape}, but must have {wanted} for each of at least one example")
     if not np.isfinite(values).all():
-        place = tuple(np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"`{name}` contains {values[place]} in row {place[0]}: leave out examples without a score")
+        position = tuple(np.argwhere(~np.isfinite(values))[0])
+        raise ValueError(
+            f"`{name}` contains {values[position]} in row {position[0]}: leave out examples without a score"
+        )
     with np.errstate(over="ignore"):
         if not np.isfinite(2 * np.abs(values).sum(0)).all():
             raise ValueError(f"`{name}` are too large to be added: the largest is {np.abs(values).max():.4g}")
-    return values
+    return (values[:, None], lambda sums: sums[..., 0] / len(values)) if measure is None else (values, measure)
+
+
+def _paired_statistics(
+    scores_a: Any, scores_b: Any, measure: Measure | None = None
+) -> tuple[np.ndarray, np.ndarray, Measure]:
+    (a, of_sums), (b, _) = _statistics("scores_a", scores_a, measure), _statistics("scores_b", scores_b, measure)
+    if np.shape(scores_a) != np.shape(scores_b):
+        raise ValueError(
+            f"`scores_a` has shape {np.shape(scores_a)} but `scores_b` has {np.shape(scores_b)}: paired scores must be "
+            "the same ones, of the same examples"
+        )
+    if measure is None:
+        # the differences of examples: their sum is 0 where both systems are equally good, without rounding
+        a, b = a - b, np.zeros_like(b)
+    return a, b, of_sums
 
 
 def _check_options(resamples: int, confidence: float) -> None:
-    check_integer("resamples", resamples, 1, why="; ROUGE-1.5.5 draws 1000")
-    # at 0, the script's lower end is above its upper one
+    check_integer("resamples", resamples, 1, why="; 1000 are usual")
     if not 0 < confidence <= 100:
         raise ValueError(f"`confidence` is {confidence}, but must be a percentage above 0 and up to 100")
 
 
-def _resampled_means(values: np.ndarray, resamples: int, draw: Callable[[int, int], np.ndarray]) -> np.ndarray:
-    """(R,), sorted: means over N examples drawn from N, at the positions that `draw(start, stop)` gives."""
-    rows = max(1, _CHUNK // len(values))
-    means = np.empty(resamples)
-    for start in range(0, resamples, rows):
-        stop = min(start + rows, resamples)
-        means[start:stop] = values[draw(start, stop)].mean(1)
-    return np.sort(means)
-
-
-def _resampled_sums(tables: Sequence[np.ndarray], resamples: int, seed: int) -> list[np.ndarray]:
-    """(R, K) for each (N, K): sums over N examples drawn at random, the same ones for all tables."""
+def _resampled(tables: Sequence[np.ndarray], measure: Measure, resamples: int, seed: int) -> list[np.ndarray]:
+    """(R,) for each (N, K): the measure over N examples drawn at random, the same ones for all tables."""
+    check_integer("seed", seed, 0)
+    generator = np.random.default_rng(seed)
     size = len(tables[0])
-    draw = _random_draws(size, seed)
     rows = max(1, _CHUNK // size)
     sums = [np.empty((resamples, table.shape[1])) for table in tables]
     for start in range(0, resamples, rows):
-        stop = min(start + rows, resamples)
-        places = draw(start, stop) + size * np.arange(stop - start)[:, None]
+        number = min(rows, resamples - start)
+        drawn = generator.integers(size, size=(number, size), dtype=np.int32) + size * np.arange(number)[:, None]
         # how often each example was drawn, times its statistics: no drawn row is copied
-        counts = np.bincount(places.ravel(), minlength=places.size).reshape(places.shape).astype(np.float64)
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
         # the same steps for each table, so that equal systems have equal sums to the last digit
         for table, of_table in zip(tables, sums, strict=True):
-            of_table[start:stop] = counts @ table
-    return sums
+            of_table[start : start + number] = counts @ table
+    return [_values(measure, of_table) for of_table in sums]
 
 
 def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
@@ -326,48 +262,9 @@ def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
     return values
 
 
-def _random_draws(size: int, seed: int) -> Callable[[int, int], np.ndarray]:
-    """`size` positions out of `size` for each resample from `start` to `stop`, which must come in order."""
-    check_integer("seed", seed, 0)
-    generator = np.random.default_rng(seed)
-
-    def draw(start: int, stop: int) -> np.ndarray:
-        return generator.integers(size, size=(stop - start, size), dtype=np.int32)
-
-    return draw
-
-
-def _perl_draws(size: int) -> Callable[[int, int], np.ndarray]:
-    """The positions from Perl's `int(rand(size))`, `size` of them after each of `srand(start)`, …, `srand(stop - 1)`.
-
-    Perl draws with drand48, x ← a x + c modulo 2^48, which is one product and one sum per position from any seed.
-    """
-    factors, terms = np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.uint64)
-    factor, term = 1, 0
-    for place in range(size):
-        factor, term = factor * _DRAND48[0] % 2**48, (term * _DRAND48[0] + _DRAND48[1]) % 2**48
-        factors[place], terms[place] = factor, term
-
-    def draw(start: int, stop: int) -> np.ndarray:
-        seeds = np.arange(start, stop, dtype=np.uint64) * np.uint64(2**16) + np.uint64(0x330E)
-        # products wrap at 2^64, which keeps their lower 48 bits
-        states = (seeds[:, None] * factors + terms) & np.uint64(2**48 - 1)
-        return (states.astype(np.float64) * 2.0**-48 * size).astype(np.int32)
-
-    return draw
-
-
-def _bounds(means: np.ndarray, confidence: float) -> tuple[float, float]:
-    """Both ends of the interval, interpolated in the sorted means as in the script: with one fraction for both."""
-    outside = len(means) * ((100 - confidence) / 2) / 100
-    lower, upper = int(outside), int(len(means) - outside - 1)
-    fraction = len(means) - outside - 1 - upper
-
-    def at(place: int) -> float:
-        following = min(place + 1, len(means) - 1)
-        return float(means[place] + (means[following] - means[place]) * fraction)
-
-    return at(lower), at(max(upper, 0))
+def _bounds(values: np.ndarray, confidence: float) -> list[float]:
+    """Both ends of the interval."""
+    return np.percentile(values, [50 - confidence / 2, 50 + confidence / 2]).tolist()
 
 
 def examples_to_decide(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from hf_summ.common.pages import markdown_table
-from hf_summ.evaluation.significance import bootstrap_interval_of_sums
+from hf_summ.evaluation.significance import bootstrap_interval
 
 # spans with about equal numbers of documents, so that their means have similar errors
 _SPANS = 8
@@ -47,7 +47,7 @@ def rank_correlation(one: np.ndarray, other: np.ndarray) -> dict[str, float] | N
     statistics = np.column_stack([np.ones_like(x), x, y, x * x, y * y, x * y])
     try:
         with np.errstate(all="ignore"):
-            found = bootstrap_interval_of_sums(statistics, _correlation)
+            found = bootstrap_interval(statistics, measure=_correlation)
     except ValueError:
         return None
     return {"value": found.mean, "low": found.low, "high": found.high}

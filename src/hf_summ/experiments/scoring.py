@@ -12,7 +12,7 @@ from hf_summ.data.columns import reference_texts
 from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
 from hf_summ.evaluation.novelty import novelty_scores
 from hf_summ.evaluation.rouge155 import rouge155_scores
-from hf_summ.evaluation.significance import Comparison, bootstrap_interval_of_sums, paired_bootstrap_of_sums, perplexity
+from hf_summ.evaluation.significance import Comparison, bootstrap_interval, paired_bootstrap, perplexity
 from hf_summ.evaluation.support import support_scores
 from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Row, Table
 
@@ -106,7 +106,7 @@ class Scored:
         """
         seeds = {"seeds": list(self.seeds)} if self.seeds else {}
         try:
-            found = bootstrap_interval_of_sums(self.statistics, self.measure)
+            found = bootstrap_interval(self.statistics, measure=self.measure)
         except ValueError:
             return {"value": self.value(), **seeds}
         return {"value": found.mean, "low": found.low, "high": found.high, **seeds}
@@ -152,7 +152,7 @@ def score(
 def compare(ours: Scored, baseline: Scored) -> Comparison | None:
     """A system's measure minus the baseline's, on the same resamples; None if it is undefined in one of them."""
     try:
-        return paired_bootstrap_of_sums(ours.statistics, baseline.statistics, ours.measure)
+        return paired_bootstrap(ours.statistics, baseline.statistics, measure=ours.measure)
     except ValueError:
         return None
 

@@ -11,7 +11,7 @@ from hf_summ.common.pages import markdown_table
 from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.evaluation.report import shown_interval, shown_p_value
 from hf_summ.evaluation.significance import (
-    bootstrap_interval_of_sums,
+    bootstrap_interval,
     examples_to_decide,
     paired_randomization,
     sign_test,
@@ -103,7 +103,7 @@ def _preference(outcomes: np.ndarray, resamples: int, seed: int) -> dict[str, An
     if documents == 1:
         return {"preference": preference, "more_documents": None}
     rows = np.column_stack((100 * leads, numbers))
-    interval = bootstrap_interval_of_sums(rows, lambda sums: sums[..., 0] / sums[..., 1], resamples, seed=seed)
+    interval = bootstrap_interval(rows, resamples, seed=seed, measure=lambda sums: sums[..., 0] / sums[..., 1])
     preference["interval"] = [interval.low, interval.high]
     preference["p_value"] = paired_randomization(leads, np.zeros(documents), resamples, seed)
     return {"preference": preference, "more_documents": _more(leads / numbers, preference["p_value"])}
