@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from hf_summ.evaluation import chrf
 from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
 from hf_summ.evaluation.report import Evaluation, Settings, as_text
 from tests.evaluation.tiny_entailment import save_entailment_model
@@ -87,7 +88,9 @@ def test_a_blank_source_costs_its_row(run, workplace):
 
 def test_entailment_by_a_model(run, workplace, references):
     save_entailment_model(workplace / "nli")
-    output, said = run("evaluate", *PAIR, "--sources", "s.txt", "--nli", "nli", "--scores", "scores.jsonl")
+    output, said = run(
+        "evaluate", *PAIR, "--sources", "s.txt", "--metrics", "entailment=nli", "--scores", "scores.jsonl"
+    )
     in_both_tables = ["Support", "Entailment"] * 2
     assert re.findall(r"^\| (Support|Entailment), %", output, re.MULTILINE) == in_both_tables
     assert "; entailment by nli; hf_summ" in output
@@ -95,6 +98,22 @@ def test_entailment_by_a_model(run, workplace, references):
     scores = entailment_scores(EntailmentModel("nli"), PREDICTIONS, SOURCES)
     assert [row["entailment"] for row in rows] == pytest.approx(scores)
     assert f" {scores.mean():.2f} |" in output
+
+
+def test_further_measures_are_compared_with_other_systems(run, workplace, references):
+    output, _ = run("evaluate", *PAIR, "--against", "o.txt", "--metrics", "chrf", "bleu", "--scores", "scores.jsonl")
+    assert output == as_text(
+        build_report(
+            PREDICTIONS, references, against={"o.txt": OTHERS}, settings=Settings(metrics={"chrf": "", "bleu": ""})
+        )
+    )
+    ours, theirs = (chrf(texts, REFERENCES)["chrf"] for texts in (PREDICTIONS, OTHERS))
+    assert f"| chrF      | Predictions | {ours:>9.2f} |" in output
+    assert re.search(rf"^\| o.txt +\| chrF +\| +\{ours - theirs:+.2f} \|", output, re.MULTILINE)
+    rows = [json.loads(line) for line in (workplace / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["chrf"] for row in rows[:3]] == pytest.approx(
+        [chrf([text], [other])["chrf"] for text, other in zip(PREDICTIONS, REFERENCES, strict=True)], abs=1e-4
+    )
 
 
 def test_rows_bring_their_references(run, workplace, references):
@@ -206,9 +225,15 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--count", "tokens"), "--count: needs --sources"),
         ((*PAIR, "--count_punctuation"), "--count_punctuation: needs --sources"),
         ((*PAIR, "--text_column", "text"), "--text_column: needs --sources"),
-        ((*PAIR, "--nli", "nli"), "--nli nli: needs --sources, which may entail the summaries"),
-        ((*PAIR, "--sources", "s.txt", "--nli", "folder.json"), "--nli folder.json: .*; give a folder whose files are"),
-        ((*PAIR, "--sources", "s.txt", "--nli", "nowhere"), "nowhere cannot be loaded as a natural language inference"),
+        ((*PAIR, "--metrics", "support"), "--metrics support: needs --sources, with which it compares the summaries"),
+        (
+            (*PAIR, "--metrics", "bertscore=folder.json"),
+            "folder.json cannot be loaded as a text encoder model",
+        ),
+        (
+            (*PAIR, "--sources", "s.txt", "--metrics", "entailment=nowhere"),
+            "nowhere cannot be loaded as a natural language inference",
+        ),
         ((*PAIR, "--against", "o.txt", "o.txt"), "--against o.txt: named twice"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),

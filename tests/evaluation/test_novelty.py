@@ -8,7 +8,7 @@ import pytest
 
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import copied_fragments, copy_positions, novelty, novelty_scores
-from hf_summ.evaluation.novelty import MEASURES, corpus_statistics
+from hf_summ.evaluation.novelty import TITLES, corpus_statistics
 
 SOURCE = "The mayor opened a bridge. It cost 12 million. The river is wide."
 # copied: "the mayor" (sentence 0), "12 million" (1); the others are new
@@ -19,7 +19,7 @@ SUMMARIES = ["A new bridge! The mayor paid.", "Rain"]
 
 def test_measures_by_hand():
     scores = {measure: values[0] for measure, values in novelty_scores([SUMMARY], [SOURCE]).items()}
-    assert set(scores) == set(MEASURES)
+    assert set(scores) == set(TITLES)
     # 5 kinds of words, "paid" is new; 5 kinds of pairs, the source has the-mayor and 12-million
     assert [scores[f"novel{n}"] for n in (1, 2, 3, 4)] == pytest.approx([100 / 5, 300 / 5, 100, 100])
     # 12 and million come twice among 7 words, 12-million twice among 6 pairs

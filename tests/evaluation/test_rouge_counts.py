@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from hf_summ.evaluation import rouge155_scores, rouge_counts, rouge_lcs, rouge_scores
-from hf_summ.evaluation.rouge_counts import Batch, Reader, check_rows, read_words, sequence_lcs, skip_bigrams
+from hf_summ.evaluation.rouge_counts import Batch, Reader, read_words, sequence_lcs, skip_bigrams
 from hf_summ.evaluation.rouge_lcs import common_places
+from hf_summ.evaluation.words import check_rows
 from tests.evaluation.naive import lcs_table, naive_lcs
 
 

@@ -94,6 +94,17 @@ def test_randomization_is_the_share_of_all_exchanges():
     assert paired_randomization(range(300), range(1, 301), trials=99) == 0.01
 
 
+def test_randomization_of_a_measure_exchanges_rows_of_statistics():
+    a, b = made_losses(0, 5), made_losses(1, 5)
+    observed, differences = abs(perplexity(a.sum(0)) - perplexity(b.sum(0))), []
+    for exchanged in itertools.product((False, True), repeat=5):
+        ours, theirs = (np.where(np.array(exchanged)[:, None], *tables).sum(0) for tables in ((b, a), (a, b)))
+        differences.append(abs(perplexity(ours) - perplexity(theirs)))
+    expected = np.mean([difference >= observed - 1e-9 for difference in differences])
+    assert 0 < expected < 1
+    assert paired_randomization(a, b, trials=40_000, measure=perplexity) == pytest.approx(expected, abs=0.01)
+
+
 def test_randomization_has_no_more_false_alarms_than_it_should_for_few_examples():
     generator = np.random.default_rng(0)
     pairs = [generator.beta(2, 5, (2, 20)) for _ in range(1000)]

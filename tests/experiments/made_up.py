@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from hf_summ.experiments.scoring import Scored
+from hf_summ.evaluation.significance import Scored
 from hf_summ.experiments.systems import Workplace
 from hf_summ.experiments.tables import Table, load_table
 from tests.training import tiny

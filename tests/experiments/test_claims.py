@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from hf_summ.evaluation.significance import examples_to_decide
+from hf_summ.evaluation.significance import Scored, examples_to_decide
 from hf_summ.experiments.claims import claims, markdown_of_claims
-from hf_summ.experiments.scoring import Outcome, Scored
+from hf_summ.experiments.scoring import Outcome
 from tests.experiments.made_up import table
 
 NOISE = np.random.default_rng(3).normal(0, 5, 200)

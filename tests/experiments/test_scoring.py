@@ -7,8 +7,9 @@ import pytest
 from hf_summ.data import split_sentences
 from hf_summ.evaluation import novelty_scores, paired_bootstrap, perplexity, rouge155_scores, support_scores
 from hf_summ.evaluation.bleu import bleu
-from hf_summ.evaluation.significance import Comparison
-from hf_summ.experiments.scoring import WAITING, Outcome, Scored, compare, over_seeds, score, verdict
+from hf_summ.evaluation.report import Evaluation, Settings
+from hf_summ.evaluation.significance import Comparison, Scored
+from hf_summ.experiments.scoring import WAITING, Outcome, compare, over_seeds, score, verdict
 from tests.experiments.made_up import table
 from tests.training import tiny
 
@@ -27,7 +28,7 @@ def predictions():
 
 
 def values(scored):
-    return {measure: found.interval()["value"] for measure, found in scored.items()}
+    return {measure: found.value() for measure, found in scored.items()}
 
 
 def means(scores, kind="fmeasure"):
@@ -106,6 +107,19 @@ def test_support_is_the_mean_of_those_that_have_some(tmp_path, corpus, predictio
     assert found == {"support": pytest.approx(np.nanmean(expected))}
 
 
+def test_intervals_are_those_of_evaluate(tmp_path, corpus, predictions):
+    predictions[:5] = ["It is."] * 5
+    read = table(tmp_path, measures=["rouge1", "support", "chrf"], rows=[{"row": "DC"}])
+    scored = score(read, "en", corpus, predictions, None, None)
+    references = [[text] for text in corpus["summary"]]
+    settings = Settings(rouge_types=("rouge1",), metrics={"chrf": ""})
+    report = Evaluation(predictions, references, corpus["document"], settings=settings).report()
+    intervals = {name: report["measures"][name]["predictions"]["interval"] for name in ("support", "chrf")}
+    intervals["rouge1"] = report["rouge"]["rouge1"]["predictions"]["intervals"]["fmeasure"]
+    for name, ends in intervals.items():
+        assert ends == [scored[name].interval().low, scored[name].interval().high], name
+
+
 def test_novelty_may_count_punctuation_marks(tmp_path, corpus, predictions):
     read = table(tmp_path, measures=["novel1"], rows=[{"row": "DC"}], count_punctuation=True)
     expected = novelty_scores(predictions, corpus["document"], count_punctuation=True)
@@ -152,7 +166,10 @@ def test_measure_without_a_value_for_resamples_has_no_interval():
     few = Scored(np.array([[60.0, 1], [0, 0], [0, 0], [0, 0]]), lambda sums: sums[..., 0] / sums[..., 1])
     none = Scored(np.zeros((4, 2)), few.measure)
     infinite = Scored(np.array([[1e6, 1.0]] * 4), perplexity)
-    assert [scored.interval() for scored in (few, none, infinite)] == [{"value": 60}, {"value": None}, {"value": None}]
+    assert [(scored.value(), scored.interval()) for scored in (few, none, infinite)] == [
+        (60, None),
+        *[(None, None)] * 2,
+    ]
     assert compare(few, none) is compare(none, rows_of_means([1, 2, 3, 4])) is None
 
 
@@ -166,10 +183,10 @@ def test_row_over_seeds_is_the_mean_of_its_trainings(tmp_path):
     pooled, single = over_seeds([of_seed(row, 1, first), of_seed(other, 1, first), of_seed(row, 2, second)])
     assert [pooled.row.row, single.row.row] == ["DC", "GDLF"]
     found, expected = pooled.measures["rouge1"].interval(), rows_of_means((first + second) / 2).interval()
-    assert found.pop("seeds") == [pytest.approx(first.mean()), pytest.approx(second.mean())]
-    assert found == pytest.approx(expected)
+    assert pooled.measures["rouge1"].seeds == (pytest.approx(first.mean()), pytest.approx(second.mean()))
+    assert (found.mean, found.low, found.high) == pytest.approx((expected.mean, expected.low, expected.high))
     assert (pooled.facts["seeds"], "seeds" in single.facts) == ([1, 2], False)
-    assert "seeds" not in single.measures["rouge1"].interval()
+    assert single.measures["rouge1"].seeds == ()
 
 
 def test_what_runs_recorded_is_averaged_over_seeds(tmp_path):

@@ -264,7 +264,10 @@ def _evaluate(draw: random.Random, folder: Path) -> Case:
         ["--average", draw.choice(("micro", "mean"))],
         ["--count_punctuation"],
         ["--format", draw.choice(("latex", "json", "html"))],
-        ["--nli", draw.choice((folder, folder / "none", "org/none"))],
+        [
+            "--metrics",
+            draw.choice(("chrf", "bleu", f"entailment={folder}", f"bertscore={folder / 'none'}", "support=x")),
+        ],
         ["--nothing", "3"],
     ]
     flags += [token for part in more if draw.random() < 0.12 for token in part]

@@ -144,10 +144,21 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
             "--report_to tensorbord: must be one of none, .*; did you mean tensorboard[?]",
         ),
         (["--torch_compile_backend", "induktor"], "--torch_compile_backend induktor: .*; did you mean inductor[?]"),
-        (["--metrics", "rouge", "meteor"], "--metrics meteor: must be one of rouge, bleu, novelty, support$"),
-        (["--metrics", "novel"], r"one of rouge, bleu, novelty, support; did you mean novelty\?"),
+        (
+            ["--metrics", "rouge", "meteor"],
+            "--metrics meteor: must be one of rouge, bleu, chrf, bertscore, novelty, support, entailment;",
+        ),
+        (["--metrics", "novel"], r"one of rouge, .*; did you mean novelty\?"),
         (["--rouge_mode", "perl"], "invalid choice: 'perl'"),
         (["--beam_stopping", "fairseq"], "invalid choice: 'fairseq'"),
+        (
+            ["--metrics", "entailment"],
+            "--metrics entailment: needs a model: name its model of natural language inference",
+        ),
+        (
+            [*EVALUATED, "--metric_for_best_model", "bertscore"],
+            "--metric_for_best_model bertscore: not computed; add --metrics rouge support bertscore=MODEL$",
+        ),
         (
             [*EVALUATED, "--metric_for_best_model", "bleu"],
             "--metric_for_best_model bleu: not computed; add --metrics rouge support bleu$",

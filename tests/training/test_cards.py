@@ -18,7 +18,7 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import pipeline
 
 from hf_summ.training.card_results import Results
-from hf_summ.training.cards import SERVICE, as_code, as_text
+from hf_summ.training.cards import SERVICE, as_code, as_text, hide_paths
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main, run
 from tests.training import tiny
@@ -124,7 +124,7 @@ The documents were in files, which are not part of this repository\.
 \| ROUGE-2{ROUGE_ROW}
 \| ROUGE-L{ROUGE_ROW}
 \| ROUGE-Lsum{ROUGE_ROW}
-\| Support, % +\| +{POINTS} \| +- \| +{POINTS} \| +- \|
+\| Support, %{ROUGE_ROW}
 \| Perplexity +\| +{POINTS} \| +- \| +- \| +- \|
 
 ROUGE is F in points, computed like Google's rouge-score \(`--rouge_mode rouge_score`; {READING}\)\.
@@ -211,7 +211,7 @@ def test_whole_card(settings, tmp_path):
     assert indexed["ROUGE-2"] == metrics["predict_rouge2"] > 0
     low, high = (metrics[f"predict_lead1_rouge2_{end}"] for end in ("low", "high"))
     assert low <= metrics["predict_lead1_rouge2"] <= high
-    assert f"{metrics['predict_lead1_rouge2']:.2f} | {low:.2f} to {high:.2f} |" in card
+    assert re.search(rf" {metrics['predict_lead1_rouge2']:.2f} \| +{low:.2f} to {high:.2f} \|", card)
     assert not (tmp_path / "out" / ".eval_results").exists()
 
 
@@ -287,6 +287,13 @@ def test_names_in_a_card_are_texts_and_no_code(settings, tmp_path):
     assert {entry.dataset_name for entry in ModelCard(card).data.eval_results} == {"a \ufffd.jsonl"}
     # the name in the command has three ticks
     assert "\n````\nhf-summ train settings.yaml" in card
+
+
+def test_models_of_measures_have_no_local_folders(tmp_path):
+    file = tmp_path / "training_args.json"
+    file.write_text(json.dumps({"metrics": ["rouge", "bertscore=/models/bert", "entailment=org/nli"]}), "utf-8")
+    hide_paths(tmp_path)
+    assert json.loads(file.read_text("utf-8"))["metrics"] == ["rouge", "bertscore=bert", "entailment=org/nli"]
 
 
 def test_texts_in_markdown_are_shown_as_they_are():

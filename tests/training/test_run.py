@@ -15,7 +15,7 @@ from hf_summ import GdlfForConditionalGeneration, GdlfProcessor, Int8Config
 from hf_summ.data import lead
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
-from hf_summ.evaluation.novelty import MEASURES
+from hf_summ.evaluation.novelty import TITLES
 from hf_summ.models.checks import own_settings
 from hf_summ.training import preparing, train
 from hf_summ.training.__main__ import main as run_recipe
@@ -410,7 +410,7 @@ def test_documents_without_words_are_left_out_of_novelty(settings, tmp_path):
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     metrics = main([settings(test_file=str(corpus), do_predict=True, lead_sentences=1), "--metrics", "novelty"])
     documents = [row["document"] for row in rows[:2]]
-    found = {name: metrics[f"predict_lead1_{name}"] for name in MEASURES}
+    found = {name: metrics[f"predict_lead1_{name}"] for name in TITLES}
     assert found == pytest.approx(novelty([lead(document, 1) for document in documents], documents), nan_ok=True)
 
 

@@ -7,24 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from hf_summ.cli.summarizers import add_column_flags
+from hf_summ.common.flags import add_flags, names
 
 _FILES = ("predictions", "references", "sources", "against")
-_SETTINGS = (
-    "rouge_mode",
-    "language",
-    "sentences",
-    "splitter",
-    "units",
-    "several",
-    "byte_limit",
-    "word_limit",
-    "resamples",
-    "seed",
-    "average",
-    "count",
-    "count_punctuation",
-    "nli",
-)
 
 
 def add_parser(commands) -> None:
@@ -35,9 +20,22 @@ def add_parser(commands) -> None:
         "support in the sources and lengths. Files contain one text per line, or rows (.jsonl, .json, .csv, each also "
         "as .gz, or .parquet) with predictions in the column `prediction` or `summary`.",
     )
+    # imported here: other commands need none of it
+    from hf_summ.evaluation.measures import NAMED, Settings
+
     _add_texts(parser.add_argument_group("texts"))
-    _add_rouge(parser.add_argument_group("ROUGE"))
-    _add_novelty(parser.add_argument_group("novelty and support"))
+    group = parser.add_argument_group("measures")
+    group.add_argument(
+        "--metrics",
+        nargs="+",
+        default=[],
+        metavar="NAME[=MODEL]",
+        help=f"Further measures: {NAMED}, with MODEL a folder or a name on the Hub (default: none)",
+    )
+    group.add_argument(
+        "--no_stemmer", action="store_true", help="Compare words without stemming (default: with the Porter stemmer)"
+    )
+    add_flags(group, Settings)
     _add_results(parser.add_argument_group("results"))
     parser.set_defaults(run=run)
 
@@ -51,21 +49,19 @@ def run(arguments: argparse.Namespace) -> None:
     """
     _check(arguments)
     from hf_summ.common.files import write_atomically
+    from hf_summ.evaluation.measures import check_metrics
     from hf_summ.evaluation.report import Evaluation, Settings, as_text
 
     files, tags = _read(arguments)
     predictions, references, sources = files["predictions"], files["references"], files.get("sources")
-    settings = Settings(
-        use_stemmer=not arguments.no_stemmer,
-        rouge_types=None if arguments.rouge_types is None else tuple(arguments.rouge_types),
-        **{name: getattr(arguments, name) for name in _SETTINGS},
-    )
+    given = {name: getattr(arguments, name) for name in names(Settings)}
+    given |= {"use_stemmer": not arguments.no_stemmer, "metrics": check_metrics(arguments.metrics)}
     evaluation = Evaluation(
         predictions.texts(),
         references.rows,
         None if sources is None else sources.texts(),
         {name: files[name].texts() for name in arguments.against or ()},
-        settings,
+        Settings(**given),
         [f"{(sources or predictions).name}, {place}" for place in (sources or predictions).places],
     )
     report = evaluation.report()
@@ -100,89 +96,9 @@ def _add_texts(group) -> None:
         help="Separator of sentences in all files; none counts tags as words (default: <q>, <n>, <s>, <t>, [X_SEP] and "
         "<S_SEP>; a note reports those found)",
     )
-    group.add_argument(
-        "--sentences",
-        choices=("split", "lines"),
-        default="split",
-        help="Whether to split lines into sentences or to treat each line as one (default: split)",
-    )
-    group.add_argument(
-        "--splitter",
-        choices=("sentencex", "spacy"),
-        default="sentencex",
-        help="Sentence splitter: sentencex, or spaCy's sentencizer, which is for English and needs the extra "
-        "`extractive` (default: sentencex)",
-    )
-    group.add_argument("--language", default="en", help="ISO 639 code of the summaries' language (default: en)")
-
-
-def _add_rouge(group) -> None:
-    group.add_argument(
-        "--rouge_mode",
-        choices=("rouge155", "rouge_score"),
-        default="rouge155",
-        help="Compute ROUGE as the Perl script ROUGE-1.5.5, which papers report, or as Google's rouge-score "
-        "(default: rouge155)",
-    )
-    group.add_argument(
-        "--rouge_types", nargs="+", metavar="TYPE", help="Types such as rouge1 rouge2 rougeL (default: all)"
-    )
-    group.add_argument(
-        "--no_stemmer", action="store_true", help="Compare words without stemming (default: with the Porter stemmer)"
-    )
-    group.add_argument(
-        "--units",
-        choices=("words", "characters", "lcsts", "spaced"),
-        default="words",
-        help="Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words); "
-        "characters (characters); those of DRGD's program, without most punctuation and digits (lcsts); or tokens "
-        "between spaces (spaced) (default: words)",
-    )
-    group.add_argument(
-        "--byte_limit", type=int, metavar="N", help="Truncate summaries to N bytes, with rouge155 (default: no limit)"
-    )
-    group.add_argument(
-        "--word_limit", type=int, metavar="N", help="Truncate summaries to N words, with rouge155 (default: no limit)"
-    )
-    group.add_argument(
-        "--several",
-        choices=("best", "mean", "pooled"),
-        help="How to combine several references: the best score, the mean score, or matches summed over all references "
-        "before dividing (default: best with rouge_score, pooled with rouge155)",
-    )
-
-
-def _add_novelty(group) -> None:
-    group.add_argument(
-        "--average",
-        choices=("macro", "micro"),
-        default="macro",
-        help="Whether novelty is averaged over rows or over the whole corpus (default: macro)",
-    )
-    group.add_argument(
-        "--count",
-        choices=("types", "tokens"),
-        default="types",
-        help="Whether novel n-grams are counted once each or as often as they occur (default: types)",
-    )
-    group.add_argument(
-        "--count_punctuation",
-        action="store_true",
-        help="Count punctuation marks as words in novelty, as papers do that count tokenized texts (default: do not)",
-    )
-    group.add_argument(
-        "--nli",
-        metavar="MODEL",
-        help="Model of natural language inference, a folder or a name on the Hub: also report the probability that the "
-        "sources entail the summaries' sentences (default: do not)",
-    )
 
 
 def _add_results(group) -> None:
-    group.add_argument(
-        "--resamples", type=int, default=1000, metavar="N", help="Resamples of the bootstrap (default: 1000)"
-    )
-    group.add_argument("--seed", type=int, default=0, help="Random seed of the resamples (default: 0)")
     group.add_argument(
         "--output",
         metavar="REPORT.json",
@@ -222,8 +138,8 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     notes = []
     for name, file in files.items():
         check_aligned(predictions, file)
-        files[name], found = part_sentences(file, arguments.separator)
-        notes += found
+        files[name], tags = part_sentences(file, arguments.separator)
+        notes += tags
     if arguments.separator not in (None, "none") and not notes:
         notes.append(f"no text contains the separator {arguments.separator!r:.80}")
     return files, notes
@@ -231,6 +147,7 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
 
 def _check(arguments: argparse.Namespace) -> None:
     # imported here: the help needs none of it
+    from hf_summ.evaluation.measures import MEASURES, check_metrics
     from hf_summ.evaluation.words import is_english
 
     if arguments.resamples < 1:
@@ -246,21 +163,11 @@ def _check(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{name}: needs --sources, with which novelty is measured")
     if arguments.no_stemmer and not is_english(arguments.language):
         raise ValueError(f"--no_stemmer: has no effect with --language {arguments.language:.80}, which is not stemmed")
-    _check_nli(arguments)
+    for name in check_metrics(arguments.metrics):
+        if MEASURES[name].reads == "sources" and arguments.sources is None:
+            raise ValueError(f"--metrics {name}: needs --sources, with which it compares the summaries")
     _check_output(arguments, "output", ".json")
     _check_output(arguments, "scores", ".jsonl")
-
-
-def _check_nli(arguments: argparse.Namespace) -> None:
-    if arguments.nli is None:
-        return
-    if arguments.sources is None:
-        raise ValueError(f"--nli {arguments.nli}: needs --sources, which may entail the summaries")
-    if Path(arguments.nli).is_dir():
-        from hf_summ.checkpoints.folders import model_problem
-
-        if (problem := model_problem(arguments.nli)) is not None:
-            raise ValueError(f"--nli {arguments.nli}: {problem}; give a folder whose files are complete")
 
 
 def _check_output(arguments: argparse.Namespace, flag: str, suffix: str) -> None:

@@ -53,14 +53,24 @@ def with_default(help: str, default: Any) -> str:
 
 
 def add_flags(parser: argparse.ArgumentParser, declared: Any) -> None:
-    """Add the flags of a dataclass whose values are strings and numbers."""
+    """Add the flags of a dataclass whose values are strings, numbers, choices or, with `nargs`, lists of strings."""
     hints = typing.get_type_hints(declared)
     for field in dataclasses.fields(declared):
+        if "help" not in field.metadata:
+            continue
         hint = hints[field.name]
-        (kind,) = (member for member in typing.get_args(hint) or (hint,) if member is not types.NoneType)
-        parser.add_argument(f"--{field.name}", type=kind, default=field.default, help=field.metadata["help"])
+        members = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+        (kind,) = (member for member in members if member is not types.NoneType)
+        settings = {name: value for name, value in field.metadata.items() if name != "kinds"}
+        if typing.get_origin(kind) is typing.Literal:
+            settings["choices"] = typing.get_args(kind)
+        elif kind is bool:
+            settings["action"] = "store_true"
+        elif "nargs" not in settings:
+            settings["type"] = kind
+        parser.add_argument(f"--{field.name}", default=field.default, **settings)
 
 
 def names(declared: Any) -> tuple[str, ...]:
     """The names of a dataclass's flags."""
-    return tuple(field.name for field in dataclasses.fields(declared))
+    return tuple(field.name for field in dataclasses.fields(declared) if "help" in field.metadata)

@@ -2,6 +2,7 @@
 
 from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
+from hf_summ.evaluation.chrf import chrf, chrf_statistics, corpus_chrf
 from hf_summ.evaluation.fragments import copied_fragments
 from hf_summ.evaluation.novelty import copy_positions, corpus_statistics, novelty, novelty_scores
 from hf_summ.evaluation.phrases import phrase_recall, phrase_recall_scores
@@ -22,9 +23,12 @@ __all__ = [
     "bleu",
     "bleu_statistics",
     "bootstrap_interval",
+    "chrf",
+    "chrf_statistics",
     "copied_fragments",
     "copy_positions",
     "corpus_bleu",
+    "corpus_chrf",
     "corpus_statistics",
     "examples_to_decide",
     "fleiss_kappa",

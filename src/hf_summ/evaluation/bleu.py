@@ -1,5 +1,6 @@
 """BLEU (Papineni et al. 2002) of a corpus, computed by sacrebleu (Post 2018)."""
 
+import logging
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -8,12 +9,17 @@ import numpy as np
 
 from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.data.sentences import language_code
-from hf_summ.evaluation.words import check_pairs
-from hf_summ.models.checks import check_texts, is_list
+from hf_summ.evaluation.significance import Scored, rounded
+from hf_summ.evaluation.words import check_rows
 
-_PRECISIONS = tuple(f"bleu_precision{n}" for n in (1, 2, 3, 4))
-# the measures that are numbers; the signature is text
-MEASURES = ("bleu", *_PRECISIONS, "bleu_brevity_penalty")
+logger = logging.getLogger(__name__)
+
+# score -> title
+TITLES = {
+    "bleu": "BLEU",
+    **{f"bleu_precision{n}": f"BLEU precision {n}" for n in (1, 2, 3, 4)},
+    "bleu_brevity_penalty": "BLEU brevity penalty",
+}
 # sacrebleu's default tokenizers
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # sacrebleu warns from this number on
@@ -34,15 +40,25 @@ def bleu(
 
     See `bleu_statistics` for arguments and errors.
     """
+    scores = bleu_measures(predictions, references, tokenize, lowercase)
+    return rounded(scores) | {"bleu_signature": _signature(references, tokenize, lowercase)}
+
+
+def bleu_measures(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], tokenize: str, lowercase: bool = False
+) -> dict[str, Scored]:
+    """The scores of `bleu` as measures of sums; its signature is logged."""
+    statistics = bleu_statistics(predictions, references, tokenize, lowercase)
+    logger.info(f"bleu_signature: {_signature(references, tokenize, lowercase)}")
+    return {name: Scored(statistics, lambda sums, n=n: _all_bleu(sums)[n]) for n, name in enumerate(TITLES)}
+
+
+def _signature(references: Sequence[str | Sequence[str]], tokenize: str, lowercase: bool) -> str:
     metric = _metric(tokenize, lowercase)
-    sums = bleu_statistics(predictions, references, tokenize, lowercase).sum(0).tolist()
-    score = metric.compute_bleu(sums[:4], sums[4:8], sums[8], sums[9], smooth_method="exp")
     numbers = {1 if isinstance(row, str) else len(row) for row in references}
     # the signature reads this attribute; -1 stands for rows with different numbers of references
     metric.num_refs = numbers.pop() if len(numbers) == 1 else -1
-    values = (score.score, *score.precisions, score.bp)
-    rounded = {measure: round(value, 4) for measure, value in zip(MEASURES, values, strict=True)}
-    return rounded | {"bleu_signature": str(metric.get_signature())}
+    return str(metric.get_signature())
 
 
 def bleu_statistics(
@@ -71,13 +87,13 @@ def bleu_statistics(
     """
     # the scores of single examples are not used; this setting avoids sacrebleu's warning about short ones
     metric = _metric(tokenize, lowercase, effective_order=True)
-    rows = _reference_rows(predictions, references)
+    rows = reference_rows(predictions, references)
     _warn_of_tokenized(predictions, tokenize)
     table = np.empty((len(rows), 10), dtype=np.int64)
     pairs = zip(predictions, rows, strict=True)
-    for place, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
+    for number, (prediction, row) in enumerate(progress_bar(pairs, "BLEU", len(rows))):
         counted = metric.sentence_score(prediction, row)
-        table[place] = (*counted.counts, *counted.totals, counted.sys_len, counted.ref_len)
+        table[number] = (*counted.counts, *counted.totals, counted.sys_len, counted.ref_len)
     return table
 
 
@@ -86,15 +102,20 @@ def corpus_bleu(sums: np.ndarray) -> np.ndarray:
 
     Smoothed as in `bleu`: the k-th order without a match counts as 2^-k matches.
     """
+    return _all_bleu(sums)[0]
+
+
+def _all_bleu(sums: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The scores in `TITLES`, (…) each."""
     sums = np.asarray(sums, dtype=np.float64)
     correct, total, lengths = sums[..., :4], sums[..., 4:8], sums[..., 8:]
     missed = correct == 0
     matches = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
+    # 0 for all orders if none has a match
+    precisions = np.where(missed.all(-1)[..., None], 0.0, 100 * matches / np.where(total > 0, total, np.inf))
     with np.errstate(divide="ignore", invalid="ignore"):
-        penalty = np.exp(np.minimum(0, 1 - lengths[..., 1] / lengths[..., 0]))
-        score = 100 * penalty * np.exp(np.log(matches / total).mean(-1))
-    # no match at all, or every prediction is too short for the highest order
-    return np.where(missed.all(-1) | (total == 0).any(-1), 0.0, score)
+        penalty = np.where(lengths[..., 0] > 0, np.exp(np.minimum(0, 1 - lengths[..., 1] / lengths[..., 0])), 0.0)
+        return penalty * np.exp(np.log(precisions).mean(-1)), *np.moveaxis(precisions, -1, 0), penalty
 
 
 def tokenizer_for(language: str) -> str:
@@ -112,14 +133,9 @@ def _warn_of_tokenized(predictions: Sequence[str], tokenize: str) -> None:
         )
 
 
-def _reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    check_pairs(predictions, references)
-    check_texts("predictions", predictions)
-    rows: list[list] = [list(row) if is_list(row) else [row] for row in references]
-    for place, row in enumerate(rows):
-        check_texts(f"references[{place}]", row)
-        if not len(row):
-            raise ValueError(f"row {place} has no reference: give at least one text, which may be empty")
+def reference_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Each row's references as a list; errors are those of `bleu_statistics`."""
+    rows = check_rows(predictions, references)
     if not any(text.strip() for row in rows for text in row):
         raise ValueError("nothing to score: all references are blank")
     return rows

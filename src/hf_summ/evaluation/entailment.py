@@ -1,6 +1,7 @@
 """Entailment of a summary by its source, computed by a model of natural language inference."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -57,6 +58,12 @@ class EntailmentModel(PairModel):
             yield " ".join(window)
 
 
+@lru_cache(maxsize=1)
+def entailment_model(name: str) -> EntailmentModel:
+    """The model of that name, loaded once."""
+    return EntailmentModel(name)
+
+
 def entailment_scores(
     model: EntailmentModel, predictions: Sequence[str], sources: Sequence[str], language: str = "en"
 ) -> np.ndarray:
@@ -84,6 +91,5 @@ def entailment_scores(
         pairs += product(passages, claims)
         shapes.append((len(passages), len(claims)))
     ends = np.cumsum([passages * claims for passages, claims in shapes])
-    found = np.split(np.array(model(pairs)), ends[:-1])
-    rows = zip(found, shapes, strict=True)
+    rows = zip(np.split(np.array(model(pairs)), ends[:-1]), shapes, strict=True)
     return np.array([100 * row.reshape(shape).max(0).mean() if row.size else np.nan for row, shape in rows])

@@ -1,7 +1,6 @@
 """How abstractive a summary is: novelty, copying, compression, repetition, length; and the statistics of a corpus."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Literal, get_args
 
@@ -10,19 +9,23 @@ import numpy as np
 from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.fragments import Alignment, align
+from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio, rounded
 from hf_summ.evaluation.words import check_sources, no_words, split_words, warn_of_wordless
 from hf_summ.models.checks import check_integer, check_texts
 
 NGRAMS = (1, 2, 3, 4)
 # measures that are not shares, so not in points
 _PLAIN = ("copy_density", "compression", "length")
-MEASURES = (
-    *(f"novel{n}" for n in NGRAMS),
-    *(f"repeated{n}" for n in NGRAMS),
-    "copy_rate",
-    "copy_position",
-    *_PLAIN,
-)
+# score -> title
+TITLES = {
+    **{f"novel{n}": f"Novel {n}-grams, %" for n in NGRAMS},
+    **{f"repeated{n}": f"Repeated {n}-grams, %" for n in NGRAMS},
+    "copy_rate": "Copied words, %",
+    "copy_position": "Position of copied words, %",
+    "copy_density": "Copy density, words",
+    "compression": "Compression",
+    "length": "Length, words",
+}
 
 Average = Literal["macro", "micro"]
 Count = Literal["types", "tokens"]
@@ -47,9 +50,7 @@ def novelty(
     Raises:
         ValueError: as `novelty_scores`, or an unknown `average`.
     """
-    if average not in get_args(Average):
-        raise ValueError(unknown_choice("`average`", average, get_args(Average)))
-    return novelty_fractions(predictions, sources, language, count, count_punctuation).means(average)
+    return rounded(novelty_measures(predictions, sources, language, average, count, count_punctuation))
 
 
 def novelty_scores(
@@ -91,31 +92,8 @@ def novelty_scores(
     Warns:
         UserWarning: some sources have no words.
     """
-    return novelty_fractions(predictions, sources, language, count, count_punctuation).scores()
-
-
-@dataclass(frozen=True)
-class Fractions:
-    """Every measure of every summary as a fraction: numerators and denominators, (rows, measures) each."""
-
-    parts: np.ndarray
-    wholes: np.ndarray
-
-    def scores(self) -> dict[str, list[float]]:
-        """The result of `novelty_scores`."""
-        return dict(zip(MEASURES, _divide(self.parts, self.wholes).T.tolist(), strict=True))
-
-    def means(self, average: Average) -> dict[str, float]:
-        """The result of `novelty`."""
-        parts, wholes = self.parts, self.wholes
-        if average == "micro":
-            # an empty summary has no compression, so the micro-average omits its source too
-            parts = np.where(wholes > 0, parts, 0)
-            parts, wholes = parts.sum(axis=0, keepdims=True), wholes.sum(axis=0, keepdims=True)
-        values = _divide(parts, wholes)
-        given = ~np.isnan(values)
-        means = _divide(np.where(given, values, 0).sum(axis=0), given.sum(axis=0), scale=1)
-        return {measure: round(float(mean), 4) for measure, mean in zip(MEASURES, means, strict=True)}
+    scores = novelty_measures(predictions, sources, language, "macro", count, count_punctuation)
+    return {name: scored.rows().tolist() for name, scored in scores.items()}
 
 
 def copy_positions(
@@ -157,37 +135,49 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
     warn_of_wordless(wordless, len(sources), language, stacklevel=5)
 
 
-def novelty_fractions(
-    predictions: Sequence[str], sources: Sequence[str], language: str, count: Count, count_punctuation: bool = False
-) -> Fractions:
-    """The fractions behind `novelty` and `novelty_scores`, which name the arguments and errors."""
+def novelty_measures(
+    predictions: Sequence[str],
+    sources: Sequence[str],
+    language: str = "en",
+    average: Average = "macro",
+    count: Count = "types",
+    count_punctuation: bool = False,
+) -> dict[str, Scored]:
+    """The scores of `novelty`, which names the arguments and errors, with each row's statistics."""
+    if average not in get_args(Average):
+        raise ValueError(unknown_choice("`average`", average, get_args(Average)))
     if count not in get_args(Count):
         raise ValueError(unknown_choice("`count`", count, get_args(Count)))
     rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
-    table = np.array(rows, dtype=np.float64)
-    return Fractions(table[..., 0], table[..., 1])
+    scores = {}
+    for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
+        scale = 1.0 if name in _PLAIN else 100.0
+        # an empty summary has no compression, so the micro-average omits its source too
+        scored = Scored(np.where(fractions[:, 1:] > 0, fractions * [scale, 1.0], 0.0), ratio)
+        scores[name] = scored if average == "micro" else mean_over_rows(scored.rows())
+    return scores
 
 
 def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
-    """Numerator and denominator of each of `MEASURES` for one summary; denominators are 0 without a source."""
+    """Numerator and denominator of each of `TITLES` for one summary; denominators are 0 without a source."""
     if not row.source_words:
-        return [(0, 0)] * len(MEASURES)
+        return [(0, 0)] * len(TITLES)
     words = row.words
     length = len(words)
     novel, repeated = [], []
     for n in NGRAMS:
         ngrams = list(zip(*(words[shift:] for shift in range(n)), strict=False))
         new = [match < n for match in row.matches[: len(ngrams)]]
-        kinds = len(set(ngrams))
+        types = len(set(ngrams))
         if count == "types":
-            novel.append((len(set(compress(ngrams, new))), kinds))
+            novel.append((len(set(compress(ngrams, new))), types))
         else:
             novel.append((sum(new), len(ngrams)))
-        repeated.append((len(ngrams) - kinds, len(ngrams)))
+        repeated.append((len(ngrams) - types, len(ngrams)))
     copied = sum(fragment.length for fragment in row.fragments)
     squares = sum(fragment.length**2 for fragment in row.fragments)
     # mean of i + 1/2 over a fragment's occurrences
-    middles = sum(part.length * (sum(part.sentences) / len(part.sentences) + 0.5) for part in row.fragments)
+    middles = sum(one.length * (sum(one.sentences) / len(one.sentences) + 0.5) for one in row.fragments)
     return [
         *novel,
         *repeated,
@@ -197,14 +187,6 @@ def _fractions(row: Alignment, count: Count) -> list[tuple[float, float]]:
         (row.source_words, length),
         (length, 1),
     ]
-
-
-_SCALES = np.array([1.0 if measure in _PLAIN else 100.0 for measure in MEASURES])
-
-
-def _divide(parts: np.ndarray, wholes: np.ndarray, scale: np.ndarray | float = _SCALES) -> np.ndarray:
-    """Fractions times their scale, NaN where the denominator is 0."""
-    return np.divide(scale * parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
 
 
 def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], language: str = "en") -> dict[str, float]:
@@ -236,14 +218,14 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
     statistics: dict[str, float] = {"pairs": len(documents)}
     words: dict[str, int] = {}
     vocabularies: dict[str, set[str]] = {}
-    for kind, plural, texts in (("document", "documents", documents), ("summary", "summaries", summaries)):
-        words[kind], sentences, vocabularies[kind] = _count(texts, plural, language)
-        if not words[kind]:
+    for side, plural, texts in (("document", "documents", documents), ("summary", "summaries", summaries)):
+        words[side], sentences, vocabularies[side] = _count(texts, plural, language)
+        if not words[side]:
             raise ValueError(no_words(f"nothing to count: none of the {plural} has any words", language))
-        statistics[f"{kind}_words"] = round(words[kind] / len(texts), 4)
-        statistics[f"{kind}_sentences"] = round(sentences / len(texts), 4)
-    for kind, vocabulary in vocabularies.items():
-        statistics[f"{kind}_vocabulary"] = len(vocabulary)
+        statistics[f"{side}_words"] = round(words[side] / len(texts), 4)
+        statistics[f"{side}_sentences"] = round(sentences / len(texts), 4)
+    for side, vocabulary in vocabularies.items():
+        statistics[f"{side}_vocabulary"] = len(vocabulary)
     statistics["vocabulary"] = len(set().union(*vocabularies.values()))
     statistics["source_target_ratio"] = round(words["document"] / words["summary"], 4)
     return statistics
@@ -255,8 +237,8 @@ def _count(texts: Sequence[str], name: str, language: str) -> tuple[int, int, se
     vocabulary: set[str] = set()
     for text in progress_bar(texts, name):
         for sentence in split_sentences(text, language):
-            found = split_words(sentence, language)
-            words += len(found)
-            sentences += bool(found)
-            vocabulary.update(found)
+            in_sentence = split_words(sentence, language)
+            words += len(in_sentence)
+            sentences += bool(in_sentence)
+            vocabulary.update(in_sentence)
     return words, sentences, vocabulary

@@ -1,12 +1,12 @@
 """Pre-trained models that classify pairs of texts, in batches of similar length."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line, progress_bar
@@ -24,6 +24,45 @@ _PAIRS_AT_ONCE = 4096
 
 class Unfit(ValueError):
     """A checkpoint's configuration is of the wrong kind."""
+
+
+def load_checkpoint(
+    auto_class: Any,
+    name: str,
+    kind: str,
+    check: Callable[[str, PreTrainedConfig], None] | None = None,
+    **hub_settings: Any,
+) -> tuple[PreTrainedTokenizerBase, PreTrainedModel, set[str]]:
+    """The tokenizer, the model, on the GPU if there is one, and the names of missing weights.
+
+    Args:
+        kind: the model's name in messages.
+        check: is called with the name and the configuration before the weights are loaded.
+
+    Raises:
+        ValueError: it does not exist or is of another kind.
+    """
+    try:
+        check_within_reach(name, cache_dir=hub_settings.get("cache_dir"))
+        config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
+        if check is not None:
+            check(name, config)
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
+        settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **hub_settings}
+        model, loaded = auto_class.from_pretrained(name, config=config, **settings)
+    except Unfit:
+        raise
+    except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
+        raise ValueError(
+            f"{name} cannot be loaded as a {kind} model ({one_line(error)}): if the Hub is out of reach, give the "
+            "folder of a downloaded checkpoint"
+        ) from error
+    return tokenizer, model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), loaded["missing_keys"]
+
+
+def context_of(model: PreTrainedModel) -> int:
+    """The number of tokens that the model reads."""
+    return min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
 
 
 class PairModel(ABC):
@@ -49,26 +88,14 @@ class PairModel(ABC):
     hint: ClassVar[str]
 
     def __init__(self, name: str, **hub_settings: Any):
-        try:
-            check_within_reach(name, cache_dir=hub_settings.get("cache_dir"))
-            config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
-            self.check(name, config)
-            self.tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
-            settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **hub_settings}
-            self.model, loaded = self.auto_class.from_pretrained(name, config=config, **settings)
-        except Unfit:
-            raise
-        except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
-            raise ValueError(
-                f"{name} cannot be loaded as a {self.kind} model ({one_line(error)}): if the Hub is out of reach, "
-                "give the folder of a downloaded checkpoint"
-            ) from error
-        if missing := loaded["missing_keys"]:
+        self.tokenizer, self.model, missing = load_checkpoint(
+            self.auto_class, name, self.kind, self.check, **hub_settings
+        )
+        if missing:
             # the last by name is the head's
             raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {self.hint}")
         self.name = name
-        self.context = min(longest_input(self.model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
-        self.model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        self.context = context_of(self.model)
 
     @abstractmethod
     def check(self, name: str, config: PreTrainedConfig) -> None:
@@ -80,11 +107,11 @@ class PairModel(ABC):
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability of each pair; pairs of similar length share a batch."""
-        found: list[float] = []
+        probabilities: list[float] = []
         with progress_bar(None, self.kind, len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
-                found += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
-        return found
+                probabilities += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
+        return probabilities
 
     def _read(self, pairs: Sequence[Pair], bar) -> list[float]:
         encoded = self.tokenizer(

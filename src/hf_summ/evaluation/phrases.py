@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from hf_summ.evaluation.significance import mean_over_rows, rounded
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.checks import check_list, check_texts
 
@@ -14,9 +15,8 @@ def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], 
     Raises:
         ValueError: as `phrase_recall_scores`.
     """
-    scores = phrase_recall_scores(predictions, phrases, language)
-    scores = scores[~np.isnan(scores)]
-    return round(float(scores.mean()), 4) if len(scores) else float("nan")
+    scored = mean_over_rows(phrase_recall_scores(predictions, phrases, language))
+    return rounded({"phrase_recall": scored})["phrase_recall"]
 
 
 def phrase_recall_scores(

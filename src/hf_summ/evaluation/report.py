@@ -2,21 +2,25 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import latex_table, latex_text, markdown_table
-from hf_summ.evaluation.novelty import Average, Count, novelty_fractions
-from hf_summ.evaluation.rouge import rouge_scores_in_mode
-from hf_summ.evaluation.rouge_counts import Scores
-from hf_summ.evaluation.significance import bootstrap_interval, holm, paired_bootstrap, paired_randomization
-from hf_summ.evaluation.support import mean_of, support_scores
-from hf_summ.evaluation.words import first_of, is_english, split_words
+from hf_summ.evaluation.measures import MEASURES, Settings, rouge_parts, title_of
+from hf_summ.evaluation.significance import (
+    OfSums,
+    Scored,
+    holm,
+    mean_over_rows,
+    paired_bootstrap,
+    paired_randomization,
+    rounded,
+)
+from hf_summ.evaluation.words import first_of, split_words
 
 # how several references are combined, for readers
 OF_SEVERAL = {
@@ -24,8 +28,8 @@ OF_SEVERAL = {
     "mean": "scores are means over them",
     "pooled": "scores pool the matches with all",
 }
-# measures against the source in the first table, where they were computed
-OF_SOURCES = ("support", "entailment", "copy_density", "copy_rate")
+# the scores of novelty in the first table
+_COPYING = ("copy_density", "copy_rate")
 # names of texts that are not other systems
 OURS = {"predictions", "references"}
 # with fewer pairs than this, the bootstrap's intervals are too narrow
@@ -34,7 +38,7 @@ _FEW_PAIRS = 100
 _LEVEL = 0.05
 # titles of columns, rows, and the number of columns with text
 _Table = tuple[list[str], list[list[str]], int]
-_PARTS = {"fmeasure": "F", "precision": "P", "recall": "R"}
+_COLUMNS = {"fmeasure": "F", "precision": "P", "recall": "R"}
 # units of ROUGE other than the language's words
 _UNITS = {
     "words": "",
@@ -42,54 +46,6 @@ _UNITS = {
     "lcsts": ", characters kept by DRGD's program for LCSTS",
     "spaced": ", words separated by spaces",
 }
-_TITLES = {
-    "support": "Support, %",
-    "entailment": "Entailment, %",
-    "copy_rate": "Copied words, %",
-    "copy_position": "Position of copied words, %",
-    "copy_density": "Copy density, words",
-    "compression": "Compression",
-    "length": "Length, words",
-}
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of scores: arguments of `rouge_scores_in_mode`, `novelty` and the bootstrap.
-
-    Args:
-        nli: an `EntailmentModel` for the measure of entailment, which needs sources; by default there is none.
-        rouge_types: which of the mode's types; None for all.
-    """
-
-    rouge_mode: str = "rouge155"
-    use_stemmer: bool = True
-    language: str = "en"
-    sentences: str = "split"
-    splitter: str = "sentencex"
-    units: str = "words"
-    several: str | None = None
-    byte_limit: int | None = None
-    word_limit: int | None = None
-    rouge_types: tuple[str, ...] | None = None
-    resamples: int = 1000
-    seed: int = 0
-    average: Average = "macro"
-    count: Count = "types"
-    count_punctuation: bool = False
-    nli: str | None = None
-
-    @property
-    def of_several(self) -> str:
-        """How several references are combined, see `rouge_scores`."""
-        return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
-
-    @property
-    def stemming(self) -> str:
-        """How the forms of a word are reduced to one."""
-        if not self.use_stemmer or not is_english(self.language):
-            return "none"
-        return "Porter (NLTK's)" if self.rouge_mode == "rouge_score" else "Porter and WordNet's exceptions"
 
 
 class Evaluation:
@@ -103,8 +59,7 @@ class Evaluation:
         places: name of each row in messages; by default its number, counted from 0.
 
     Raises:
-        ValueError: another system is named "predictions" or "references"; see also `rouge_scores_in_mode`,
-            `novelty_scores` and `EntailmentModel`.
+        ValueError: another system is named "predictions" or "references"; see also the functions of the measures.
     """
 
     def __init__(
@@ -121,78 +76,88 @@ class Evaluation:
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
-        # early: a missing model is reported before long computations
-        entailment = None if self.settings.nli is None else _entailment(self.settings.nli, self.settings.language)
+        compared = {"references": references, "sources": sources}
+        names = dict.fromkeys((*(("novelty", "support") if sources is not None else ()), *self.settings.metrics))
+        self._measures = [MEASURES[name] for name in names if name != "rouge"]
+        for measure in self._measures:
+            if measure.needs:
+                # a missing model is reported before long computations
+                measure.compute(["a"], ["a"], self.settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.rouge = {name: _rouge(texts, references, self.settings) for name, texts in self.systems.items()}
+            self.rouge = {name: rouge_parts(texts, references, self.settings) for name, texts in self.systems.items()}
         # all systems share the references, whose warnings would appear once per system
         self._warnings = dict.fromkeys(
-            str(found.message) for found in caught if issubclass(found.category, UserWarning)
+            str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
         )
-        self._values: dict[str, dict[str, list[float]]] = {}
-        self._means: dict[str, dict[str, float]] = {}
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
-        if sources is not None:
-            with warnings.catch_warnings():
-                # the notes list sources without words once, with their places
-                warnings.simplefilter("ignore", UserWarning)
-                for name, texts in self._firsts.items():
-                    novelty = novelty_fractions(
-                        texts, sources, self.settings.language, self.settings.count, self.settings.count_punctuation
-                    )
-                    found = {"support": support_scores(texts, sources, self.settings.language)}
-                    if entailment is not None:
-                        found["entailment"] = entailment(texts, sources)
-                    self._values[name] = novelty.scores() | {measure: row.tolist() for measure, row in found.items()}
-                    means = {measure: mean_of(row) for measure, row in found.items()}
-                    self._means[name] = novelty.means(self.settings.average) | means
-            wordless = [row for row, text in enumerate(sources) if not split_words(text, self.settings.language)]
-            if wordless:
-                named = first_of([self.places[row] for row in wordless])
-                finding = f"{len(wordless)} of {len(sources)} sources have no words and are left out"
-                self._warnings[f"{finding} of novelty and support: {named}"] = None
+        # of each text, the scores of the measures beside ROUGE
+        self._scored: dict[str, dict[str, Scored]] = {name: {} for name in self._firsts}
+        with warnings.catch_warnings():
+            # the notes list sources without words once, with their places
+            warnings.simplefilter("ignore", UserWarning)
+            for measure in self._measures:
+                for name in self._firsts if measure.reads == "sources" else self.systems:
+                    self._scored[name] |= measure.compute(self._firsts[name], compared[measure.reads], self.settings)
+        wordless = [row for row, text in enumerate(sources or ()) if not split_words(text, self.settings.language)]
+        if wordless:
+            rows = first_of([self.places[row] for row in wordless])
+            finding = f"{len(wordless)} of {len(references)} sources have no words and are left out"
+            self._warnings[f"{finding} of novelty and support: {rows}"] = None
 
     def report(self) -> dict[str, Any]:
         """All figures, ready for JSON.
 
         - `rouge`: metric -> system -> precision, recall, fmeasure (macro means in points, 0 to 100) and their 95%
           `intervals`, null for a single pair.
-        - `differences`: other system -> metric -> predictions minus it in `tested`, which is F, or recall if summaries
-          are truncated: `mean`, the paired bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`,
-          adjusted for all of these tests, and `significant`, whether `p_holm` is at most 0.05.
-        - `of_sources`: with sources, measure -> system -> `mean` and its 95% `interval`, for `support`, `entailment`
-          (with a model), `copy_density` and `copy_rate`; null where no row has a value.
-        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all of
-          these and `novelty`'s. The first of several references is used; a measure without any value is null.
+        - `measures`: of the other measures, score -> system -> `mean` over the rows that have a value, or the corpus's
+          value, and its 95% `interval`; null where there is none. With sources these are `support`, `copy_density` and
+          `copy_rate`, and those of `settings.metrics`.
+        - `differences`: other system -> score against the references -> predictions minus it: `mean`, the paired
+          bootstrap's `interval`, `p_value` of approximate randomization, `p_holm`, adjusted for all of these tests, and
+          `significant`, whether `p_holm` is at most 0.05. ROUGE's is that in `tested`, which is F, or recall if
+          summaries are truncated.
+        - `texts`: predictions, other systems by name, references -> mean `length` in words and, with sources, all
+          scores against them. The first of several references is used; a score without any value is null.
+        - `rows`: the same texts -> score -> the number of rows over which it is a mean, where that is not all of them.
         - `settings`, `pairs`, and `notes`, which a reader of the scores needs.
         """
-        settings = self.settings
-        measures = [measure for measure in OF_SOURCES if measure in self._values.get("predictions", ())]
+        settings, pairs = self.settings, len(self.references)
+        shown = [
+            score
+            # novelty's come last
+            for measure in sorted(self._measures, key=lambda measure: measure.name == "novelty")
+            for score in (_COPYING if measure.name == "novelty" else measure.columns or measure.titles)
+        ]
+        numbers = {
+            name: {score: scored.number() for score, scored in scores.items()} for name, scores in self._scored.items()
+        }
         return {
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
-            "pairs": len(self.references),
+            "pairs": pairs,
             "rouge": {metric: {name: self._figures(name, metric) for name in self.systems} for metric in self._metrics},
+            "measures": {score: {name: self._mean(name, score) for name in self.systems} for score in shown},
             "tested": self._tested,
             "differences": self._differences(),
-            "of_sources": {
-                measure: {name: self._of_sources(name, measure) for name in self.systems} for measure in measures
+            "texts": {name: self._of_texts(name) for name in self._firsts},
+            "rows": {
+                name: {score: number for score, number in of_text.items() if number < pairs}
+                for name, of_text in numbers.items()
             },
-            "texts": {name: self._measures(name) for name in self._firsts},
             "notes": [*self._warnings, *self._notes()],
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each row's scores of each system: place, ROUGE and, with sources, novelty and support; null for none."""
+        """Each row's scores of each system: place, ROUGE and the other measures; null for none."""
         for name in self.systems:
-            columns: dict[str, Sequence[float]] = {
-                f"{metric}_{part}": column.tolist()
+            columns: dict[str, np.ndarray] = {
+                f"{metric}_{title}": column
                 for metric, scores in self.rouge[name].items()
-                for part, column in scores._asdict().items()
+                for title, column in scores._asdict().items()
             }
-            columns |= self._values.get(name, {})
+            columns |= {score: scored.rows() for score, scored in self._scored[name].items()}
             for row, place in enumerate(self.places):
-                values = {column: values[row] for column, values in columns.items()}
+                values = {column: float(values[row]) for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
                 yield {"system": name, "row": place, **numbers}
 
@@ -208,36 +173,51 @@ class Evaluation:
 
     def _figures(self, name: str, metric: str) -> dict[str, Any]:
         columns = self.rouge[name][metric]._asdict()
-        means = {part: float(column.mean()) for part, column in columns.items()}
-        return {**means, "intervals": {part: _interval(column, self.settings) for part, column in columns.items()}}
+        means = {title: float(column.mean()) for title, column in columns.items()}
+        return {
+            **means,
+            "intervals": {title: self._interval(mean_over_rows(column)) for title, column in columns.items()},
+        }
+
+    @property
+    def _compared(self) -> list[str]:
+        """The scores against the references beside ROUGE."""
+        measures = [measure for measure in self._measures if measure.reads == "references"]
+        return [score for measure in measures for score in measure.columns or measure.titles]
+
+    def _interval(self, scored: Scored) -> list[float] | None:
+        interval = scored.interval(self.settings.resamples, self.settings.seed)
+        return None if interval is None else [interval.low, interval.high]
 
     def _differences(self) -> dict[str, dict[str, Any]]:
-        columns = {
-            name: {metric: getattr(scores, self._tested) for metric, scores in self.rouge[name].items()}
+        columns: dict[str, dict[str, Any]] = {
+            name: {metric: (getattr(scores, self._tested), None) for metric, scores in self.rouge[name].items()}
+            | {
+                score: (self._scored[name][score].statistics, self._scored[name][score].measure)
+                for score in self._compared
+            }
             for name in self.systems
         }
         ours = columns.pop("predictions")
-        found = {
-            name: {metric: _difference(ours[metric], column, self.settings) for metric, column in theirs.items()}
+        differences = {
+            name: {score: _difference(ours[score][0], *theirs[score], self.settings) for score in theirs}
             for name, theirs in columns.items()
         }
-        tests = [test for differences in found.values() for test in differences.values()]
+        tests = [test for of_system in differences.values() for test in of_system.values()]
         for test, p_value in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
             test |= {"p_holm": p_value, "significant": p_value <= _LEVEL}
-        return found
+        return differences
 
-    def _of_sources(self, name: str, measure: str) -> dict[str, Any]:
-        values = np.array(self._values[name][measure])
-        values = values[~np.isnan(values)]
-        # the bootstrap is of a mean over rows
-        with_interval = self.settings.average == "macro" and len(values)
-        interval = _interval(values, self.settings) if with_interval else None
-        return {"mean": self._measures(name)[measure], "interval": interval}
+    def _mean(self, name: str, score: str) -> dict[str, Any]:
+        scored = self._scored[name][score]
+        return {"mean": _or_none(rounded({score: scored})[score]), "interval": self._interval(scored)}
 
-    def _measures(self, name: str) -> dict[str, float | None]:
-        if not self._means:
+    def _of_texts(self, name: str) -> dict[str, float | None]:
+        against_sources = self._scored["references"]
+        if not against_sources:
             return {"length": float(np.mean([len(split_words(t, self.settings.language)) for t in self._firsts[name]]))}
-        return {measure: None if math.isnan(value) else value for measure, value in self._means[name].items()}
+        values = rounded(self._scored[name])
+        return {score: _or_none(values[score]) for score in against_sources}
 
     def _notes(self) -> Iterator[str]:
         number = len(self.references)
@@ -253,7 +233,7 @@ class Evaluation:
                 f"there are only {number} pairs, so the bootstrap's intervals are too narrow (with 20 pairs, 8% of the "
                 "intervals of chance differences exclude 0): rely on p"
             )
-        tests = len(self._metrics) * (len(self.systems) - 1)
+        tests = (len(self._metrics) + len(self._compared)) * (len(self.systems) - 1)
         if tests > _LEVEL * (self.settings.resamples + 1):
             yield f"with {self.settings.resamples} resamples, none of {tests} tests can be significant: use more"
         if several := sum(len(row) > 1 for row in self.references):
@@ -262,43 +242,17 @@ class Evaluation:
             yield f"{several} of {number} pairs have several references: {which}; lengths are those of the first"
 
 
-def _rouge(predictions: Sequence[str], references: Sequence[Sequence[str]], settings: Settings) -> dict[str, Scores]:
-    options: dict[str, Any] = {} if settings.rouge_types is None else {"rouge_types": settings.rouge_types}
-    return rouge_scores_in_mode(
-        settings.rouge_mode,
-        predictions,
-        references,
-        settings.use_stemmer,
-        settings.language,
-        sentences=settings.sentences,
-        splitter=settings.splitter,
-        units=settings.units,
-        several=settings.several,
-        byte_limit=settings.byte_limit,
-        word_limit=settings.word_limit,
-        **options,
-    )
-
-
-def _entailment(name: str, language: str) -> Callable[[Sequence[str], Sequence[str]], np.ndarray]:
-    # imports torch, which no other measure needs
-    from hf_summ.evaluation.entailment import EntailmentModel, entailment_scores
-
-    return partial(entailment_scores, EntailmentModel(name), language=language)
-
-
-def _interval(column: np.ndarray, settings: Settings) -> list[float] | None:
-    interval = bootstrap_interval(column, settings.resamples, seed=settings.seed)
-    return None if interval.pairs == 1 else [interval.low, interval.high]
-
-
-def _difference(ours: np.ndarray, theirs: np.ndarray, settings: Settings) -> dict[str, Any]:
-    compared = paired_bootstrap(ours, theirs, settings.resamples, seed=settings.seed)
+def _difference(ours: np.ndarray, theirs: np.ndarray, measure: OfSums | None, settings: Settings) -> dict[str, Any]:
+    compared = paired_bootstrap(ours, theirs, settings.resamples, seed=settings.seed, measure=measure)
     return {
         "mean": compared.mean,
         "interval": None if compared.pairs == 1 else [compared.low, compared.high],
-        "p_value": paired_randomization(ours, theirs, settings.resamples, settings.seed),
+        "p_value": paired_randomization(ours, theirs, settings.resamples, settings.seed, measure),
     }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def as_text(report: dict[str, Any], latex: bool = False) -> str:
@@ -311,21 +265,21 @@ def as_text(report: dict[str, Any], latex: bool = False) -> str:
 
 
 def _scores_table(report: dict[str, Any]) -> _Table:
-    columns = ["Metric", "System", "F or mean" if report["of_sources"] else "F", "95% interval"]
-    for title in list(_PARTS.values())[1:]:
+    columns = ["Metric", "System", "F or mean" if report["measures"] else "F", "95% interval"]
+    for title in list(_COLUMNS.values())[1:]:
         columns += [title, "95% interval"]
     rows = []
     for metric, systems in report["rouge"].items():
         for name, figures in systems.items():
-            row = [_rouge_title(metric), _system_title(name)]
-            for part in _PARTS:
-                row += [f"{figures[part]:.2f}", shown_interval(figures["intervals"][part], ".2f")]
+            row = [title_of(metric), _system_title(name)]
+            for column in _COLUMNS:
+                row += [f"{figures[column]:.2f}", shown_interval(figures["intervals"][column], ".2f")]
             rows.append(row)
-    for measure, systems in report["of_sources"].items():
-        for name, found in systems.items():
-            mean = "-" if found["mean"] is None else f"{found['mean']:.2f}"
-            interval = shown_interval(found["interval"], ".2f")
-            rows.append([measure_title(measure), _system_title(name), mean, interval, *["-"] * 4])
+    for score, systems in report["measures"].items():
+        for name, figures in systems.items():
+            mean = _shown(report, name, score, figures["mean"])
+            interval = shown_interval(figures["interval"], ".2f")
+            rows.append([title_of(score), _system_title(name), mean, interval, *["-"] * 4])
     if not report["differences"]:
         # a single system needs no name
         for row in (columns, *rows):
@@ -337,10 +291,11 @@ def _differences_table(report: dict[str, Any]) -> _Table:
     columns = ["Predictions minus", "Metric", "Difference", "95% interval", "p", "p, Holm", "Significant"]
     rows = []
     for name, tests in report["differences"].items():
-        for metric, found in tests.items():
-            row = [name, f"{_rouge_title(metric)} {_PARTS[report['tested']]}", f"{found['mean']:+.2f}"]
-            row += [shown_interval(found["interval"], "+.2f"), *map(shown_p_value, (found["p_value"], found["p_holm"]))]
-            rows.append([*row, "yes" if found["significant"] else "no"])
+        for score, test in tests.items():
+            title = title_of(score) + (f" {_COLUMNS[report['tested']]}" if score in report["rouge"] else "")
+            row = [name, title, f"{test['mean']:+.2f}", shown_interval(test["interval"], "+.2f")]
+            row += map(shown_p_value, (test["p_value"], test["p_holm"]))
+            rows.append([*row, "yes" if test["significant"] else "no"])
     return columns, rows, 2
 
 
@@ -354,10 +309,6 @@ def _rule_line(report: dict[str, Any]) -> str:
 
 def _system_title(name: str) -> str:
     return name.capitalize() if name in OURS else name
-
-
-def _rouge_title(metric: str) -> str:
-    return f"ROUGE-{metric.removeprefix('rouge')}"
 
 
 def shown_interval(bounds: list[float] | None, form: str) -> str:
@@ -374,20 +325,24 @@ def shown_p_value(p_value: float | None) -> str:
 
 
 def _texts_table(report: dict[str, Any]) -> _Table:
-    named = list(report["texts"])
-    rows = []
-    for measure in report["texts"]["predictions"]:
-        values = (report["texts"][name][measure] for name in named)
-        rows.append([measure_title(measure), *("-" if value is None else f"{value:.2f}" for value in values)])
-    return ["Texts", *map(_system_title, named)], rows, 1
+    texts = report["texts"]
+    rows = [
+        [title_of(score), *(_shown(report, name, score, texts[name][score]) for name in texts)]
+        for score in texts["predictions"]
+    ]
+    return ["Texts", *map(_system_title, texts)], rows, 1
 
 
-def measure_title(measure: str) -> str:
-    """The title of a measure of texts in a table."""
-    if measure in _TITLES:
-        return _TITLES[measure]
-    kind, size = measure[:-1], measure[-1]
-    return f"{kind.capitalize()} {size}-grams, %"
+def _shown(report: dict[str, Any], name: str, score: str, value: float | None) -> str:
+    """The value and, if it is not a mean over all rows, over how many."""
+    return shown_value(value, report["rows"][name].get(score), report["pairs"])
+
+
+def shown_value(value: float | None, rows: float | None, pairs: int) -> str:
+    """A value with two digits and, where given, the number of the pairs' rows over which it is a mean."""
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:.2f}" if rows is None else f"{value:.2f} ({rows} of {pairs})"
 
 
 def _settings_line(report: dict[str, Any]) -> str:
@@ -408,6 +363,5 @@ def _settings_line(report: dict[str, Any]) -> str:
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
         parts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
-    if settings["nli"] is not None:
-        parts.append(f"entailment by {settings['nli']}")
+    parts += [f"{name} by {model}" for name, model in settings["metrics"].items() if model]
     return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"

@@ -11,7 +11,6 @@ from hf_summ.evaluation.rouge_counts import (
     Reader,
     Scores,
     check_options,
-    check_rows,
     ngrams,
     other_reader,
     read_words,
@@ -20,7 +19,7 @@ from hf_summ.evaluation.rouge_counts import (
     sequence_lcs,
     summary_lcs,
 )
-from hf_summ.evaluation.words import check_units, is_english, warn_of_script
+from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
 
 ROUGE_MODES = ("rouge_score", "rouge155")
 _MEASURES: dict[str, Measure] = {

@@ -15,7 +15,6 @@ from hf_summ.evaluation.rouge_counts import (
     Scores,
     Splitter,
     check_options,
-    check_rows,
     ngrams,
     other_reader,
     read_words,
@@ -25,7 +24,7 @@ from hf_summ.evaluation.rouge_counts import (
     skip_bigrams_4,
     summary_lcs,
 )
-from hf_summ.evaluation.words import check_units, is_english, warn_of_script
+from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
 from hf_summ.models.text_documents import readable
 
 _SPACE = re.compile(rb"\s+")

@@ -14,8 +14,7 @@ import numpy as np
 from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.data.sentences import SPLITTERS, split_sentences
 from hf_summ.evaluation.rouge_lcs import common_places
-from hf_summ.evaluation.words import check_pairs, no_words, split_words
-from hf_summ.models.checks import is_list
+from hf_summ.evaluation.words import no_words, split_words
 from hf_summ.models.text_documents import readable
 
 
@@ -66,28 +65,6 @@ Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its reference, (P,) each
 Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
 Measure = Callable[[Batch], Counts]
-
-
-def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Each row's references as a list.
-
-    Raises:
-        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
-            that is not a string.
-    """
-    check_pairs(predictions, references)
-    # most rows are strings, for which `is_list` is slow
-    rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
-    for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
-        if not row:
-            raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
-        for text in (prediction, *row):
-            if not isinstance(text, str):
-                raise ValueError(
-                    f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for "
-                    "an empty text"
-                )
-    return rows
 
 
 def check_options(

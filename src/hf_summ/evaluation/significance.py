@@ -6,7 +6,7 @@ statistics, and the measure maps their sums over a corpus, (…, K), to values, 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from hf_summ.models.checks import check_integer
 
-Measure = Callable[[np.ndarray], np.ndarray]
+OfSums = Callable[[np.ndarray], np.ndarray]
 
 # number of examples drawn at once: the counts of a chunk fit into the processor's cache
 _CHUNK = 1 << 16
@@ -61,7 +61,7 @@ def bootstrap_interval(
     resamples: int = 1000,
     confidence: float = 95.0,
     seed: int = 0,
-    measure: Measure | None = None,
+    measure: OfSums | None = None,
 ) -> Interval:
     """The mean of per-example scores, or a measure of sums, with its percentile interval by bootstrap over examples.
 
@@ -89,7 +89,7 @@ def paired_bootstrap(
     resamples: int = 1000,
     confidence: float = 95.0,
     seed: int = 0,
-    measure: Measure | None = None,
+    measure: OfSums | None = None,
 ) -> Comparison:
     """The mean or measure of a minus that of b, with its interval and p-value, from the same resamples for both.
 
@@ -118,36 +118,40 @@ def paired_randomization(
     scores_b: Sequence[float] | np.ndarray,
     trials: int = 1000,
     seed: int = 0,
+    measure: OfSums | None = None,
 ) -> float:
-    """The two-sided p-value of the mean of a - b by approximate randomization: 0 to 1, never 0.
+    """The two-sided p-value of the mean or measure of a minus that of b by approximate randomization: 0 to 1, never 0.
 
-    It is the share of trials whose mean is at least as far from 0 as that of the scores, which count as one more
+    It is the share of trials whose difference is at least as far from 0 as that of the scores, which count as one more
     trial. In each trial, every example's scores are exchanged with probability 1/2. Unlike the bootstrap's, it is
     valid for few examples too. Source: Riezler and Maxwell (2005), "On some pitfalls in automatic evaluation and
     significance testing for MT".
 
     Args:
-        scores_a, scores_b: as for `paired_bootstrap`.
+        scores_a, scores_b, measure: as for `paired_bootstrap`.
         trials: number of trials.
         seed: random seed of the exchanges.
 
     Raises:
         ValueError: as `paired_bootstrap`, or `trials` below 1.
     """
-    differences = _paired_statistics(scores_a, scores_b)[0][:, 0]
+    a, b, measure = _paired_statistics(scores_a, scores_b, measure)
     check_integer("trials", trials, 1)
     check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
-    observed = differences.sum()
+    total_a, total_b = a.sum(0), b.sum(0)
     # rounding makes sums of the same numbers depend on their order
-    far = abs(observed) - 1e-9 * np.abs(differences).sum()
-    size = len(differences)
+    slack = 1e-9 * sum(np.abs(_values(measure, np.abs(table).sum(0))) for table in (a, b))
+    far = abs(_values(measure, total_a) - _values(measure, total_b)) - slack
+    size = len(a)
     rows = max(1, _CHUNK // size)
     as_far = 0
     for start in range(0, trials, rows):
         bits = generator.bytes((min(rows, trials - start) * size + 7) // 8)
-        flipped = np.unpackbits(np.frombuffer(bits, np.uint8))[: min(rows, trials - start) * size].reshape(-1, size)
-        as_far += int((np.abs(observed - 2 * (flipped @ differences)) >= far).sum())
+        exchanged = np.unpackbits(np.frombuffer(bits, np.uint8))[: min(rows, trials - start) * size].reshape(-1, size)
+        moved = exchanged @ (a - b)
+        differences = _values(measure, total_a - moved) - _values(measure, total_b + moved)
+        as_far += int((np.abs(differences) >= far).sum())
     return _share(as_far, trials)
 
 
@@ -189,7 +193,7 @@ def _share(number: int, resamples: int) -> float:
     return (number + 1) / (resamples + 1)
 
 
-def _statistics(name: str, scores: Any, measure: Measure | None = None) -> tuple[np.ndarray, Measure]:
+def _statistics(name: str, scores: Any, measure: OfSums | None = None) -> tuple[np.ndarray, OfSums]:
     """The scores as statistics, (N, K), and the measure of their sums: without one, the mean of N numbers."""
     try:
         values = np.asarray(scores, dtype=np.float64)
@@ -210,8 +214,8 @@ def _statistics(name: str, scores: Any, measure: Measure | None = None) -> tuple
 
 
 def _paired_statistics(
-    scores_a: Any, scores_b: Any, measure: Measure | None = None
-) -> tuple[np.ndarray, np.ndarray, Measure]:
+    scores_a: Any, scores_b: Any, measure: OfSums | None = None
+) -> tuple[np.ndarray, np.ndarray, OfSums]:
     (a, of_sums), (b, _) = _statistics("scores_a", scores_a, measure), _statistics("scores_b", scores_b, measure)
     if np.shape(scores_a) != np.shape(scores_b):
         raise ValueError(
@@ -230,7 +234,7 @@ def _check_options(resamples: int, confidence: float) -> None:
         raise ValueError(f"`confidence` is {confidence}, but must be a percentage above 0 and up to 100")
 
 
-def _resampled(tables: Sequence[np.ndarray], measure: Measure, resamples: int, seed: int) -> list[np.ndarray]:
+def _resampled(tables: Sequence[np.ndarray], measure: OfSums, resamples: int, seed: int) -> list[np.ndarray]:
     """(R,) for each (N, K): the measure over N examples drawn at random, the same ones for all tables."""
     check_integer("seed", seed, 0)
     generator = np.random.default_rng(seed)
@@ -248,7 +252,7 @@ def _resampled(tables: Sequence[np.ndarray], measure: Measure, resamples: int, s
     return [_values(measure, of_table) for of_table in sums]
 
 
-def _values(measure: Measure, sums: np.ndarray) -> np.ndarray:
+def _values(measure: OfSums, sums: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         values = np.asarray(measure(sums), dtype=np.float64)
     if values.shape != sums.shape[:-1]:
@@ -314,3 +318,59 @@ def perplexity(sums: np.ndarray) -> np.ndarray:
     sums = np.asarray(sums, dtype=np.float64)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return np.exp(sums[..., 0] / sums[..., 1])
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A system's score: statistics of each row, and the measure of their sums.
+
+    Args:
+        statistics: (N, K); with several seeds, sums over them.
+        measure: maps sums (…, K) to values (…).
+        seeds: the value of each seed, if there are several.
+    """
+
+    statistics: np.ndarray
+    measure: OfSums
+    seeds: tuple[float, ...] = ()
+
+    def rows(self) -> np.ndarray:
+        """(N,), the measure of each row alone, NaN for a row that has none."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.measure(np.asarray(self.statistics, dtype=np.float64)))
+
+    def number(self) -> int:
+        """The number of rows that have a value: the others do not count."""
+        return int(np.isfinite(self.rows()).sum())
+
+    def value(self) -> float | None:
+        """The corpus's value, or None if it is undefined."""
+        with np.errstate(all="ignore"):
+            value = float(self.measure(self.statistics.sum(0)))
+        return value if np.isfinite(value) else None
+
+    def interval(self, resamples: int = 1000, seed: int = 0) -> Interval | None:
+        """The bootstrap interval over the rows that have a value; None for fewer than two, or an undefined value."""
+        rows = self.statistics[np.isfinite(self.rows())]
+        try:
+            return bootstrap_interval(rows, resamples, seed=seed, measure=self.measure) if len(rows) > 1 else None
+        except ValueError:
+            return None
+
+
+def ratio(sums: np.ndarray) -> np.ndarray:
+    """A mean or micro-average: the first sum divided by the second, (…, 2) -> (…)."""
+    return sums[..., 0] / sums[..., 1]
+
+
+def mean_over_rows(values: Sequence[float] | np.ndarray) -> Scored:
+    """The mean over the rows whose value is not NaN."""
+    values = np.asarray(values, dtype=np.float64)
+    given = ~np.isnan(values)
+    return Scored(np.stack([np.where(given, values, 0.0), given], axis=1), ratio)
+
+
+def rounded(scores: Mapping[str, Scored]) -> dict[str, float]:
+    """The value of each score, to 4 digits; NaN where it is undefined."""
+    values = {name: scored.value() for name, scored in scores.items()}
+    return {name: math.nan if value is None else round(value, 4) for name, value in values.items()}

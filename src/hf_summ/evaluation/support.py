@@ -9,6 +9,7 @@ import numpy as np
 from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.rouge155 import porter_stem
+from hf_summ.evaluation.significance import mean_over_rows, rounded
 from hf_summ.evaluation.words import check_sources, is_english, split_words, warn_of_wordless
 from hf_summ.models.text_phrases import STOP_WORDS
 
@@ -31,7 +32,7 @@ def support(predictions: Sequence[str], sources: Sequence[str], language: str = 
     Raises:
         ValueError: as `support_scores`.
     """
-    return {"support": mean_of(support_scores(predictions, sources, language))}
+    return rounded({"support": mean_over_rows(support_scores(predictions, sources, language))})
 
 
 def support_scores(predictions: Sequence[str], sources: Sequence[str], language: str = "en") -> np.ndarray:
@@ -77,18 +78,12 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
     return scores
 
 
-def mean_of(scores: np.ndarray) -> float:
-    """The mean of those that are not NaN, to 4 digits; NaN if all are."""
-    given = scores[~np.isnan(scores)]
-    return round(float(given.mean()), 4) if len(given) else float("nan")
-
-
 def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str]]) -> float:
     """The support of a summary, given the stems of each of its sentences and of those of the source."""
     words = [{word} for claim in content for word in claim]
     pairs = [{*pair} for claim in content for pair in pairwise(claim)]
     shares = [
-        sum(any(map(part.issubset, sentences)) for part in parts) / len(parts) for parts in (words, pairs) if parts
+        sum(any(map(unit.issubset, sentences)) for unit in units) / len(units) for units in (words, pairs) if units
     ]
     return 100 * sum(shares) / len(shares) if shares else np.nan
 

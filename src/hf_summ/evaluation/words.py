@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
-from hf_summ.models.checks import check_list, check_text, check_texts
+from hf_summ.models.checks import check_list, check_text, check_texts, is_list
 from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
 from hf_summ.models.text_scripts import MARKS
 from hf_summ.models.text_washing import washed
@@ -86,6 +86,28 @@ def check_pairs(predictions: Sequence, references: Sequence) -> None:
         raise ValueError(f"{len(predictions)} predictions but {len(references)} references: each needs its counterpart")
     if not len(references):
         raise ValueError("nothing to score: there are no predictions and no references")
+
+
+def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
+    """Each row's references as a list.
+
+    Raises:
+        ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
+            that is not a string.
+    """
+    check_pairs(predictions, references)
+    # most rows are strings, for which `is_list` is slow
+    rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
+    for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
+        if not row:
+            raise ValueError(f"row {position} has no reference: give at least one text, which may be empty")
+        for text in (prediction, *row):
+            if not isinstance(text, str):
+                raise ValueError(
+                    f"texts must be strings, but row {position} holds {type(text).__name__}: {text!r:.80}; give '' for "
+                    "an empty text"
+                )
+    return rows
 
 
 def check_sources(predictions: Sequence[str], sources: Sequence[str]) -> None:

@@ -9,17 +9,14 @@ from typing import Any
 from hf_summ import __version__
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.pages import markdown_table
+from hf_summ.evaluation import measures
+from hf_summ.evaluation.significance import Scored
 from hf_summ.experiments.claims import markdown_of_claims
 from hf_summ.experiments.relations import markdown_of_relation
 from hf_summ.experiments.scoring import Outcome, compare, verdict
 from hf_summ.experiments.tables import Row, Table
 from hf_summ.experiments.trainings import draw_curves, markdown_of_trainings
 
-_TITLES = {
-    **{f"rouge{kind}": f"R-{kind}" for kind in ("1", "2", "3", "L", "SU4", "SU*")},
-    **{f"novel{n}": f"novel {n}-grams" for n in (1, 2, 3, 4)},
-    "bleu": "BLEU",
-}
 _OURS, _PUBLISHED = "#1b5e9b", "#c8553d"
 # for the 8-point font of a figure's caption
 _CHARACTERS_PER_INCH = 16
@@ -27,7 +24,10 @@ _CHARACTERS_PER_INCH = 16
 
 def title_of(measure: str) -> str:
     """A measure's name as a column title."""
-    return _TITLES.get(measure, measure.replace("_", " "))
+    if measures.measure_of(measure) is None:
+        return measure.replace("_", " ")
+    title = measures.title_of(measure).removesuffix(", %").replace("ROUGE-", "R-")
+    return title[0].lower() + title[1:] if title[1].islower() else title
 
 
 def make_report(table: Table, scale: str, blocks: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -74,14 +74,14 @@ def block_of_scores(
         documents: number of summarized documents; None if the data cannot be read.
     """
     published = {outcome.row.row: _published(table, outcome.row, dataset) for outcome in outcomes}
-    measures = {outcome.row.row: outcome.measures for outcome in outcomes}
+    scored = {outcome.row.row: outcome.measures for outcome in outcomes}
     rows = []
     for outcome in outcomes:
         name = outcome.row.row
-        ours, base = outcome.measures, measures.get(table.baseline or "", {})
+        ours, base = outcome.measures, scored.get(table.baseline or "", {})
         cells = {}
         for measure in table.measures:
-            cell: dict[str, Any] = ours[measure].interval() if measure in ours else {"value": None}
+            cell = _cell(ours.get(measure))
             cell["published"] = published[name].get(measure)
             if table.baseline is not None and name != table.baseline:
                 cell |= _difference(
@@ -103,6 +103,22 @@ def block_of_values(table: Table, dataset: str, data: str, outcomes: Sequence[Ou
         cells = {name: {"value": found.get(name), "published": published.get(name)} for name in table.measures}
         rows.append(_row(outcome, cells))
     return {"dataset": dataset, "data": data, "documents": None, "rows": rows}
+
+
+def _cell(scored: Scored | None) -> dict[str, Any]:
+    """The corpus's `value`, the ends of its interval, the values of `seeds`, and `rows`, how many have a value.
+
+    There is no interval if the value is undefined in resamples, and no `rows` if all have a value.
+    """
+    if scored is None:
+        return {"value": None}
+    interval, number = scored.interval(), scored.number()
+    return {
+        "value": scored.value(),
+        **({} if interval is None else {"low": interval.low, "high": interval.high}),
+        **({"seeds": list(scored.seeds)} if scored.seeds else {}),
+        **({} if number == len(scored.statistics) else {"rows": number}),
+    }
 
 
 def _row(outcome: Outcome, cells: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +229,7 @@ def _scores(report: dict[str, Any], block: dict[str, Any]) -> str:
         cells = [row["measures"][measure] for measure in measures]
         of_run = [shown(row[name]) if name in row else "" for name, shown in facts.items()]
         theirs = [number(cell["published"]) for cell in cells if published]
-        rows.append([row["row"], *of_run, *map(_value, cells), *theirs])
+        rows.append([row["row"], *of_run, *(_value(cell, block["documents"]) for cell in cells), *theirs])
     return markdown_table(head, rows)
 
 
@@ -238,11 +254,13 @@ def _differences(report: dict[str, Any], block: dict[str, Any]) -> str:
     return markdown_table(head, rows)
 
 
-def _value(cell: dict[str, Any]) -> str:
-    if "low" not in cell:
-        return number(cell["value"])
-    seeds = f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}" if cell.get("seeds") else ""
-    return f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]{seeds}"
+def _value(cell: dict[str, Any], documents: int | None) -> str:
+    shown = number(cell["value"])
+    if "low" in cell:
+        shown = f"{cell['value']:.2f} [{cell['low']:.2f}, {cell['high']:.2f}]"
+    if "low" in cell and cell.get("seeds"):
+        shown += f" {min(cell['seeds']):.2f} to {max(cell['seeds']):.2f}"
+    return f"{shown} ({cell['rows']} of {documents})" if cell.get("rows") else shown
 
 
 def number(value: float | None, sign: str = "") -> str:

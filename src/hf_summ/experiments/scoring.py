@@ -9,12 +9,9 @@ import numpy as np
 
 from hf_summ.data import split_sentences
 from hf_summ.data.columns import reference_texts
-from hf_summ.evaluation.bleu import bleu_statistics, corpus_bleu, tokenizer_for
-from hf_summ.evaluation.novelty import novelty_scores
-from hf_summ.evaluation.rouge155 import rouge155_scores
-from hf_summ.evaluation.significance import Comparison, bootstrap_interval, paired_bootstrap, perplexity
-from hf_summ.evaluation.support import support_scores
-from hf_summ.experiments.tables import NOVELTY_MEASURES, ROUGE_MEASURES, Row, Table
+from hf_summ.evaluation.measures import Settings, measure_of
+from hf_summ.evaluation.significance import Comparison, Scored, paired_bootstrap, perplexity
+from hf_summ.experiments.tables import ROUGE_MEASURES, Row, Table
 
 # the problem of a row that is not trained yet
 WAITING = "not run yet"
@@ -52,7 +49,7 @@ def over_seeds(outcomes: Sequence[Outcome]) -> list[Outcome]:
     rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         rows.setdefault(outcome.row.row, []).append(outcome)
-    return [_over_seeds(found) for found in rows.values()]
+    return [_over_seeds(seeds) for seeds in rows.values()]
 
 
 def _over_seeds(outcomes: Sequence[Outcome]) -> Outcome:
@@ -81,37 +78,6 @@ def why_not_run(row: Row) -> str | None:
     return row.unavailable if row.literature is None else f"literature: {row.literature}"
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A system's measure: a row of statistics for each test document, and the measure of their sums.
-
-    See `hf_summ.evaluation.significance` for measures of sums. `seeds` has the value of each seed; with several seeds,
-    the statistics are sums over them.
-    """
-
-    statistics: np.ndarray
-    measure: Callable[[np.ndarray], np.ndarray]
-    seeds: tuple[float, ...] = ()
-
-    def value(self) -> float | None:
-        """The corpus's value, or None if it is undefined."""
-        with np.errstate(all="ignore"):
-            value = float(self.measure(self.statistics.sum(0)))
-        return value if np.isfinite(value) else None
-
-    def interval(self) -> dict[str, Any]:
-        """The corpus's `value`, the bounds of its interval over documents, `low` and `high`, and the values of `seeds`.
-
-        There is no interval if the value is undefined in resamples, as with n-grams of very short summaries.
-        """
-        seeds = {"seeds": list(self.seeds)} if self.seeds else {}
-        try:
-            found = bootstrap_interval(self.statistics, measure=self.measure)
-        except ValueError:
-            return {"value": self.value(), **seeds}
-        return {"value": found.mean, "low": found.low, "high": found.high, **seeds}
-
-
 def score(
     table: Table,
     language: str,
@@ -131,22 +97,26 @@ def score(
         ValueError: different numbers of predictions and documents, or texts that cannot be scored.
         ImportError: a library that a measure needs is not installed.
     """
-    references = reference_texts(corpus)
-    scored: dict[str, Scored] = {}
-    wanted = [measure for measure in table.measures if measure in ROUGE_MEASURES]
-    if wanted:
-        scored |= _rouge(table, language, predictions, references, wanted, pieces)
-    if any(measure in NOVELTY_MEASURES for measure in table.measures):
-        values = novelty_scores(predictions, corpus["document"], language, count_punctuation=table.count_punctuation)
-        scored |= {name: _mean_of(np.array(values[name])) for name in table.measures if name in NOVELTY_MEASURES}
-    if "support" in table.measures:
-        scored["support"] = _mean_of(support_scores(predictions, corpus["document"], language))
-    if "bleu" in table.measures:
-        statistics = bleu_statistics(predictions, references, tokenizer_for(language))
-        scored["bleu"] = Scored(statistics, corpus_bleu)
-    if "perplexity" in table.measures and losses is not None:
+    references, scored = reference_texts(corpus), {}
+    rouge: dict[str, Any] = {"score": "fmeasure", **table.rouge}
+    settings = Settings(
+        language=language,
+        rouge_types=tuple(name for name in table.measures if name in ROUGE_MEASURES),
+        sentences="lines" if table.unit == "wordpieces" else "split",
+        count_punctuation=table.count_punctuation,
+        rouge_part=rouge.pop("score"),
+        **rouge,
+    )
+    for measure in dict.fromkeys(map(measure_of, table.measures)):
+        if measure is None:
+            continue
+        texts = predictions, (corpus["document"] if measure.reads == "sources" else references)
+        if measure.name == "rouge" and table.unit == "wordpieces":
+            texts = _in_pieces(predictions, language, pieces), _in_pieces(references, language, pieces)
+        scored |= measure.compute(*texts, settings)
+    if losses is not None:
         scored["perplexity"] = Scored(losses, perplexity)
-    return {measure: scored[measure] for measure in table.measures if measure in scored}
+    return {name: scored[name] for name in table.measures if name in scored}
 
 
 def compare(ours: Scored, baseline: Scored) -> Comparison | None:
@@ -171,29 +141,6 @@ def verdict(published: float | None, ours: Comparison | None) -> str | None:
     return "holds" if (ours.mean > 0) == (published > 0) else "fails"
 
 
-def _rouge(
-    table: Table,
-    language: str,
-    predictions: Sequence[str],
-    references: Sequence[str | Sequence[str]],
-    wanted: Sequence[str],
-    pieces: Pieces | None,
-) -> dict[str, Scored]:
-    options: dict[str, Any] = {name: value for name, value in table.rouge.items() if name != "score"}
-    if table.unit == "wordpieces":
-        if pieces is None:
-            raise ValueError("the table scores subwords, but this row has no model that defines them")
-        predictions = [_in_pieces(text, language, pieces) for text in predictions]
-        references = [
-            [_in_pieces(text, language, pieces) for text in ([row] if isinstance(row, str) else row)]
-            for row in references
-        ]
-        options["sentences"] = "lines"
-    scores = rouge155_scores(predictions, references, language=language, rouge_types=wanted, **options)
-    kind = table.rouge.get("score", "fmeasure")
-    return {name: _mean_of(getattr(values, kind)) for name, values in scores.items()}
-
-
 def _pooled(scored: Sequence[Scored]) -> Scored:
     """A measure over several seeds."""
     values = [one.value() for one in scored]
@@ -201,16 +148,13 @@ def _pooled(scored: Sequence[Scored]) -> Scored:
     return Scored(np.sum([one.statistics for one in scored], axis=0), scored[0].measure, seeds)
 
 
-def _in_pieces(text: str, language: str, pieces: Pieces) -> str:
-    """Subwords separated by spaces, one sentence per line, as subwords hide sentence boundaries."""
-    return "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
-
-
-def _mean_of(values: np.ndarray) -> Scored:
-    """The mean over the documents for which the value is defined."""
-    given = ~np.isnan(values)
-    return Scored(np.stack([np.where(given, values, 0.0), given], axis=1), _mean)
-
-
-def _mean(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]
+def _in_pieces(texts: Sequence[str | Sequence[str]], language: str, pieces: Pieces | None) -> list:
+    """Texts, or lists of them, as subwords between spaces, one sentence per line, as subwords hide its end."""
+    if pieces is None:
+        raise ValueError("the table scores subwords, but this row has no model that defines them")
+    return [
+        "\n".join(" ".join(pieces(sentence)) for sentence in split_sentences(text, language))
+        if isinstance(text, str)
+        else _in_pieces(text, language, pieces)
+        for text in texts
+    ]

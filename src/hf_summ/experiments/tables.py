@@ -11,12 +11,16 @@ import yaml
 from hf_summ.common.files import shipped_folder
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.common.records import parse_yaml
+from hf_summ.evaluation import measures
+from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
 from hf_summ.extractive.extraction import METHODS
 
 # measures of a row, named as in `hf_summ.evaluation`
-ROUGE_MEASURES = ("rouge1", "rouge2", "rouge3", "rougeL", "rougeSU4", "rougeSU*")
-NOVELTY_MEASURES = ("novel1", "novel2", "novel3", "novel4")
-MEASURES = (*ROUGE_MEASURES, *NOVELTY_MEASURES, "support", "bleu", "perplexity")
+ROUGE_MEASURES = ROUGE155_TYPES
+MEASURES = (
+    *(score for measure in measures.MEASURES.values() if not measure.needs for score in measure.scores("rouge155")),
+    "perplexity",
+)
 # measures of a corpus: the sizes of its splits, and `corpus_statistics` over all splits
 STATISTICS = (
     "train_pairs",

@@ -22,12 +22,12 @@ from hf_summ.checkpoints.loading import ModelArguments
 from hf_summ.common.flags import flag
 from hf_summ.common.messages import nearest, one_line, unknown_choice
 from hf_summ.data.corpora import Corpus
+from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, check_metrics
 from hf_summ.evaluation.rouge import ROUGE_MODES
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.text_documents import readable
 from hf_summ.training.checks import check_bounds, check_license, check_parallelism
 from hf_summ.training.optimization import parse_learning_rates
-from hf_summ.training.scores import FALLING, METRICS, score_names
 
 # flags that need `extract_share` or `extract_tokens`
 OF_EXTRACTION = ("extract_idf", "next_sentence_model", "extract_splits")
@@ -197,7 +197,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
     )
     metrics: list[str] = flag(
         "training",
-        "Metrics of the generated summaries: one or more of rouge, bleu, novelty, support",
+        f"Metrics of the generated summaries: one or more of {NAMED}",
         default=["rouge", "support"],
     )
     rouge_mode: typing.Literal["rouge_score", "rouge155"] = flag(
@@ -294,9 +294,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         parse_learning_rates(self.learning_rates)
         if self.optim_args is not None and not all(item.count("=") == 1 for item in self.optim_args.split(",")):
             raise ValueError(f"--optim_args {self.optim_args}: write key=value, with commas between several")
-        for metric in self.metrics:
-            if metric not in METRICS:
-                raise ValueError(unknown_choice("--metrics", metric, METRICS))
+        check_metrics(self.metrics)
         self._resolve_best_metric()
         try:
             super().__post_init__()
@@ -357,20 +355,22 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         """Raise a ValueError for a score that the run does not compute, and for a misspelled name."""
         name = self.metric_for_best_model.removeprefix("eval_")
         named = f"--metric_for_best_model {self.metric_for_best_model}"
-        ways = [(metric, mode) for metric in METRICS for mode in ROUGE_MODES]
-        known = ["loss", "gen_len", *FALLING, *(score for way in ways for score in score_names(*way))]
-        computing = [way for way in ways if name in score_names(*way)]
+        scores = {(measure.name, mode): measure.scores(mode) for measure in MEASURES.values() for mode in ROUGE_MODES}
+        computing = [way for way, names in scores.items() if name in names]
         if not computing:
             # any other name may be a component of the model's loss
-            hint = "" if name in known else nearest(name, known, cutoff=0.8)
+            names = ["loss", "gen_len", *FALLING, *(score for names in scores.values() for score in names)]
+            hint = "" if name in names else nearest(name, names, cutoff=0.8)
             if hint:
                 raise ValueError(f"{named}: unknown metric{hint}")
             return
         if not self.predict_with_generate:
             raise ValueError(f"{named}: not computed without --predict_with_generate")
-        if not any(metric in self.metrics and mode == self.rouge_mode for metric, mode in computing):
+        metrics = check_metrics(self.metrics)
+        if not any(metric in metrics and mode == self.rouge_mode for metric, mode in computing):
             metric, mode = computing[0]
-            needed = f"--metrics {' '.join(dict.fromkeys([*self.metrics, metric]))}"
+            added = f"{metric}=MODEL" if MEASURES[metric].needs else metric
+            needed = f"--metrics {' '.join(dict.fromkeys([*self.metrics, added]))}"
             raise ValueError(
                 f"{named}: not computed; add {needed}{f' --rouge_mode {mode}' if metric == 'rouge' else ''}"
             )

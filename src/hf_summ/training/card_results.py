@@ -8,10 +8,8 @@ import yaml
 from huggingface_hub import EvalResult, EvalResultEntry, eval_result_entries_to_yaml
 
 from hf_summ.common.pages import markdown_table
-from hf_summ.evaluation.report import OF_SEVERAL, Settings, measure_title
-
-# the scores that are metrics of the Hub; the others describe summaries
-_HUB_METRICS = ("rouge", "bleu", "perplexity")
+from hf_summ.evaluation.measures import MEASURES, RougeMode, Settings, Several, measure_of, title_of
+from hf_summ.evaluation.report import OF_SEVERAL, shown_value
 
 
 @dataclass(frozen=True)
@@ -33,11 +31,11 @@ class Results:
     documents: int
     scores: Mapping[str, float]
     columns: Sequence[str]
-    rouge_mode: str
+    rouge_mode: RougeMode
     language: str
     lead_sentences: int | None = None
     is_whole: bool = True
-    several: str | None = None
+    several: Several | None = None
 
     @property
     def shown(self) -> list[str]:
@@ -54,12 +52,6 @@ class Results:
         """The names of the finite scores that are metrics of the Hub."""
         return [name for name in self.shown if _hub_metric(name) and math.isfinite(self.scores[name])]
 
-    def title_of(self, name: str) -> str:
-        """A score's name for readers."""
-        if name.startswith("rouge"):
-            return f"ROUGE-{name.removeprefix('rouge')}"
-        return {"bleu": "BLEU", "perplexity": "Perplexity"}.get(name) or measure_title(name)
-
     def as_markdown(self) -> str:
         """A table of the model's scores, beside LEAD's if there are any."""
         systems = {"This model": ""}
@@ -68,9 +60,10 @@ class Results:
         columns = [column for name in systems for column in ((name, "95% interval") if self.has_intervals else (name,))]
         rows = []
         for name in self.shown:
-            cells = [self.title_of(name)]
+            cells = [title_of(name)]
             for prefix in systems.values():
-                cells.append(_shown(self.scores.get(f"{prefix}{name}")))
+                number = self.scores.get(f"{prefix}{name}_rows")
+                cells.append(shown_value(self.scores.get(f"{prefix}{name}"), number, self.documents))
                 if self.has_intervals:
                     ends = [self.scores.get(f"{prefix}{name}_{end}") for end in ("low", "high")]
                     cells.append("-" if None in ends else " to ".join(map(_shown, ends)))
@@ -98,11 +91,9 @@ class Results:
         if self.lead_sentences is not None:
             amount = "sentence" if self.lead_sentences == 1 else f"{self.lead_sentences} sentences"
             sentences.append(f"LEAD-{self.lead_sentences} is the first {amount} of each document.")
-        if "support" in self.shown:
-            sentences.append(
-                "Support is the mean of two shares: of a summary's content words that occur in the document, and of "
-                "its adjacent pairs that occur together in one sentence of the document. It is no fact check."
-            )
+        measures = {measure_of(name) for name in self.shown}
+        # ROUGE's is above
+        sentences += [MEASURES[name].note for name in MEASURES if MEASURES[name] in measures and name != "rouge"]
         if "perplexity" in self.shown:
             sentences.append("Perplexity is per token of the references, so it depends on the vocabulary.")
         return sentences
@@ -122,7 +113,7 @@ class Results:
                 dataset_config=dataset_config,
                 dataset_split=self.split,
                 metric_type=str(_hub_metric(name)),
-                metric_name=self.title_of(name),
+                metric_name=title_of(name),
                 metric_value=round(self.scores[name], 4),
                 metric_args={"rouge_mode": self.rouge_mode} if name.startswith("rouge") else None,
             )
@@ -143,7 +134,7 @@ class Results:
         for name in self.hub_scores:
             if name == "perplexity":
                 continue
-            notes = f"{self.title_of(name)}, {self.documents} documents of {self.split}"
+            notes = f"{title_of(name)}, {self.documents} documents of {self.split}"
             if name.startswith("rouge"):
                 notes += f", F in points, {self.rouge_mode}"
             if f"{name}_low" in self.scores:
@@ -158,7 +149,11 @@ class Results:
 
 
 def _hub_metric(name: str) -> str | None:
-    return next((metric for metric in _HUB_METRICS if name.startswith(metric)), None)
+    """The Hub's name of a metric; scores against the sources describe summaries, and are none."""
+    measure = measure_of(name)
+    if measure is None:
+        return name if name == "perplexity" else None
+    return measure.name if measure.reads == "references" else None
 
 
 def _shown(value: float | None) -> str:

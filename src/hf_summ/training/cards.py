@@ -407,4 +407,8 @@ def _hidden(value: Any) -> Any:
         return {name: _hidden(member) for name, member in value.items()}
     if isinstance(value, list):
         return [_hidden(member) for member in value]
-    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() and len(value) > 1 else value
+    if not isinstance(value, str):
+        return value
+    # a measure's model follows its name
+    name, equals, path = ("", "", value) if Path(value).is_absolute() else value.partition("=")
+    return f"{name}{equals}{Path(path).name}" if Path(path).is_absolute() and len(path) > 1 else value

@@ -82,23 +82,21 @@ def predict(
     training = arguments.training
     output = trainer.predict(prepared, metric_key_prefix="predict")
     metrics = output.metrics
+    if output.predictions is not None:
+        examples = list(rows[source_column(rows.column_names)])
+        predictions = decode(trainer.processing_class, output.predictions, examples, arguments.data.source_prefix)
+        texts = predictions, reference_texts(rows), as_documents(examples)
+        metrics |= {f"predict_{name}": value for name, value in scorer.intervals(*texts).items()}
+        losses = trainer.row_values or [{}] * len(predictions)
+        values = [{**loss, **scores} for loss, scores in zip(losses, scorer.of_rows(*texts), strict=True)]
     if training.lead_sentences is not None:
         baseline = lead_metrics(rows, training.lead_sentences, scorer)
         metrics |= {f"predict_{name}": value for name, value in baseline.items()}
-    if output.predictions is None:
-        return metrics
-    examples = list(rows[source_column(rows.column_names)])
-    predictions = decode(trainer.processing_class, output.predictions, examples, arguments.data.source_prefix)
-    intervals = scorer.intervals(predictions, reference_texts(rows))
-    metrics |= {f"predict_{name}": value for name, value in intervals.items()}
-    if trainer.is_world_process_zero():
-        losses = trainer.row_values or [{}] * len(predictions)
-        supports = scorer.of_rows(predictions, as_documents(examples))
-        values = [{**loss, **support} for loss, support in zip(losses, supports, strict=True)]
+    if output.predictions is not None and trainer.is_world_process_zero():
         write_predictions(training.output_dir, rows, predictions, values)
         if training.show_summaries:
             print(samples(rows, predictions, training.show_summaries), end="\n\n")
-        print(comparison(metrics, training.lead_sentences, scorer), flush=True)
+        print(comparison(metrics, training.lead_sentences, scorer, len(rows)), flush=True)
     return metrics
 
 
@@ -127,12 +125,12 @@ def lead_metrics(dataset: datasets.Dataset, sentences: int, scorer: Scorer) -> d
     """The scores of each document's first sentences, with their intervals, as `lead<n>_rouge1` and so on."""
     documents, references = list(dataset["document"]), reference_texts(dataset)
     baseline = [lead(document, sentences, language=scorer.language) for document in documents]
-    scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references)
+    scores = scorer(baseline, references, documents) | scorer.intervals(baseline, references, documents)
     return {f"lead{sentences}_{name}": value for name, value in scores.items()}
 
 
-def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer) -> str:
-    """The scores of the model and of LEAD, in a table for each of the run's metrics."""
+def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer, documents: int) -> str:
+    """The scores of the model and of LEAD, in a table for each metric, and which are not of all documents."""
     rows = {"model": "predict_"}
     if sentences is not None:
         rows[f"LEAD-{sentences}"] = f"predict_lead{sentences}_"
@@ -142,6 +140,12 @@ def comparison(metrics: dict[str, float], sentences: int | None, scorer: Scorer)
         for title, prefix in rows.items():
             lines.append(f"{title:10}" + "".join(f"{metrics[prefix + name]:11.2f}" for name in columns))
         tables.append("\n".join(lines))
+        tables += [
+            f"{title}: {name} is of {metrics[number]} of {documents} summaries, as the others have none"
+            for name in columns
+            for title, prefix in rows.items()
+            if (number := f"{prefix}{name}_rows") in metrics
+        ]
     return "\n\n".join(tables)
 
 

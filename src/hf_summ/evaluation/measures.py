@@ -1,0 +1,276 @@
+"""The table of measures: what computes each, what it reads, the titles of its scores, and which of them should fall.
+
+Each score is a function of sums of the rows' statistics, see `Scored`, so each has an interval and can be compared.
+Training runs, `hf-summ evaluate`, the papers' tables and model cards read this table, and `hf_summ.evaluation.metrics`
+makes metrics of the library `evaluate` of its entries. A new measure is a function and an entry here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hf_summ.common.flags import flag
+from hf_summ.common.messages import unknown_choice
+from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
+from hf_summ.evaluation.bleu import bleu_measures, tokenizer_for
+from hf_summ.evaluation.chrf import chrf_statistics, corpus_chrf
+from hf_summ.evaluation.novelty import NGRAMS, novelty_measures
+from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
+from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
+from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
+from hf_summ.evaluation.significance import Scored, mean_over_rows
+from hf_summ.evaluation.support import support_scores
+from hf_summ.evaluation.words import is_english
+
+RougeMode = Literal["rouge155", "rouge_score"]
+Several = Literal["best", "mean", "pooled"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the measures and the bootstrap are computed with; most are flags of `hf-summ evaluate`.
+
+    Args:
+        rouge_part: which of ROUGE's "fmeasure", "precision" and "recall" is the score.
+        metrics: the measures to compute, in `hf-summ evaluate` further ones -> the model that it needs, a folder or a
+            name on the Hub; empty for a measure that needs none.
+    """
+
+    language: str = flag("reporting", "ISO 639 code of the summaries' language", "en")
+    sentences: Literal["split", "lines"] = flag("reporting", "Split lines into sentences, or read each as one", "split")
+    splitter: Literal["sentencex", "spacy"] = flag(
+        "reporting",
+        "Sentence splitter: sentencex, or spaCy's sentencizer, which is for English and needs the extra `extractive`",
+        "sentencex",
+    )
+    rouge_mode: RougeMode = flag(
+        "reporting",
+        "Compute ROUGE as the Perl script ROUGE-1.5.5, which papers report, or as Google's rouge-score",
+        "rouge155",
+    )
+    rouge_types: tuple[str, ...] | None = flag(
+        "reporting", "Types such as rouge1 rouge2 rougeL", unset="all", nargs="+", metavar="TYPE"
+    )
+    units: Literal["words", "characters", "lcsts", "spaced"] = flag(
+        "reporting",
+        "Units of ROUGE in languages other than English: words, or characters for Chinese and Japanese (words); "
+        "characters (characters); those of DRGD's program, without most punctuation and digits (lcsts); or tokens "
+        "between spaces (spaced)",
+        "words",
+    )
+    byte_limit: int | None = flag(
+        "reporting", "Truncate summaries to N bytes (rouge155)", unset="no limit", metavar="N"
+    )
+    word_limit: int | None = flag(
+        "reporting", "Truncate summaries to N words (rouge155)", unset="no limit", metavar="N"
+    )
+    several: Several | None = flag(
+        "reporting",
+        "How to combine several references: the best score, the mean score, or matches summed over all references "
+        "before dividing",
+        unset="best with rouge_score, pooled with rouge155",
+    )
+    average: Literal["macro", "micro"] = flag("reporting", "Average novelty over rows, or over the corpus", "macro")
+    count: Literal["types", "tokens"] = flag("reporting", "Count novel n-grams once each, or as they occur", "types")
+    count_punctuation: bool = flag(
+        "reporting",
+        "Count punctuation marks as words in novelty, as papers do that count tokenized texts",
+        False,
+        "do not",
+    )
+    resamples: int = flag("reporting", "Resamples of the bootstrap", 1000, metavar="N")
+    seed: int = flag("reporting", "Random seed of the resamples", 0)
+    use_stemmer: bool = True
+    rouge_part: str = "fmeasure"
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def of_several(self) -> str:
+        """How several references are combined, see `rouge_scores`."""
+        return self.several or ("pooled" if self.rouge_mode == "rouge155" else "best")
+
+    @property
+    def stemming(self) -> str:
+        """How the forms of a word are reduced to one."""
+        if not self.use_stemmer or not is_english(self.language):
+            return "none"
+        return "Porter (NLTK's)" if self.rouge_mode == "rouge_score" else "Porter and WordNet's exceptions"
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """An entry of the table.
+
+    Args:
+        name: its name in `--metrics`.
+        titles: score -> its title in tables.
+        compute: predictions, references or sources, settings -> score -> `Scored`.
+        note: a sentence for readers of its scores.
+        reads: what the predictions are compared with.
+        columns: the scores that a run's table and card show, if not all.
+        falling: the scores for which lower is better.
+        needs: the kind of model that it needs, in messages.
+        source: the address of its paper.
+    """
+
+    name: str
+    titles: Mapping[str, str]
+    compute: Callable[..., dict[str, Scored]]
+    note: str
+    reads: Literal["references", "sources"] = "references"
+    columns: tuple[str, ...] = ()
+    falling: tuple[str, ...] = ()
+    needs: str | None = None
+    source: str | None = None
+
+    def scores(self, rouge_mode: str) -> tuple[str, ...]:
+        """The names of its scores, of which ROUGE has others in each mode."""
+        if self.name == "rouge":
+            return ROUGE155_TYPES if rouge_mode == "rouge155" else ROUGE_TYPES
+        return tuple(self.titles)
+
+
+def rouge_parts(
+    predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: Settings
+) -> dict[str, Any]:
+    """ROUGE type -> precision, recall and F of each row, see `rouge_scores_in_mode`."""
+    names = ("use_stemmer", "language", "sentences", "splitter", "units", "several", "byte_limit", "word_limit")
+    options = {name: getattr(settings, name) for name in names}
+    if settings.rouge_types is not None:
+        options["rouge_types"] = settings.rouge_types
+    return rouge_scores_in_mode(settings.rouge_mode, predictions, references, **options)
+
+
+def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
+    parts = rouge_parts(predictions, references, settings)
+    return {name: mean_over_rows(getattr(scores, settings.rouge_part)) for name, scores in parts.items()}
+
+
+def _bleu(predictions, references, settings: Settings) -> dict[str, Scored]:
+    return bleu_measures(predictions, references, tokenizer_for(settings.language))
+
+
+def _chrf(predictions, references, settings: Settings) -> dict[str, Scored]:
+    return {"chrf": Scored(chrf_statistics(predictions, references), corpus_chrf)}
+
+
+def _bertscore(predictions, references, settings: Settings) -> dict[str, Scored]:
+    # imported here, as below: no other measure needs torch
+    from hf_summ.evaluation.bertscore import bertscore_scores
+
+    return {"bertscore": mean_over_rows(bertscore_scores(settings.metrics["bertscore"], predictions, references))}
+
+
+def _novelty(predictions, sources, settings: Settings) -> dict[str, Scored]:
+    options = settings.language, settings.average, settings.count, settings.count_punctuation
+    return novelty_measures(predictions, sources, *options)
+
+
+def _support(predictions, sources, settings: Settings) -> dict[str, Scored]:
+    return {"support": mean_over_rows(support_scores(predictions, sources, settings.language))}
+
+
+def _entailment(predictions, sources, settings: Settings) -> dict[str, Scored]:
+    from hf_summ.evaluation.entailment import entailment_model, entailment_scores
+
+    model = entailment_model(settings.metrics["entailment"])
+    return {"entailment": mean_over_rows(entailment_scores(model, predictions, sources, settings.language))}
+
+
+_TABLE = (
+    Measure(
+        "rouge",
+        {name: f"ROUGE-{name.removeprefix('rouge')}" for name in dict.fromkeys((*ROUGE155_TYPES, *ROUGE_TYPES))},
+        _rouge,
+        "ROUGE is computed as the Perl script ROUGE-1.5.5 or Google's rouge-score does, in points.",
+        source="https://aclanthology.org/W04-1013",
+    ),
+    Measure(
+        "bleu",
+        BLEU_TITLES,
+        _bleu,
+        "BLEU is that of the corpus, computed by sacrebleu.",
+        columns=("bleu",),
+        source="https://aclanthology.org/P02-1040",
+    ),
+    Measure(
+        "chrf",
+        {"chrf": "chrF"},
+        _chrf,
+        "chrF is F2 of the corpus's character n-grams, computed by sacrebleu.",
+        source="https://aclanthology.org/W15-3049",
+    ),
+    Measure(
+        "bertscore",
+        {"bertscore": "BERTScore F"},
+        _bertscore,
+        "BERTScore is F in points, not rescaled, so only scores of the same encoder can be compared.",
+        needs="encoder",
+        source="https://openreview.net/forum?id=SkeHuCVFDr",
+    ),
+    Measure(
+        "novelty",
+        NOVELTY_TITLES,
+        _novelty,
+        "Novel n-grams are those that the document does not have, and copied words those in fragments of the document.",
+        reads="sources",
+        columns=(*(f"novel{n}" for n in NGRAMS), "copy_rate", "length"),
+        falling=tuple(f"repeated{n}" for n in NGRAMS),
+        source="https://aclanthology.org/N18-1065",
+    ),
+    Measure(
+        "support",
+        {"support": "Support, %"},
+        _support,
+        "Support is the mean of two shares: of a summary's content words that occur in the document, and of its "
+        "adjacent pairs that occur together in one sentence of the document. It is no fact check.",
+        reads="sources",
+    ),
+    Measure(
+        "entailment",
+        {"entailment": "Entailment, %"},
+        _entailment,
+        "Entailment is the mean over a summary's sentences of the highest probability that a passage of the document "
+        "entails it.",
+        reads="sources",
+        needs="model of natural language inference",
+    ),
+)
+MEASURES: Mapping[str, Measure] = {measure.name: measure for measure in _TABLE}
+"""The table: name -> measure."""
+# scores for which lower is better, with those of the model's losses
+FALLING = ("nll", "perplexity", *(score for measure in _TABLE for score in measure.falling))
+_TITLES = {score: title for measure in _TABLE for score, title in measure.titles.items()}
+_TITLES["perplexity"] = "Perplexity"
+# the names that `--metrics` takes, for its help
+NAMED = ", ".join(f"{measure.name}=MODEL" if measure.needs else measure.name for measure in _TABLE)
+
+
+def title_of(score: str) -> str:
+    """A score's title in tables."""
+    return _TITLES[score]
+
+
+def measure_of(score: str) -> Measure | None:
+    """The measure with a score."""
+    return next((measure for measure in _TABLE if score in measure.titles), None)
+
+
+def check_metrics(given: Iterable[str]) -> dict[str, str]:
+    """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none.
+
+    Raises:
+        ValueError: an unknown measure, or a missing or needless model.
+    """
+    models = {}
+    for text in given:
+        name, equals, model = text.partition("=")
+        if name not in MEASURES:
+            raise ValueError(unknown_choice("--metrics", name, MEASURES))
+        needs = MEASURES[name].needs
+        if needs and not model:
+            raise ValueError(f"--metrics {text}: needs a model: name its {needs}, as in {name}=MODEL")
+        if equals and not needs:
+            raise ValueError(f"--metrics {text}: needs no model: give {name} alone")
+        models[name] = model
+    return models

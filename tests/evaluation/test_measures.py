@@ -1,0 +1,80 @@
+"""The table of measures."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hf_summ.evaluation import novelty_scores, support_scores
+from hf_summ.evaluation.measures import FALLING, MEASURES, NAMED, Settings, check_metrics, measure_of, title_of
+from hf_summ.evaluation.report import Evaluation, as_text
+from hf_summ.evaluation.significance import Scored, bootstrap_interval, mean_over_rows, ratio, rounded
+
+PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million.", "Rain fell."]
+REFERENCES = ["The mayor opened the bridge.", "The bridge cost 12 million.", "It rained."]
+SOURCES = [f"{text} The mayor spoke." for text in REFERENCES]
+WITHOUT_MODEL = [name for name, measure in MEASURES.items() if not measure.needs]
+
+
+@pytest.mark.parametrize("name", WITHOUT_MODEL)
+@pytest.mark.parametrize("mode", ["rouge155", "rouge_score"])
+def test_every_measure_computes_the_scores_that_it_names(name, mode):
+    measure = MEASURES[name]
+    texts = PREDICTIONS, SOURCES if measure.reads == "sources" else REFERENCES
+    scores = measure.compute(*texts, Settings(rouge_mode=mode))
+    assert tuple(scores) == measure.scores(mode)
+    assert all(score.rows().shape == (3,) for score in scores.values())
+    assert all(measure_of(score) is measure and title_of(score) for score in scores)
+    assert set(measure.columns) <= set(measure.titles) >= set(measure.falling)
+
+
+def test_names_of_scores_are_unique_and_lower_is_better_for_some():
+    scores = [score for measure in MEASURES.values() for score in measure.titles]
+    assert len(set(scores)) == len(scores)
+    assert set(FALLING) - set(scores) == {"nll", "perplexity"}
+    assert measure_of("perplexity") is None
+    assert NAMED == "rouge, bleu, chrf, bertscore=MODEL, novelty, support, entailment=MODEL"
+
+
+def test_metrics_name_their_models():
+    assert check_metrics(["rouge", "bertscore=org/bert=1", "chrf"]) == {
+        "rouge": "",
+        "bertscore": "org/bert=1",
+        "chrf": "",
+    }
+    for given, message in (
+        ("meteor", "--metrics meteor: must be one of rouge, bleu,"),
+        ("bertscore", "--metrics bertscore: needs a model: name its encoder, as in bertscore=MODEL"),
+        ("chrf=x", "--metrics chrf=x: needs no model: give chrf alone"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check_metrics(["rouge", given])
+
+
+def test_a_score_has_a_value_rows_and_an_interval():
+    values = np.array([50.0, math.nan, 100.0, 0.0])
+    scored = mean_over_rows(values)
+    assert (scored.value(), scored.number()) == (50, 3)
+    assert scored.rows() == pytest.approx(values, nan_ok=True)
+    interval, expected = scored.interval(200, seed=3), bootstrap_interval(values[[0, 2, 3]], 200, seed=3)
+    assert (interval.low, interval.high, interval.pairs) == pytest.approx((expected.low, expected.high, 3))
+    assert rounded({"score": scored, "none": mean_over_rows([math.nan])}) == pytest.approx(
+        {"score": 50, "none": math.nan}, nan_ok=True
+    )
+    # no interval of a single value, or where a resample has none
+    assert mean_over_rows([1.0, math.nan]).interval() is None
+    assert Scored(np.array([[1.0, 1], [1, -1]]), ratio).interval() is None
+
+
+def test_a_measure_says_over_how_many_rows_it_is_a_mean():
+    # like a model that has learnt to end only: support is of the rows with words
+    predictions = [*PREDICTIONS, ". . .", ". ."]
+    texts = predictions, [[text] for text in (*REFERENCES, "Snow", "Wind")], [*SOURCES, "Snow fell.", "Wind rose."]
+    evaluation = Evaluation(*texts, settings=Settings(rouge_types=("rouge1",)))
+    support = np.nanmean(support_scores(predictions, texts[2]))
+    report = evaluation.report()
+    assert report["rows"]["predictions"]["support"] == 3
+    assert "support" not in report["rows"]["references"]
+    assert f"| Support, %          | {support:.2f} (3 of 5) |" in as_text(report)
+    novel = np.nanmean(novelty_scores(predictions, texts[2])["novel2"])
+    assert f" {novel:.2f} (3 of 5) | " in as_text(report)
