@@ -211,10 +211,10 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     import torch
     from transformers import pipeline
 
-    from hf_summ import Int8Config
     from hf_summ.checkpoints.adapters import find_adapter
     from hf_summ.checkpoints.folders import model_problem
     from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
+    from hf_summ.models.quantization_int8 import Int8Config
 
     model = arguments.model
     problem = model_problem(model) if Path(model).is_dir() else None

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
 
-from hf_summ import HighlightTransformerProcessor
 from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import one_line
 from hf_summ.models.checks import check_integer
+from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
 
 
 def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:

@@ -6,10 +6,11 @@ from itertools import chain, islice
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from hf_summ import DrgdProcessor, GdlfProcessor
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, unit_trainer, word_tokenizer
 from hf_summ.models.checks import check_integer, check_text
+from hf_summ.models.processing_drgd import DrgdProcessor
+from hf_summ.models.processing_gdlf import GdlfProcessor
 from hf_summ.models.text_documents import readable
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
 from hf_summ.models.text_washing import WASHINGS, washed

@@ -11,7 +11,6 @@ import numpy as np
 from filelock import FileLock
 from safetensors import safe_open
 
-from hf_summ import HighlightTransformerConfig
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import source_column
@@ -37,6 +36,7 @@ from hf_summ.experiments.settings import (
 )
 from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
+from hf_summ.models.configuration_highlight_transformer import HighlightTransformerConfig
 from hf_summ.training.arguments import OF_EXTRACTION
 
 # a scale's settings of the vocabulary to fit
