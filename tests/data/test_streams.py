@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -97,6 +99,38 @@ def test_content_is_what_counts(tmp_path):
     write(tmp_path / "c.jsonl", json_lines(ROWS[1:]))
     a, b, c = (FileRows([tmp_path / f"{name}.jsonl"]).identity for name in "abc")
     assert a == b != c
+
+
+def truncated(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def grown(path: Path) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json_lines(ROWS))
+
+
+def written_again(path: Path) -> None:
+    path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    os.utime(path, ns=(0, 0))
+
+
+@pytest.mark.parametrize("change", [truncated, grown, written_again])
+def test_a_file_that_changes_while_it_is_read(tmp_path, change):
+    write(tmp_path / "a.jsonl", json_lines(ROWS * 1000))
+    reader = FileRows([tmp_path / "a.jsonl"]).read()
+    assert next(reader)[1]() == ROWS[0]
+    change(tmp_path / "a.jsonl")
+    with pytest.raises(ValueError, match=r"a\.jsonl has changed since it was checked: start again once it is complete"):
+        list(reader)
+
+
+def test_a_file_that_is_removed_while_it_is_read(tmp_path):
+    write(tmp_path / "a.jsonl", json_lines(ROWS))
+    reader = FileRows([tmp_path / "a.jsonl"]).read()
+    first = next(reader)
+    (tmp_path / "a.jsonl").unlink()
+    assert len([first, *reader]) == len(ROWS)
 
 
 def test_patterns(tmp_path, monkeypatch):

@@ -22,6 +22,8 @@ _DECODED = 256
 
 # a row's place, and a function that reads it, which raises a ValueError if the row is unreadable
 Unread = tuple[str, Callable[[], dict[str, Any]]]
+# a file's size in bytes, and the time of its last change in nanoseconds
+_State = tuple[int, int]
 
 
 def streamed_files(names: Sequence[str]) -> list[Path]:
@@ -80,29 +82,26 @@ class FileRows:
     def __init__(self, paths: Sequence[Path]):
         self._paths = {str(path): path for path in paths}
 
-    def __getstate__(self) -> dict[str, Any]:
-        # in another process, a relative name may refer to another file
-        return {**vars(self), "_paths": {name: path.resolve() for name, path in self._paths.items()}}
-
     @cached_property
-    def _survey(self) -> tuple[dict[str, int], dict[str, set[str]], list[pa.Schema]]:
-        """Each file's number of rows, the kinds of values in columns without types, and the schemas of typed files."""
-        numbers: dict[str, int] = {}
+    def _survey(self) -> tuple[dict[str, tuple[int, _State]], dict[str, set[str]], list[pa.Schema]]:
+        """Each file's number of rows and state; the kinds of values in untyped columns; the schemas of typed files."""
+        numbers: dict[str, tuple[int, _State]] = {}
         kinds: dict[str, set[str]] = {}
         schemas = []
         for name, path in self._paths.items():
+            state = _state(path)
             if _is_parquet(path):
                 with _parquet(path, name) as file:
-                    numbers[name] = file.metadata.num_rows
+                    numbers[name] = file.metadata.num_rows, state
                     schemas.append(file.schema_arrow.remove_metadata())
             else:
-                numbers[name] = _look_through(path, kinds)
+                numbers[name] = _look_through(path, kinds), state
         return numbers, kinds, schemas
 
     @property
     def number(self) -> int:
         """Number of rows, including unreadable ones."""
-        return sum(self._survey[0].values())
+        return sum(number for number, _ in self._survey[0].values())
 
     @property
     def schema(self) -> pa.Schema:
@@ -121,18 +120,23 @@ class FileRows:
         return {"files": [content_hash(path) for path in self._paths.values()]}
 
     def read(self, start: int = 0) -> Iterator[Unread]:
-        """The rows from number `start` on; earlier rows are not parsed."""
-        numbers = self._survey[0]
+        """The rows from number `start` on; earlier rows are not parsed.
+
+        Raises:
+            ValueError: a file has changed since it was first read.
+        """
         for name, path in self._paths.items():
-            passed = min(start, numbers[name])
-            start -= passed
-            if passed == numbers[name]:
+            number, state = self._survey[0][name]
+            index = min(start, number)
+            start -= index
+            if index == number:
                 continue
-            if _is_parquet(path):
-                yield from _parquet_rows(path, name, passed)
-                continue
-            for place, read in islice(unread_rows(path), passed, None):
-                yield f"{name}, {place}", read
+            for row in _parquet_rows(path, name, index) if _is_parquet(path) else _text_rows(path, name, index):
+                index += 1
+                yield row
+            # what is open can be read even if it is removed
+            if index != number or (path.exists() and _state(path) != state):
+                raise ValueError(f"{name} has changed since it was checked: start again once it is complete")
 
 
 class HubRows:
@@ -149,10 +153,6 @@ class HubRows:
 
     def __init__(self, name: str, config_name: str | None, split: str):
         self._name, self._config_name, self._split = name, config_name, split
-
-    def __reduce__(self):
-        # a builder cannot be sent to other processes
-        return HubRows, (self._name, self._config_name, self._split)
 
     @cached_property
     def _builder(self):
@@ -202,6 +202,11 @@ def stored(row: dict[str, Any], schema: pa.Schema) -> dict[str, Any]:
     }
 
 
+def _state(path: Path) -> _State:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
 def _is_parquet(path: Path) -> bool:
     return kind_of_file(path) == ".parquet"
 
@@ -218,6 +223,11 @@ def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
         for name, value in row.items():
             kinds.setdefault(name, set()).add(kind_of_value(value))
     return number
+
+
+def _text_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
+    for place, read in islice(unread_rows(path), start, None):
+        yield f"{name}, {place}", read
 
 
 def _parquet(path: Path, name: str) -> pq.ParquetFile:
