@@ -219,10 +219,12 @@ def test_folder_that_cannot_be_written(rows, refusal):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("sent", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status):
+@pytest.mark.parametrize(
+    ("sent", "status", "number"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)]
+)
+def test_a_stopped_run_says_how_to_go_on(rows, run, sent, status, number):
     write(rows, json_lines(ROWS * 2000))
-    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5")
+    command = ("summarize", "rows.jsonl", *ROW_FLAGS, "--rows_per_shard", "5", "--num_processes", str(number))
     process = start(*command, cwd=rows.parent)
     while not list(Path("out").glob("shard-*")):
         assert process.poll() is None, process.stderr.read()

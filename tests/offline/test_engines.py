@@ -1,5 +1,6 @@
 """The same shards in this process and in several, and what is left when processes are killed."""
 
+import dataclasses
 import time
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
-from hf_summ.offline import engines
+from hf_summ.offline import Outcome
 from hf_summ.offline.engines import in_processes, in_this_process
 from hf_summ.offline.run import run_plan
 from tests.cli.conftest import start
@@ -17,26 +18,31 @@ from tests.offline.conftest import ROWS, plan, rows_of, work
 
 
 @pytest.mark.thorough
-def test_processes_that_end(mortal, monkeypatch):
-    monkeypatch.setattr(engines, "ATTEMPTS", 2)
-    begins = {25: "deadly ", 33: "fatal "}
-    rows = [{**row, "text": begins.get(row["id"], "") + row["text"]} for row in ROWS]
+def test_a_killed_process_ends_the_run_which_resumes(mortal):
+    rows = [{**row, "text": "deadly " * (row["id"] == 25) + row["text"]} for row in ROWS]
     job, whole = plan(mortal, "out", rows), plan(mortal, "whole", rows)
-    said: list[str] = []
-    told: list[int] = []
-    engine = partial(in_processes, work(mortal, is_mortal=True), job, number=1, announce=said.append)
-    with pytest.raises(ValueError, match="2 processes ended at rows 31 to 40, the last with status 9: if memory was"):
-        run_plan(job, {}, lambda done, _: engine(done, told.append))
-    assert said == [
-        "a process ended at rows 21 to 30, by SIGKILL: another one continues",
-        "a process ended at rows 31 to 40, with status 9: another one continues",
-    ]
-    assert (sum(told), job.done()) == (30, {0, 1, 2})
-    # this process goes on, and alone writes the same
-    assert run_plan(job, {}, partial(in_this_process, work(mortal), job)).rows == 10
+    counted: list[int] = []
+
+    def run(number: int) -> Outcome:
+        engine = partial(in_processes, work(mortal, is_mortal=True), job, number=number)
+        return run_plan(job, {}, lambda done, _: engine(done, counted.append))
+
+    with pytest.raises(ValueError, match="a process ended before its rows were summarized: if memory was too"):
+        run(1)
+    assert (counted, job.done()) == ([10, 10], {0, 1})
+    # what killed it is gone, and two processes write the same as this one
+    assert (run(2).rows, counted) == (20, [10] * 4)
     assert run_plan(whole, {}, partial(in_this_process, work(mortal), whole)).rows == 40
     assert rows_of(mortal / "out") == rows_of(mortal / "whole")
     assert [row["id"] for row in rows_of(mortal / "out")] == list(range(40))
+
+
+@pytest.mark.thorough
+def test_an_error_of_a_process_is_an_error_of_the_run(mortal):
+    job = plan(mortal, "out", ROWS)
+    broken = dataclasses.replace(work(mortal), settings={"max_new_tokens": 0})
+    with pytest.raises(ValueError, match=r"no document can be summarized: .*`max_new_tokens` is 0"):
+        run_plan(job, {}, partial(in_processes, broken, job, number=2))
 
 
 def children(process: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The same shards on a local Ray of four logical CPUs."""
+"""The same shards on a local Ray of four logical CPUs, and on three nodes."""
 
 from functools import partial
 
@@ -10,6 +10,7 @@ from tests.offline.conftest import ROWS, plan, rows_of, work
 
 ray = pytest.importorskip("ray")
 on_ray = pytest.importorskip("hf_summ.offline.on_ray").on_ray
+Cluster = pytest.importorskip("ray.cluster_utils").Cluster
 # starting Ray takes twenty seconds
 pytestmark = pytest.mark.thorough
 
@@ -28,14 +29,45 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
     said: list[str] = []
     engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None, announce=said.append)
-    with pytest.raises(ValueError, match=r"--num_processes 4: Ray has 4 CPUs, of which one reads: at most 3"):
-        run_plan(job, {}, partial(engine, number=4))
+    with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs: at most 4"):
+        run_plan(job, {}, partial(engine, number=5))
     run_plan(here, {}, partial(in_this_process, work(mortal), here))
     # a shard of an earlier run
     first = "shard-00000000.parquet"
     (mortal / "out" / first).write_bytes((mortal / "here" / first).read_bytes())
     told: list[int] = []
     outcome = run_plan(job, {}, lambda done, _: engine(done, told.append, number=1))
-    assert said == ["a process ended at rows 21 to 30: another one continued"]
+    assert said == ["a process ended at rows 21 to 30: another one continues"]
     assert (outcome.rows, told) == (30, [10, 10, 10])
     assert rows_of(mortal / "out") == rows_of(mortal / "here")
+
+
+def test_rows_that_end_every_process_are_named(mortal, local_ray):
+    rows = [{**row, "text": f"fatal {row['text']}"} if row["id"] == 35 else row for row in ROWS]
+    job = plan(mortal, "out", rows)
+    engine = partial(on_ray, work(mortal, is_mortal=True), job, number=1, address=None, announce=print)
+    with pytest.raises(ValueError, match="3 processes ended at rows 31 to 40: if memory was too small, lower --batch"):
+        run_plan(job, {}, engine)
+    assert job.done() == {0, 1, 2}
+
+
+def test_a_run_survives_the_loss_of_a_machine(mortal):
+    """Three of Ray's nodes on this machine, of which one is killed at the first finished shard."""
+    cluster = Cluster(True, head_node_args={"num_cpus": 1, "_system_config": {"health_check_period_ms": 1000}})
+    lost, _ = cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        job = plan(mortal, "out", ROWS)
+        finished: list[int] = []
+
+        def progress(number: int) -> None:
+            finished.append(number)
+            if len(finished) == 1:
+                cluster.remove_node(lost, allow_graceful=False)
+
+        engine = partial(on_ray, work(mortal), job, number=None, address=None, announce=print)
+        assert run_plan(job, {}, lambda done, _: engine(done, progress)).rows == 40
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert [row["id"] for row in rows_of(mortal / "out")] == list(range(40))

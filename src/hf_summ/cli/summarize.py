@@ -26,7 +26,7 @@ from hf_summ.cli.summarizers import (
     read_phrases,
     write_summaries,
 )
-from hf_summ.common.messages import no_warnings
+from hf_summ.common.messages import no_warnings, panics_as_errors
 from hf_summ.common.records import shown
 from hf_summ.models.text_documents import readable
 
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
     summaries: list[dict[str, Any]] = [{"summary_text": ""}] * len(names)
     if phrases is not None:
         settings["phrases"] = [phrases] * len(texts)
-    with no_warnings(summarizer):
+    with no_warnings(summarizer), panics_as_errors():
         results = summarizer(
             texts, batch_size=min(arguments.batch_size, max(len(texts), 1)), show_progress=len(texts) > 1, **settings
         )

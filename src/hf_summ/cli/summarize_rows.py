@@ -57,7 +57,7 @@ def add_row_flags(parser: argparse.ArgumentParser) -> None:
     rows.add_argument(
         "--num_processes",
         type=int,
-        help="Number of processes, each with its own model (default: 1, with --engine ray one less than its CPUs)",
+        help="Number of processes, each with its own model (default: 1, with --engine ray its GPUs or CPUs)",
     )
     rows.add_argument(
         "--engine", choices=("local", "ray"), help="Run on this machine, or on all of a Ray cluster (default: local)"
@@ -155,7 +155,7 @@ def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
         return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_print_note)
     if number in (None, 1):
         return partial(in_this_process, work, plan)
-    return partial(in_processes, work, plan, number=number, announce=_print_note)
+    return partial(in_processes, work, plan, number=number)
 
 
 def _check_output(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Forms of messages to users: a single line, an unknown choice, a suggestion, and a progress bar."""
+"""Forms of messages to users: a single line, an unknown choice, a suggestion, a progress bar; panics and warnings."""
 
 import difflib
 import logging
@@ -100,6 +100,18 @@ def progress_bar(steps: Iterable | None, title: str, total: int | None = None, *
     from huggingface_hub.utils import tqdm
 
     return tqdm(steps, desc=title, total=total, delay=_PATIENCE, leave=False, **settings)
+
+
+@contextmanager
+def panics_as_errors() -> Generator[None]:
+    """Within, a panic of a library in Rust, such as tokenizers, is a ValueError: PyO3's own is no Exception."""
+    try:
+        yield
+    except BaseException as error:
+        # each library has a class of its own
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"a library in Rust, probably the tokenizer, panicked: {one_line(error):.255}") from error
 
 
 @contextmanager

@@ -1,10 +1,16 @@
 """Summarizing shards in this process, or in several processes on this machine."""
 
+import multiprocessing
+import os
+import signal
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -12,18 +18,15 @@ import torch
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from hf_summ.common.messages import no_warnings, one_line
-from hf_summ.common.processes import Pool, Worker, threads_for
+from hf_summ.common.messages import no_warnings, one_line, panics_as_errors
+from hf_summ.common.processes import threads_for
 from hf_summ.offline.shards import ADDED_COLUMNS, Plan, Row, Shard, Summarized
 
 # called with the number of rows summarized since the last call
 Progress = Callable[[int], object]
 # a text that every model can summarize, unless the model or its settings are wrong
 _PLAIN_TEXT = "The mayor opened the new bridge on Monday."
-# how often processes may end at a shard, which is not necessarily the cause
-ATTEMPTS = 3
-# seconds between a process's progress messages
-_INTERVAL = 0.5
+LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes; the same command resumes"
 # between the numbers of two seeds; on a CPU, torch reads 32 bits of them
 _STRIDE = 0x9E3779B1
 
@@ -110,20 +113,21 @@ class ShardSummarizer:
 
     def _alone(self, text: Any) -> dict[str, Any] | str:
         try:
-            return next(iter(self._call([text], 1)))[0]
+            return next(self._call([text], 1))[0]
         except Exception as error:
             self._check_itself()
             return one_line(error) or type(error).__name__
 
     def _check_itself(self) -> None:
         try:
-            next(iter(self._call([_PLAIN_TEXT], 1)))
+            next(self._call([_PLAIN_TEXT], 1))
         except Exception as error:
             raise ValueError(f"no document can be summarized: {one_line(error) or type(error).__name__}") from error
 
-    def _call(self, texts: list[Any], batch_size: int):
+    def _call(self, texts: list[Any], batch_size: int) -> Iterator[list[dict[str, Any]]]:
         phrases = {} if self._work.phrases is None else {"phrases": [self._work.phrases] * len(texts)}
-        return self._summarizer(_Texts(texts), batch_size=batch_size, **phrases, **self._settings)
+        with panics_as_errors():
+            yield from self._summarizer(_Texts(texts), batch_size=batch_size, **phrases, **self._settings)
 
     def _to_record(self, row: Row, record: dict[str, Any] | str | None) -> dict[str, Any]:
         summary, tokens, error = None, [None, None], row.error
@@ -166,90 +170,83 @@ def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) 
         yield summarize(shard, progress)
 
 
-def in_processes(
-    work: Work, plan: Plan, done: set[int], progress: Progress, number: int, announce: Callable[[str], None]
-) -> Iterator[Summarized]:
+def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, number: int) -> Iterator[Summarized]:
     """Summarize the remaining shards in processes on this machine, and yield them as they are finished.
 
-    Each process uses its share of the cores and one of the GPUs. A process that ends is replaced, and its shard is
-    summarized again.
+    Each process uses its share of the cores and one of the GPUs. They end with the iteration, or with this process.
 
     Args:
         work, plan, done: how to summarize, all shards, and the numbers of finished ones.
-        progress: called with the number of finished rows, which is negative for rows to be summarized again.
+        progress: called with the number of finished rows, a shard at a time.
         number: number of processes.
-        announce: called with a note when a process has ended.
 
     Raises:
-        ValueError: as `in_this_process`, or processes end again and again.
+        ValueError: as `in_this_process`, or a process ends.
     """
     if plan.number is not None:
         number = min(number, plan.number - len(done))
-    shards = plan.shards(done)
-    given: dict[Worker, Shard] = {}
-    rows, ends = Counter[Worker](), Counter[str]()
-    again: list[Shard] = []
-    with Pool(_serve) as pool:
-        for index in range(number):
-            pool.add(work, index, threads_for(number))
-        while pool.workers:
-            for worker in pool.wait_ready():
-                kind, value = worker.recv()
-                if kind == "failed":
-                    raise ValueError(value)
-                if kind == "rows":
-                    rows[worker] += value
-                    progress(value)
-                    continue
-                finished, counted = given.pop(worker, None), rows.pop(worker, 0)
-                if kind == "ended":
-                    progress(-counted)
-                    place = "as it loaded the model" if finished is None else f"at {plan.rows_of(finished.number)}"
-                    ends[place] += 1
-                    if ends[place] == ATTEMPTS:
-                        raise ValueError(again_and_again(place, f", the last {value}"))
-                    announce(f"a process ended {place}, {value}: another one continues")
-                    again += [] if finished is None else [finished]
-                    pool.replace(worker)
-                    continue
-                following = again.pop() if again else next(shards, None)
-                worker.send(following)
-                if following is None:
-                    pool.remove(worker)
-                else:
-                    given[worker] = following
-                if kind == "done":
-                    yield value
+    # torch's threads do not run in a forked process
+    context = multiprocessing.get_context("spawn")
+    end, held = context.Pipe(duplex=False)
+    start = partial(_start, work, context.Value("i"), threads_for(number), end)
+    shards, begun = plan.shards(done), set()
+    try:
+        with ProcessPoolExecutor(number, context, start) as pool, held:
+            while True:
+                for shard in islice(shards, 2 * number - len(begun)):
+                    with _ignore_sigint():
+                        begun.add(pool.submit(_summarize, shard))
+                if not begun:
+                    return
+                finished, begun = wait(begun, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    summarized = future.result()
+                    progress(len(summarized.rows))
+                    yield summarized
+    except BrokenProcessPool as error:
+        raise ValueError(f"a process ended before its rows were summarized: {LESS_MEMORY}") from error
 
 
-def again_and_again(place: str, how: str = "") -> str:
-    """The error message of a run whose processes ended `ATTEMPTS` times at the same place."""
-    return (
-        f"{ATTEMPTS} processes ended {place}{how}: if memory was too small, lower --batch_size or --num_processes; "
-        "the same command resumes"
-    )
+# of one of several processes: returns its model, which it loads with its first shard
+_begin: Callable[[], ShardSummarizer]
 
 
-def _serve(connection: Connection, work: Work, index: int, threads: int | None) -> None:
-    """Summarize the received shards, in the process with this index."""
-    # tqdm's default lock is a semaphore, which a killed process would leak
+def _start(work: Work, started: Any, threads: int | None, end: Connection) -> None:
+    """Prepare a process, which ends when the other end of this connection is closed."""
+    global _begin
+    threading.Thread(target=_end_with, args=(end,), daemon=True).start()
+    # tqdm's default lock is a semaphore, which a process that is stopped would leak
     tqdm.set_lock(threading.RLock())
     if threads is not None:
         torch.set_num_threads(threads)
+    with started:
+        index = started.value
+        started.value += 1
     gpus = torch.cuda.device_count()
-    summarize = work.begin(**({"device": f"cuda:{index % gpus}"} if gpus else {}))
-    connection.send(("ready", None))
-    rows, last = 0, 0.0
+    _begin = cache(partial(work.begin, **({"device": f"cuda:{index % gpus}"} if gpus else {})))
 
-    def progress(number: int) -> None:
-        nonlocal rows, last
-        rows += number
-        if time.monotonic() - last > _INTERVAL:
-            connection.send(("rows", rows))
-            rows, last = 0, time.monotonic()
 
-    while (shard := connection.recv()) is not None:
-        summarized = summarize(shard, progress)
-        connection.send(("rows", rows))
-        rows = 0
-        connection.send(("done", summarized))
+def _end_with(connection: Connection) -> None:
+    connection.poll(None)
+    os._exit(1)
+
+
+def _summarize(shard: Shard) -> Summarized:
+    try:
+        return _begin()(shard, lambda rows: None)
+    except Exception as error:
+        # errors of other types may need arguments that are not sent with them
+        raise ValueError(one_line(error) or type(error).__name__) from error
+
+
+@contextmanager
+def _ignore_sigint() -> Generator[None]:
+    """Processes started in this context ignore Ctrl-C."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

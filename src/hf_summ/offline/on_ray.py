@@ -1,27 +1,28 @@
-"""Summarizing shards on all machines of a Ray cluster, with Ray Data."""
+"""Summarizing shards on all machines of a Ray cluster."""
 
 import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from hf_summ.common.messages import one_line
-from hf_summ.offline.engines import ATTEMPTS, Progress, Work, again_and_again
+from hf_summ.offline.engines import LESS_MEMORY, Progress, Work
 from hf_summ.offline.shards import Plan, Shard, Summarized
 
 # must be set before Ray is imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 try:
-    import pandas as pd
     import ray
-    from ray.data import ActorPoolStrategy, DataContext, Datasource, ReadTask
-    from ray.data.block import BlockMetadata
-    from ray.exceptions import RayError
+    from ray.exceptions import RayError, RayTaskError
 except ImportError as error:
     raise ImportError("--engine ray needs ray: pip install 'hf-summ[ray]'") from error
+
+# how often processes may end at a shard, which is not necessarily the cause
+ATTEMPTS = 3
 
 
 def on_ray(
@@ -36,114 +37,77 @@ def on_ray(
     """Summarize the remaining shards on the cluster, and yield them as they are finished.
 
     Rows are read on this machine, and summaries are returned to it. Other machines need the package and access to the
-    model under its name, but no files. One CPU is reserved for reading.
+    model under its name, but no files. The shard of a process that ends, alone or with its machine, is summarized by
+    another one; a new process takes the place of the first as soon as the cluster has one.
 
     Args:
         work, plan, done: how to summarize, all shards, and the numbers of finished ones.
         progress: called with the number of finished rows.
-        number: number of processes with a model; None for the number of GPUs or, without GPUs, of CPUs but one.
+        number: number of processes with a model; None for the number of GPUs or, without GPUs, of CPUs.
         address: the cluster's; None for the cluster to which this process is connected, or else for a local one, which
             ends with this process.
         announce: called with a note when a process has ended.
 
     Raises:
-        ValueError: as `in_processes`; more processes than the cluster has CPUs or GPUs; no cluster at the address.
+        ValueError: as `in_this_process`; processes end again and again; more processes than the cluster has CPUs or
+            GPUs; no cluster at the address.
     """
-    with _connected(address), _one_shard_a_block():
-        number, gpus = _processes(work, number)
-        shards = ray.data.read_datasource(
-            _Shards(plan, done),
-            override_num_blocks=1,
-            # the files are on this machine
-            label_selector={"ray.io/node-id": ray.get_runtime_context().get_node_id()},
-        )
-        summarized = shards.map_batches(
-            _Actor,
-            fn_constructor_args=(work, _Attempts.remote()),
-            compute=ActorPoolStrategy(size=number),
-            batch_size=1,
-            batch_format="pandas",
-            num_gpus=gpus,
-            num_cpus=1,
-        )
-        try:
-            for batch in summarized.iter_batches(batch_size=1, batch_format="pandas", prefetch_batches=0):
-                result, attempts = batch["shard"].iloc[0], batch["attempts"].iloc[0]
-                where = f"at {plan.rows_of(int(batch['number'].iloc[0]))}"
-                if result is None:
-                    raise ValueError(again_and_again(where))
-                if isinstance(result, str):
-                    raise ValueError(result)
-                if attempts > 1:
-                    announce(f"a process ended {where}: another one continued")
-                progress(len(result.rows))
-                yield result
-        except RayError as error:
-            raise ValueError(f"Ray ended the run: {one_line(error)}: the same command resumes") from error
+    with _connected(address):
+        number, gpus = _processes(number)
+        shards, ends = plan.shards(done), Counter[str]()
+        waiting = [*islice(shards, 1)]
+        # what a process was called for -> the process, and its shard; without one, it loads the model
+        called: dict[Any, tuple[Any, Shard | None]] = {}
+
+        def add() -> None:
+            process: Any = _Process.options(num_cpus=1, num_gpus=gpus).remote(work)
+            called[process.begin.remote()] = process, None
+
+        for _ in range(number):
+            add()
+        while waiting or any(shard for _, shard in called.values()):
+            (ready, *_), _ = ray.wait([*called])
+            process, shard = called.pop(ready)
+            try:
+                summarized = ray.get(ready)
+            except RayTaskError as error:
+                raise ValueError(one_line(error.cause) or type(error.cause).__name__) from error
+            except RayError as error:
+                where = "as it loaded the model" if shard is None else f"at {plan.rows_of(shard.number)}"
+                ends[where] += 1
+                if ends[where] == ATTEMPTS:
+                    raise ValueError(f"{ATTEMPTS} processes ended {where}: {LESS_MEMORY}") from error
+                announce(f"a process ended {where}: another one continues")
+                waiting += [] if shard is None else [shard]
+                add()
+                continue
+            if shard is not None:
+                progress(len(summarized.rows))
+                yield summarized
+            if waiting:
+                following = waiting.pop()
+                called[process.summarize.remote(following)] = process, following
+                waiting = waiting or [*islice(shards, 1)]
 
 
-class _Shards(Datasource):
-    """The plan's shards, each as a row with one column."""
-
-    def __init__(self, plan: Plan, done: set[int]):
-        self._plan, self._done = plan, done
-
-    def estimate_inmemory_data_size(self) -> int | None:
-        """Unknown."""
-        return None
-
-    def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[ReadTask]:
-        """One reader, as shards are formed by counting rows in order."""
-        plan, done = self._plan, self._done
-
-        def read() -> Iterator[pd.DataFrame]:
-            return (_frame(shard) for shard in plan.shards(done))
-
-        return [ReadTask(read, BlockMetadata(num_rows=None, size_bytes=None, exec_stats=None, input_files=None))]
-
-
-@ray.remote(num_cpus=0)
-class _Attempts:
-    """Counts the attempts at each shard, as Ray would retry a shard whose process ends without limit."""
-
-    def __init__(self):
-        self._begun = Counter[int]()
-
-    def begin(self, number: int) -> int:
-        """Count an attempt at the shard, and return the number of attempts so far."""
-        self._begun[number] += 1
-        return self._begun[number]
-
-
-class _Actor:
+@ray.remote
+class _Process:
     """A process that summarizes shards."""
 
-    def __init__(self, work: Work, attempts: Any):
-        self._work, self._attempts = work, attempts
-        self._summarize = None
+    def __init__(self, work: Work):
+        self._work = work
 
-    def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
-        """The shard with its summaries, an error message, which is shorter than Ray's, or None after all attempts."""
-        shard: Shard = batch["shard"].iloc[0]
-        attempts = ray.get(self._attempts.begin.remote(shard.number))
-        try:
-            if attempts > ATTEMPTS:
-                result = None
-            else:
-                self._summarize = self._summarize or self._work.begin()
-                result = self._summarize(shard, lambda rows: None)
-        except Exception as error:
-            result = one_line(error) or type(error).__name__
-        return _frame(result, number=shard.number, attempts=attempts)
+    def begin(self) -> None:
+        """Load the model."""
+        self._summarize = self._work.begin()
 
-
-def _frame(value: Shard | Summarized | str | None, **numbers: int) -> pd.DataFrame:
-    return pd.DataFrame({"shard": pd.Series([value], dtype=object), **numbers})
+    def summarize(self, shard: Shard) -> Summarized:
+        """The shard with its summaries."""
+        return self._summarize(shard, lambda rows: None)
 
 
 @contextmanager
 def _connected(address: str | None) -> Generator[None]:
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         yield
         return
@@ -162,29 +126,13 @@ def _connected(address: str | None) -> Generator[None]:
         ray.shutdown()
 
 
-@contextmanager
-def _one_shard_a_block() -> Generator[None]:
-    """Keeps Ray Data from joining shards into one block, which a single process would get, and from showing bars."""
-    context = DataContext.get_current()
-    before = context.target_max_block_size, context.enable_progress_bars
-    # in bytes; a row, which is a shard, is never split
-    context.target_max_block_size, context.enable_progress_bars = 1, False
-    try:
-        yield
-    finally:
-        context.target_max_block_size, context.enable_progress_bars = before
-
-
-def _processes(work: Work, number: int | None) -> tuple[int, int]:
+def _processes(number: int | None) -> tuple[int, int]:
     """The number of processes, and the number of GPUs for each."""
     has = ray.cluster_resources()
     cpus, gpus = int(has.get("CPU", 0)), int(has.get("GPU", 0))
-    most = min(cpus - 1, gpus) if gpus else cpus - 1
-    if most < 1:
-        raise ValueError(f"--engine ray: Ray has {cpus} CPU, but needs one to read and one to summarize")
-    if number is not None and number > most:
-        raise ValueError(
-            f"--num_processes {number}: Ray has {cpus} CPUs, of which one reads"
-            f"{f', and {gpus} GPUs' if gpus else ''}: at most {most}"
-        )
+    most = min(cpus, gpus) if gpus else cpus
+    if most < (number or 1):
+        # they would wait for ever
+        which = f"--num_processes {number}" if number else "--engine ray"
+        raise ValueError(f"{which}: Ray has {cpus} CPUs{f' and {gpus} GPUs' if gpus else ''}: at most {most}")
     return number or most, 1 if gpus else 0

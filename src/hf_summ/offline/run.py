@@ -116,7 +116,7 @@ def summarize_rows(
     work = Work(partial(_load, name, device), settings, batch_size, output_column)
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:
-        engine = partial(in_processes, work, plan, number=num_processes, announce=logger.warning)
+        engine = partial(in_processes, work, plan, number=num_processes)
     return run_plan(plan, {**model_identity(name, None), **settings}, engine)
 
 
