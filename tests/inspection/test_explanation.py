@@ -17,12 +17,13 @@ from tests.models.architectures import (
     DRGD,
     DRGD_PRINTED,
     GDLF,
+    GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
     SAGCOPY,
     build_with_processor,
 )
 
-COPYING = [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, DRGD_PRINTED]
+COPYING = [COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, HIGHLIGHT_TRANSFORMER, SAGCOPY, DRGD_PRINTED, GDLF_COPY]
 DOCUMENT = " ".join(SENTENCES[:2])
 SUMMARY = "The new bridge cost 12 euros."
 of_copying = pytest.mark.parametrize("architecture", COPYING, ids=lambda architecture: architecture.name)
@@ -226,7 +227,7 @@ def test_the_model_is_left_as_it_was(built):
 def test_models_that_do_not_copy_are_refused(tiny_tokenizer):
     for architecture in (GDLF, DRGD):
         model, processor = build_with_processor(architecture, tiny_tokenizer)
-        with pytest.raises(ValueError, match=f"a {architecture.model_type} that does not copy.*copy_transformer"):
+        with pytest.raises(ValueError, match=f"a {architecture.model_type} that does not copy.*with `copy` set$"):
             explain(model, processor, DOCUMENT)
 
 

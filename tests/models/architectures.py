@@ -143,6 +143,15 @@ GDLF = Architecture(
     lora_modules=("q_proj", "v_proj", "kernel_projection"),
 )
 
+# the baseline without tags, normalized before its sub-layers, and with copying
+GDLF_COPY = dataclasses.replace(
+    GDLF,
+    settings={**GDLF.settings, "tags": "none", "gating": "glu", "layer_fusion": "none", "norm": "pre", "copy": True},
+    source_fields={},
+    processor_settings={"tags": "none"},
+    variant="copy",
+)
+
 COPY_TRANSFORMER = Architecture(
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
@@ -297,6 +306,7 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
 
 ARCHITECTURES = [
     GDLF,
+    GDLF_COPY,
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
     DRGD,

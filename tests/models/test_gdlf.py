@@ -99,11 +99,19 @@ class NaiveGdlf(NaiveModel):
             attention = f"{name}.cross_attention"
             s = self.sub_layer(f"{attention}_norm", s, lambda s, name=attention: self.attention(name, s, source)[0])
             h = self.sub_layer(f"{name}.feed_forward_norm", s, partial(self.feed_forward, f"{name}.feed_forward"))
-        h = self.top("model.decoder", h)
-        return h @ self.weights["model.shared.weight"].T
+        return self.top("model.decoder", h)
 
     def log_probs(self, decoder_input_ids, input_ids, tag_ids):
-        return self.decode(decoder_input_ids, self.encode(input_ids, tag_ids)).log_softmax(-1)
+        source = self.encode(input_ids, tag_ids)
+        h = self.decode(decoder_input_ids, source)
+        p = (h @ self.weights["model.shared.weight"].T).softmax(-1)
+        if self.config.copy:
+            attention = "model.decoder.copy_attention"
+            q, k = self.linear(f"{attention}.q_proj", h), self.linear(f"{attention}.k_proj", source)
+            a = (q @ k.T / math.sqrt(self.config.d_model)).softmax(-1)
+            c = self.linear("copy_gate", h).sigmoid()
+            p = (1 - c) * p + c * torch.zeros_like(p).index_add(1, input_ids, a)
+        return p.log()
 
 
 VARIANTS = (
@@ -111,6 +119,8 @@ VARIANTS = (
     + [{"layer_fusion": fusion} for fusion in ("none", "hierarchical")]
     + [{"norm": "pre"}, {"norm": "pre", "gating": "gcnn", "layer_fusion": "none"}]
     + [{"tags": "none"}, {"tags": "none", "gating": "glu", "layer_fusion": "none"}, {"label_smoothing": 0.0}]
+    + [{"copy": True, "norm": norm, "tags": tags} for norm in ("pre", "post") for tags in ("pos", "none")]
+    + [{"copy": True, "gating": "glu", "layer_fusion": "none", "label_smoothing": 0.0}]
 )
 
 

@@ -101,9 +101,10 @@ def test_penalty_of_a_step_by_hand():
 
 
 def test_penalty_without_coverage_is_refused():
-    with pytest.raises(
-        ValueError, match=r"`coverage_penalty` is 5.0, but a gdlf computes no coverage of the source: set it to 0"
-    ):
+    message = (
+        "^`coverage_penalty` is 5.0, but a gdlf that does not copy computes no coverage of the source: set it to 0$"
+    )
+    with pytest.raises(ValueError, match=message):
         GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
 
 

@@ -201,8 +201,8 @@ def _check(model, document: str | Sequence[str], summary: str | None) -> None:
     model_type = model.config.model_type
     if getattr(model.config, "copy", False) is not True:
         raise ValueError(
-            f"the model is a {model_type} that does not copy, so the origins of its words "
-            "cannot be shown: name one with `copy` set, a copy_transformer, highlight_transformer, sagcopy or drgd"
+            f"the model is a {model_type} that does not copy, so the origins of its words cannot be shown: name one of "
+            "hf_summ's architectures with `copy` set"
         )
     texts = [document] if isinstance(document, str) else list(document)
     if not any(text.strip() for text in texts):

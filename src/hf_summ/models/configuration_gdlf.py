@@ -38,6 +38,8 @@ class GdlfConfig(SummarizationConfig):
         fusion_dim: inner width of the fusion.
         tags: tags that the encoder gets for each word: `pos`, `ner`, `pos+ner` or `none`.
         tag_vocab_size: number of tags, including the padding tag.
+        copy: whether words are also copied from the source, by a separate attention on top of the decoder. The paper's
+            models do not copy.
         norm: `post` normalizes the sum of a sub-layer's input and output (the paper's); `pre` normalizes its input,
             with a LayerNorm on top of each stack.
         dropout: dropout of the embeddings and of each sub-layer's output.
@@ -58,6 +60,12 @@ class GdlfConfig(SummarizationConfig):
         "num_hidden_layers": "encoder_layers",
         "num_attention_heads": "num_heads",
     }
+    keys_to_ignore_at_inference = [
+        *SummarizationConfig.keys_to_ignore_at_inference,
+        "copy_attentions",
+        "copy_gates",
+        "coverage",
+    ]
 
     rules = {
         **SummarizationConfig.rules,
@@ -82,6 +90,7 @@ class GdlfConfig(SummarizationConfig):
     fusion_dim: int = 7680
     tags: str = "pos"
     tag_vocab_size: int = 201
+    copy: bool = False
     norm: str = "post"
     dropout: float | int = 0.3
     input_dropout: float | int = 0.1

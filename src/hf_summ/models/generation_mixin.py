@@ -230,8 +230,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
             raise ValueError(
-                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} computes no coverage of the source: "
-                "set it to 0"
+                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} that does not copy computes no "
+                "coverage of the source: set it to 0"
             )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):

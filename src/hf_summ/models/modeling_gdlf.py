@@ -5,12 +5,12 @@ from functools import cache
 
 import torch
 from torch import nn
-from transformers.modeling_outputs import BaseModelOutput, BaseModelOutputWithPastAndCrossAttentions
 from transformers.utils import can_return_tuple, logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_gdlf import GATINGS, GdlfConfig
+from .layers_copying import CopyAttention
 from .layers_gdlf import (
     DeepLayerFusion,
     DynamicConvolution,
@@ -28,12 +28,13 @@ from .layers_transformer import (
     source_padding_mask,
     stack_norm,
 )
-from .modeling_base import (
-    DecoderStateLayer,
-    SummarizationForConditionalGeneration,
-    SummarizationModel,
-    SummarizationPreTrainedModel,
-    make_decoder_cache,
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel, make_decoder_cache
+from .modeling_copying import (
+    CopyDecoderOutput,
+    CopyEncoderOutput,
+    CopyingForConditionalGeneration,
+    CopyingModel,
+    summed_coverage,
 )
 
 logger = logging.get_logger(__name__)
@@ -154,7 +155,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
     @merge_with_config_defaults
     @capture_outputs(tie_last_hidden_states=False)
     def forward(self, input_ids=None, attention_mask=None, tag_ids=None, inputs_embeds=None, **kwargs):
-        """`input_ids`, `attention_mask` and `tag_ids` (B, S) -> last_hidden_state (B, S, C), fused."""
+        """`input_ids`, `attention_mask` and `tag_ids` (B, S) -> last_hidden_state (B, S, C), fused, and source_ids."""
         if inputs_embeds is None:
             inputs_embeds = self.embed_tokens(input_ids)
         hidden_states = self.dropout(self._embed(inputs_embeds, tag_ids))
@@ -165,7 +166,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
             layers.append(hidden_states)
         # both fusions end in a LayerNorm
         fused = self.layer_norm(hidden_states) if self.fusion is None else self.fusion(layers)
-        return BaseModelOutput(last_hidden_state=fused)
+        return CopyEncoderOutput(last_hidden_state=fused, source_ids=input_ids)
 
     def _embed(self, words: torch.Tensor, tag_ids: torch.Tensor | None) -> torch.Tensor:
         positions = self.positions(words)
@@ -195,6 +196,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
         self.dropout = nn.Dropout(config.dropout)
         self.layers = nn.ModuleList(GdlfDecoderLayer(config, index) for index in range(config.decoder_layers))
         self.layer_norm = stack_norm(config)
+        self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers) if config.copy else None
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -214,6 +216,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
     ):
         """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
 
+        If the model copies, also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position.
         With `compile_step`, the layers are compiled for every decoding step but the first, if torch.compile works.
         """
         if inputs_embeds is None:
@@ -240,10 +243,21 @@ class GdlfDecoder(GdlfPreTrainedModel):
             cache=cache,
             **kwargs,
         )
+        copy_attentions = coverage = None
+        if self.copy_attention is not None:
+            copy_attentions = self.copy_attention(hidden_states, encoder_hidden_states, source_mask, cache)
+            coverage = summed_coverage(copy_attentions, attention_mask)
+            if cache is not None:
+                coverage = cache.self_attention_cache.layers[-1].accumulate("coverage", coverage)
         if cache is not None:
             for layer_state in cache.self_attention_cache.layers:
                 layer_state.advance(length)
-        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden_states, **cache_argument(cache))
+        return CopyDecoderOutput(
+            last_hidden_state=hidden_states,
+            **cache_argument(cache),
+            copy_attentions=copy_attentions,
+            coverage=coverage,
+        )
 
     def _run_layers(self, hidden_states, source, **kwargs):
         """(R, T, C) and (B, S, C) -> (R, T, C); a decoding step compiles to one graph, as its state does not grow."""
@@ -267,7 +281,7 @@ def _announce_graph(has_documents: bool, has_beams: bool, has_padding: bool) -> 
     logger.warning(f"compiling decoding steps for {' with '.join(kind)}{padded}: up to a minute at the first time")
 
 
-class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
+class GdlfModel(GdlfPreTrainedModel, CopyingModel):
     """GDLF's encoder and decoder, which share their embedding."""
 
     source_inputs = ("tag_ids",)
@@ -285,8 +299,8 @@ class GdlfModel(GdlfPreTrainedModel, SummarizationModel):
         self.post_init()
 
 
-class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditionalGeneration):
-    """GDLF with its output layer, which shares the embedding matrix."""
+class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGeneration):
+    """GDLF with its output, which shares the embedding matrix: a softmax, mixed with copying if `copy` is set."""
 
     _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
     compiles_steps = True
@@ -295,7 +309,18 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
         super().__init__(config)
         self.model = GdlfModel(config)
         self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        if config.copy:
+            self.copy_gate = nn.Linear(config.d_model, 1)
         self.post_init()
+
+    @property
+    def has_coverage(self) -> bool:
+        """Whether the model's outputs include the coverage of the source."""
+        return self.config.copy
+
+    def _can_skip_logits(self) -> bool:
+        # without copying, training returns the logits too
+        return self.config.copy and super()._can_skip_logits()
 
     @can_return_tuple
     def forward(
@@ -312,22 +337,21 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
         labels=None,
         use_cache=None,
         num_items_in_batch=None,
+        skip_logits=None,
         **kwargs,
     ):
-        """Compute the scores of the next subword and, if labels are given, the loss.
+        """As `CopyingForConditionalGeneration.forward`, with tags.
 
         Args:
             input_ids, attention_mask, tag_ids: (B, S); tag_ids only for a model with tags.
-            decoder_input_ids, decoder_attention_mask: (R, T), R = B · beams; made from `labels` when absent.
-            encoder_outputs: the encoder's output, to reuse it.
-            labels: (B, T), not shifted, -100 at ignored positions.
-            num_items_in_batch: number of target tokens to divide the loss by; by default those of `labels`.
+            decoder_input_ids, decoder_attention_mask, encoder_outputs, labels, num_items_in_batch, skip_logits: as
+                there; a model that does not copy never skips the logits.
 
         Returns:
-            SummarizationOutput: logits (R, T, V); loss and loss_parts if labels are given.
+            CopySummarizationOutput: as there.
 
         Raises:
-            ValueError: a label is outside the vocabulary, or `tag_ids` are missing.
+            ValueError: as there, or `tag_ids` are missing.
         """
         return self._forward(
             input_ids=input_ids,
@@ -342,6 +366,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, SummarizationForConditio
             labels=labels,
             use_cache=use_cache,
             num_items_in_batch=num_items_in_batch,
+            skip_logits=skip_logits,
             **kwargs,
         )
 
