@@ -11,10 +11,10 @@ from torch.nn.functional import gelu
 from transformers import CompileConfig, LogitsProcessor
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration
-from hf_summ.models import layers_gdlf
+from hf_summ.models import layers_gdlf, modeling_gdlf
 from hf_summ.models.layers_gdlf import DeepLayerFusion, compiler_works
 from hf_summ.models.losses import smoothed_cross_entropy
-from tests.models.architectures import GDLF
+from tests.models.architectures import GDLF, GDLF_COPY
 from tests.models.naive import NaiveModel, assert_equals_naive, naive_convolution
 
 GATINGS = ["none", "relu", "gtu", "glu", "gcnn", "gate_without_update", "gate"]
@@ -177,15 +177,17 @@ def test_compiled_convolution_gives_the_same_loss():
 
 
 @pytest.mark.thorough
-def test_compiled_steps_write_the_same(caplog):
-    model = GDLF.model()
+@pytest.mark.parametrize("architecture", [GDLF, GDLF_COPY], ids=lambda architecture: architecture.name)
+def test_compiled_steps_write_the_same(architecture, caplog):
+    model = architecture.model()
     # compiles a graph of its own
     assert compiler_works()
     counters.clear()
+    modeling_gdlf._announce_graph.cache_clear()
     beams = {"num_beams": 3, "no_repeat_ngram_size": 2}
     # the last two use the graphs of those before
     for rows, settings in ((1, {}), (1, beams), (3, beams), (2, beams | {"num_beams": 2}), (1, {"num_beams": 4})):
-        inputs = GDLF.inputs(rows=rows)
+        inputs = architecture.inputs(rows=rows)
         expected = model.generate(**inputs, **settings, max_new_tokens=9)
         found = model.generate(**inputs, **settings, max_new_tokens=9, compile_config=CompileConfig())
         torch.testing.assert_close(found, expected, rtol=0, atol=0)

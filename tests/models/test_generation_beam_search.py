@@ -95,7 +95,7 @@ def compare(architecture, kind, seed, documents, monkeypatch, numbers_of_beams):
 
 
 def suits(architecture, kind):
-    return kind != "coverage" or architecture.head_class.has_coverage
+    return kind != "coverage" or architecture.model().has_coverage
 
 
 @pytest.mark.parametrize("beams", [[1], [2, 3, 5]], ids=["greedy", "beams"])
@@ -148,7 +148,7 @@ def test_finished_documents_leave_the_batch(architecture, bias):
     assert rows == sorted(rows, reverse=True)
     assert rows[0] == 8
     assert rows[-1] in (2, 4, 6)
-    if architecture.head_class.has_coverage:
+    if architecture.model().has_coverage:
         assert rows_of_steps(model, **inputs, **settings, coverage_penalty=0.01)[-1] < 8
     # but where it may matter to a processor
     assert set(rows_of_steps(model, **inputs, **settings, logits_processor=[ByPlace()])) == {8}

@@ -27,6 +27,7 @@ from tests.models.architectures import (
     DRGD,
     DRGD_PRINTED,
     GDLF,
+    GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
     SAGCOPY,
     build_with_processor,
@@ -37,7 +38,7 @@ PLAIN = dataclasses.replace(
     settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"},
     variant="plain",
 )
-CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
+CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]
 SETTINGS = [
     {"num_beams": 4},
     {"num_beams": 3, "no_repeat_ngram_size": 2, "min_new_tokens": 5, "num_return_sequences": 2},
