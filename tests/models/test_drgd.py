@@ -298,15 +298,3 @@ def test_weight_of_the_kl_is_the_variants():
     assert DRGD.config().kl_weight == pytest.approx(0.02222, abs=1e-5)
     assert DRGD_PRINTED.config().kl_weight == 1.0
     assert DRGD_PRINTED.config(kl_weight=0.5).kl_weight == 0.5
-
-
-def test_coverage_penalty_is_the_same_with_and_without_a_cache():
-    model, inputs = DRGD_PRINTED.model(), DRGD_PRINTED.inputs()
-
-    def scores(penalty, **settings):
-        settings |= {"num_beams": 4, "max_new_tokens": 20, "min_new_tokens": 20, "return_dict_in_generate": True}
-        return model.generate(**inputs, **settings, coverage_penalty=penalty, output_scores=True).sequences_scores
-
-    cached = scores(5.0, use_cache=True)
-    torch.testing.assert_close(scores(5.0, use_cache=False), cached)
-    assert (cached < scores(0.0) - 0.1).all()

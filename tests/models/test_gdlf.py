@@ -130,6 +130,14 @@ def test_loss_and_gradients_equal_the_naive_reading(overrides):
     assert_equals_naive(model, NaiveGdlf(model), GDLF.inputs(), GDLF.labels())
 
 
+def test_training_skips_the_logits_only_if_the_model_copies():
+    inputs, labels = GDLF.inputs(), GDLF.labels()
+    model = GDLF.model(copy=True).train()
+    assert_equals_naive(model, NaiveGdlf(model), inputs, labels)
+    assert model(**inputs, labels=labels).logits is None
+    assert GDLF.model().train()(**inputs, labels=labels, skip_logits=True).logits is not None
+
+
 # the rows of Tables 4 and 5: overrides of the paper's model, parameters in millions
 PARAMETERS = {
     "DC": ({"tags": "none", "gating": "glu", "layer_fusion": "none"}, 19.2),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hf_summ.models.generation_coverage import CoveragePenaltyLogitsProcessor
-from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, GDLF
+from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD_PRINTED, GDLF, GDLF_COPY
 from tests.models.naive_search import all_texts
 
 VOCABULARY, LONGEST = 5, 4
@@ -90,6 +90,19 @@ def test_one_beam_is_not_touched():
     model, inputs = COPY_TRANSFORMER.model(), COPY_TRANSFORMER.inputs()
     plain = model.generate(**inputs, max_new_tokens=6)
     torch.testing.assert_close(model.generate(**inputs, max_new_tokens=6, coverage_penalty=5.0), plain)
+
+
+@pytest.mark.parametrize("architecture", [DRGD_PRINTED, GDLF_COPY], ids=lambda architecture: architecture.name)
+def test_coverage_penalty_is_the_same_with_and_without_a_cache(architecture):
+    model, inputs = architecture.model(), architecture.inputs()
+
+    def scores(penalty, **settings):
+        settings |= {"num_beams": 4, "max_new_tokens": 20, "min_new_tokens": 20, "return_dict_in_generate": True}
+        return model.generate(**inputs, **settings, coverage_penalty=penalty, output_scores=True).sequences_scores
+
+    cached = scores(5.0, use_cache=True)
+    torch.testing.assert_close(scores(5.0, use_cache=False), cached)
+    assert (cached < scores(0.0) - 0.1).all()
 
 
 def test_penalty_of_a_step_by_hand():

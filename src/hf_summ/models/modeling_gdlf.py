@@ -319,7 +319,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGen
         return self.config.copy
 
     def _can_skip_logits(self) -> bool:
-        # without copying, training returns the logits too
+        # without copying, evaluation reads each row's NLL from the logits
         return self.config.copy and super()._can_skip_logits()
 
     @can_return_tuple
@@ -343,15 +343,11 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGen
         """As `CopyingForConditionalGeneration.forward`, with tags.
 
         Args:
-            input_ids, attention_mask, tag_ids: (B, S); tag_ids only for a model with tags.
-            decoder_input_ids, decoder_attention_mask, encoder_outputs, labels, num_items_in_batch, skip_logits: as
-                there; a model that does not copy never skips the logits.
-
-        Returns:
-            CopySummarizationOutput: as there.
+            tag_ids: (B, S), only for a model with tags.
+            skip_logits: without effect if the model does not copy.
 
         Raises:
-            ValueError: as there, or `tag_ids` are missing.
+            ValueError: as `CopyingForConditionalGeneration.forward`, or `tag_ids` are missing.
         """
         return self._forward(
             input_ids=input_ids,
