@@ -214,6 +214,18 @@ COPY_TRANSFORMER_BERT = Architecture(
     variant="bert",
 )
 
+# an output over BERT's words, which are trained
+COPY_TRANSFORMER_BERT_OUTPUT = dataclasses.replace(
+    COPY_TRANSFORMER_BERT,
+    settings={
+        **COPY_TRANSFORMER_BERT.settings,
+        "decoder_embedding": "trained",
+        "output_embedding": "bert",
+        "train_bert": True,
+    },
+    variant="bert-output",
+)
+
 DRGD = Architecture(
     DrgdConfig,
     DrgdForConditionalGeneration,
@@ -309,6 +321,7 @@ ARCHITECTURES = [
     GDLF_COPY,
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,
+    COPY_TRANSFORMER_BERT_OUTPUT,
     DRGD,
     DRGD_PRINTED,
     HIGHLIGHT_TRANSFORMER,

@@ -30,6 +30,8 @@ MISTAKES = [
     ({"encoder_type": "lstm"}, "`encoder_type` is 'lstm'"),
     ({"encoder_type": "bert"}, "needs BERT: set `bert_name` to a checkpoint"),
     ({"decoder_embedding": "bert"}, "needs BERT"),
+    ({"output_embedding": "bert"}, '`output_embedding="bert"` needs a model built on BERT: set `encoder_type`'),
+    ({"output_embedding": "tied"}, "`output_embedding` is 'tied', but must be one of own, bert"),
     ({"side_layers": 1}, "`side_layers` is 1, but a network beside BERT needs"),
     ({"encoder_type": "bert_transformer", "side_layers": 6, "bert_name": "x"}, "`side_layers` is 6"),
     ({"dropout": 1.0}, "`dropout` is 1.0"),
@@ -44,6 +46,10 @@ MISTAKES = [
 BERT_MISTAKES = [
     ({"vocab_size": 50}, "`vocab_size` is 50, but BERT has 40 tokens"),
     ({"bert_config": {**TINY_BERT, "vocab_size": 400}}, "`vocab_size` is 40, but BERT has 400 tokens"),
+    (
+        {"vocab_size": 39, "output_embedding": "bert"},
+        "`vocab_size` is 39, but must be the 40 of BERT's word embeddings",
+    ),
     ({"bert_window_size": 9}, "`bert_window_size` is 9, but must be at most 8"),
     ({"bert_config": {**TINY_BERT, "model_type": "brt"}}, "`bert_config` has the model type 'brt'"),
     ({"bert_window_stride": 9}, "`bert_window_stride` is 9"),

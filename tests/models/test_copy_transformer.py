@@ -77,6 +77,11 @@ class NaiveCopyTransformer(NaiveModel):
         states = torch.stack([torch.stack(vectors).mean(0) for vectors in found])
         return states if self.config.train_bert else states.detach()
 
+    def bert_words(self):
+        if self.config.encoder_type == "transformer":
+            return self.weights["model.decoder.embed_tokens.words.weight"]
+        return self.weights["model.encoder.bert.bert.embeddings.word_embeddings.weight"]
+
     def embed(self, input_ids):
         words = self.weights["model.shared.weight"][input_ids]
         return math.sqrt(self.config.d_model) * words + self.sinusoid(len(input_ids))
@@ -121,7 +126,7 @@ class NaiveCopyTransformer(NaiveModel):
     def log_probs(self, decoder_input_ids, input_ids):
         config, source = self.config, self.encode(input_ids)
         if config.decoder_embedding == "bert":
-            words = self.model.model.decoder.embed_tokens.words.weight[decoder_input_ids]
+            words = self.bert_words()[decoder_input_ids]
             words = self.linear("model.decoder.embed_tokens.reduction", words)
             h = math.sqrt(config.d_model) * words + self.sinusoid(len(words))
         else:
@@ -129,7 +134,11 @@ class NaiveCopyTransformer(NaiveModel):
         for index in range(config.decoder_layers):
             h, weights = self.decoder_layer(f"model.decoder.layers.{index}", h, source)
         h = self.top("model.decoder", h)
-        generated = self.linear("lm_head", h).softmax(-1)
+        if config.output_embedding == "bert":
+            words = self.bert_words() @ self.weights["output_map.weight"]
+            generated = (h @ words.T + self.weights["lm_head.bias"]).softmax(-1)
+        else:
+            generated = self.linear("lm_head", h).softmax(-1)
         if not config.copy:
             return generated.log()
         if config.copy_attention == "separate":
@@ -177,6 +186,32 @@ VARIANTS = {
         "convolutional_attention": "none",
         "decoder_embedding": "bert",
         "bert_config": TINY_BERT,
+    },
+    "BERT's words in the output": {
+        **ON_BERT,
+        "encoder_type": "bert",
+        "convolutional_attention": "none",
+        "output_embedding": "bert",
+    },
+    "trained words in the output": {
+        **ON_BERT,
+        "convolutional_attention": "none",
+        "output_embedding": "bert",
+        "train_bert": True,
+    },
+    "BERT in decoder and output, no copying": {
+        "convolutional_attention": "none",
+        "decoder_embedding": "bert",
+        "bert_config": TINY_BERT,
+        "output_embedding": "bert",
+        "copy": False,
+    },
+    "trained words in decoder and output": {
+        "convolutional_attention": "none",
+        "decoder_embedding": "bert",
+        "bert_config": TINY_BERT,
+        "output_embedding": "bert",
+        "train_bert": True,
     },
 }
 

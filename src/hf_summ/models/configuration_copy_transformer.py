@@ -42,6 +42,8 @@ class CopyTransformerConfig(SummarizationConfig):
             concatenated. 0 stacks all layers on top of BERT (section 4.2.6).
         bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
         decoder_embedding: `trained`, or `bert` for BERT's word embeddings (section 4.2.5).
+        output_embedding: matrix of the output layer: its `own`, or `bert` for BERT's word embeddings, behind a trained
+            map from `d_model` to their width; encoder or decoder must be built on BERT.
         bert_name: checkpoint from which a new model takes BERT's configuration and weights; a folder or a Hub name.
         bert_config: BERT's configuration; taken from `bert_name` if that is given.
         train_bert: whether BERT is trained; otherwise it is frozen.
@@ -92,6 +94,7 @@ class CopyTransformerConfig(SummarizationConfig):
         "encoder_type": ("transformer", "bert", "bert_transformer"),
         "bert_reduction": ("linear", "relu"),
         "decoder_embedding": ("trained", "bert"),
+        "output_embedding": ("own", "bert"),
         "lm_space": ("log", "probability"),
         "lm_training_factor": Range(1),
         **dict.fromkeys(("lm_training_percentile", "lm_percentile"), SETTINGS["lm_percentile"].range),
@@ -124,6 +127,7 @@ class CopyTransformerConfig(SummarizationConfig):
     side_layers: int = 0
     bert_reduction: str = "linear"
     decoder_embedding: str = "trained"
+    output_embedding: str = "own"
     bert_name: str | None = None
     bert_config: dict | PreTrainedConfig | None = None
     train_bert: bool = False
@@ -252,6 +256,11 @@ class CopyTransformerConfig(SummarizationConfig):
                 f"({self.encoder_layers}): the side network consists of the lowest of these"
             )
         if not self.uses_bert:
+            if self.output_embedding == "bert":
+                raise ValueError(
+                    '`output_embedding="bert"` needs a model built on BERT: set `encoder_type` to "bert" or '
+                    '"bert_transformer", or `decoder_embedding` to "bert"'
+                )
             return
         if self.bert_config is None:
             if self.bert_name is None:
@@ -263,6 +272,11 @@ class CopyTransformerConfig(SummarizationConfig):
         if self.encoder_type != "transformer":
             self._check_windows()
         self._check_vocabulary("BERT", self.bert_config)
+        if self.output_embedding == "bert" and self.bert_config.vocab_size != self.vocab_size:
+            raise ValueError(
+                f"`vocab_size` is {self.vocab_size}, but must be the {self.bert_config.vocab_size} of BERT's word "
+                'embeddings with `output_embedding="bert"`: set `output_embedding` to "own"'
+            )
 
     def _check_windows(self) -> None:
         # BertWindows checks again, as some architectures cannot use all of their positions

@@ -169,9 +169,14 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
         if self.config.decoder_embedding == "trained":
             ties["decoder.embed_tokens.weight"] = "shared.weight"
         elif self.encoder.has_bert:
-            words = word_embeddings_name(self.encoder.bert.bert)
-            ties["decoder.embed_tokens.words.weight"] = f"encoder.bert.bert.{words}.weight"
+            ties["decoder.embed_tokens.words.weight"] = f"{self.bert_embedding_name()}.weight"
         return ties
+
+    def bert_embedding_name(self) -> str:
+        """The dotted name of BERT's word embeddings."""
+        if not self.encoder.has_bert:
+            return "decoder.embed_tokens.words"
+        return f"encoder.bert.bert.{word_embeddings_name(self.encoder.bert.bert)}"
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.shared if self.config.trains_embedding else self.decoder.embed_tokens.words
@@ -211,7 +216,14 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
     def __init__(self, config: CopyTransformerConfig):
         super().__init__(config)
         self.model = CopyTransformerModel(config)
-        self.lm_head = nn.Linear(config.d_model, config.vocab_size)
+        width = config.d_model
+        if config.output_embedding == "bert":
+            name = f"model.{self.model.bert_embedding_name()}"
+            width = self.get_submodule(name).embedding_dim
+            # without a bias, which the output layer has
+            self.output_map = nn.Linear(config.d_model, width, bias=False)
+            self._tied_weights_keys = {"lm_head.weight": f"{name}.weight"}
+        self.lm_head = nn.Linear(width, config.vocab_size)
         if config.copy:
             self.copy_gate = nn.Linear(config.d_model, 1)
         self.masked_lm = None
@@ -223,6 +235,10 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
                 )
             self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
         self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        # None also tells PEFT not to untie the output from BERT's words, which may not be the input embeddings
+        return None if self.config.output_embedding == "bert" else super().get_output_embeddings()
 
     def train(self, mode: bool = True):
         super().train(mode)
@@ -258,6 +274,10 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             masked_lm = read_model(AutoModelForMaskedLM, "masked_lm_name", name, nested, **hub_settings)
             self.masked_lm.load_state_dict(masked_lm.state_dict())
         return left
+
+    def _output_states(self, outputs) -> torch.Tensor:
+        states = super()._output_states(outputs)
+        return self.output_map(states) if self.config.output_embedding == "bert" else states
 
     def _can_skip_logits(self) -> bool:
         return super()._can_skip_logits() and not self._conditions_training()

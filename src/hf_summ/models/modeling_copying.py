@@ -399,7 +399,7 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             skip_logits = self.training
         if labels is not None and skip_logits and self._can_skip_logits():
             loss, nll = copy_cross_entropy(
-                outputs.last_hidden_state,
+                self._output_states(outputs),
                 self.lm_head.weight,
                 self.lm_head.bias,
                 gates,
@@ -421,10 +421,14 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
 
     def _logits(self, outputs, gates, inputs) -> torch.Tensor:
         """Scores (R, T, V): log-probabilities if the model copies."""
-        logits = self._project(outputs.last_hidden_state)
+        logits = self._project(self._output_states(outputs))
         if gates is None:
             return logits
         return copy_log_probs(logits, gates, outputs.copy_attentions, outputs.source_ids)
+
+    def _output_states(self, outputs) -> torch.Tensor:
+        """The inputs (R, T, W) of the output layer; here the decoder's output."""
+        return outputs.last_hidden_state
 
 
 def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
