@@ -5,12 +5,13 @@ import re
 
 import pytest
 import spacy
-from transformers import AutoProcessor
+from transformers import AutoModel, AutoProcessor, AutoTokenizer, BertConfig, BertModel
 
 from hf_summ.cli import main
 from hf_summ.data.corpora import Reading
-from tests.conftest import SENTENCES
+from tests.conftest import SENTENCES, word_piece_tokenizer
 from tests.data.files import json_lines, write, write_csv
+from tests.models.architectures import TINY_BERT
 
 ROWS = [{"document": f"{sentence} Ana said so.", "summary": sentence[:30]} for sentence in SENTENCES]
 SMALL = ("--vocab_size", "300", "--tags", "none")
@@ -112,6 +113,19 @@ def test_washed_texts_are_drgds(run):
     assert processor.clean(SENTENCES[1]) == "thebridgecostmillioneurosandtookthreeyearstobuild"
 
 
+def test_pruned_bert_is_a_checkpoint_and_its_tokenizer(run):
+    tokenizer = word_piece_tokenizer([row["document"] for row in ROWS], 200)
+    tokenizer.save_pretrained("bert")
+    BertModel(BertConfig(**TINY_BERT | {"vocab_size": len(tokenizer)})).save_pretrained("bert")
+    output, _ = run("vocabulary", "rows.jsonl", "--prune_bert", "bert", "--min_frequency", "5", "--output", "in/made")
+    pruned = AutoTokenizer.from_pretrained("in/made")
+    assert output == f"in/made: {len(pruned)} of BERT's {len(tokenizer)} subwords\n"
+    assert len(pruned) < len(tokenizer)
+    assert AutoModel.from_pretrained("in/made").config.vocab_size == len(pruned)
+    # frequent, rare, of an absent character
+    assert pruned.tokenize("ana took %") == ["ana", "t", "##o", "##o", "##k", "[UNK]"]
+
+
 def test_options_of_reading_are_those_of_the_corpus(capsys):
     with pytest.raises(SystemExit):
         main(["vocabulary", "--help"])
@@ -139,6 +153,10 @@ def test_named_columns(run, tmp_path):
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
         (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
         (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--washing lcsts and --tags pos exclude each other"),
+        (
+            ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
+            "--prune_bert and --units exclude each other: BERT's tokenizer stays as it is",
+        ),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),

@@ -11,17 +11,29 @@ from hf_summ.data.units import UNITS
 from hf_summ.models.text_tagging import TAGS
 from hf_summ.models.text_washing import WASHINGS
 
+# flags that a pruned BERT does not have
+_OF_PROCESSORS = (
+    *("units", "vocab_size", "lowercase", "digits_as_hash", "washing", "tags", "tagger"),
+    *("max_source_length", "max_target_length"),
+)
+
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "vocabulary",
         description="Fit subwords, words or characters to the documents and summaries of the files and write a "
-        "processor folder for `--tokenizer_name` of `hf-summ train`. From a folder in a --data_format, the training "
-        "split is read.",
+        "processor folder for `--tokenizer_name` of `hf-summ train`, or prune the vocabulary of a BERT to them. From a "
+        "folder in a --data_format, the training split is read.",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="Corpus files: json, jsonl, csv or X.source, also .gz")
-    parser.add_argument("--output", required=True, help="Folder for the processor")
+    parser.add_argument("--output", required=True, help="Folder for the processor, or for BERT")
+    parser.add_argument(
+        "--prune_bert",
+        help="Instead of a processor, write this BERT and its tokenizer with only the subwords that occur at least "
+        "--min_frequency times, and the characters of all others, for `bert_name` and `--tokenizer_name`; a folder or "
+        "a Hub name (default: fit a new vocabulary)",
+    )
     parser.add_argument(
         "--units",
         choices=UNITS,
@@ -34,8 +46,8 @@ def add_parser(commands) -> None:
         "--min_frequency",
         type=int,
         default=2,
-        help="Minimum frequency of a pair to be merged, or of a word or character to be in the vocabulary (default: "
-        "%(default)s)",
+        help="Minimum frequency of a pair to be merged, or of a word, a character or BERT's subword to be in the "
+        "vocabulary (default: %(default)s)",
     )
     parser.add_argument(
         "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
@@ -68,20 +80,28 @@ def add_parser(commands) -> None:
         help="Number of tokens to which summaries are truncated (default: %(default)s)",
     )
     add_flags(parser, Reading)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, default=parser.get_default)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, --washing is combined with tags, the output is a file, or as `load` and
-            `fit_vocabulary`.
+        ValueError: a number is too small, --washing is combined with tags, --prune_bert with what makes a vocabulary,
+            the output is a file, or as `load`, `fit_vocabulary` and `prune_bert`.
         ImportError: the tagger is not installed.
     """
+    _check(arguments)
+    if arguments.prune_bert is not None:
+        from hf_summ.data.pruning import prune_bert
+
+        size, of_bert = prune_bert(
+            _texts(arguments), arguments.prune_bert, arguments.output, min_frequency=arguments.min_frequency
+        )
+        print(f"{arguments.output}: {size} of BERT's {of_bert} subwords")
+        return
     from hf_summ.data.vocabulary import fit_processor
 
-    _check(arguments)
     processor = fit_processor(
         _texts(arguments),
         arguments.vocab_size,
@@ -111,6 +131,9 @@ def _check(arguments: argparse.Namespace) -> None:
             f"--washing {arguments.washing} and --tags {arguments.tags} exclude each other: DRGD, which reads washed "
             "texts, has no tags"
         )
+    for name in _OF_PROCESSORS if arguments.prune_bert is not None else ():
+        if getattr(arguments, name) != arguments.default(name):
+            raise ValueError(f"--prune_bert and --{name} exclude each other: BERT's tokenizer stays as it is")
     if Path(arguments.output).is_file():
         raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
 

@@ -87,7 +87,7 @@ def fit_vocabulary(
         special_tokens=list(SPECIAL_TOKENS.values()),
         show_progress=show_progress,
     )
-    texts = _texts(documents_and_summaries)
+    texts = checked_texts(documents_and_summaries)
     if units != "subwords":
         # otherwise the mark of the preceding space would make it a word
         texts = (text.replace(unknown, " ") for text in texts)
@@ -168,7 +168,8 @@ def _ending(tokenizer: Tokenizer, units: str) -> processors.PostProcessor:
     return processors.Sequence([processors.ByteLevel(trim_offsets=True), template]) if units == "subwords" else template
 
 
-def _texts(texts: Iterable[str]) -> Iterator[str]:
+def checked_texts(texts: Iterable[str]) -> Iterator[str]:
+    """The texts without lone surrogates; raises an error for what is no text, and at the end if all are blank."""
     empty = True
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(texts, Iterable):
         raise TypeError(f"the texts of a vocabulary must be several, but are {type(texts).__name__}: {texts!r:.80}")
