@@ -30,12 +30,14 @@ from tests.models.architectures import (
     GDLF_COPY,
     HIGHLIGHT_TRANSFORMER,
     SAGCOPY,
+    TINY_BERT,
     build_with_processor,
 )
 
+BERT_WORDS = {"decoder_embedding": "bert", "output_embedding": "bert", "bert_config": TINY_BERT}
 PLAIN = dataclasses.replace(
     COPY_TRANSFORMER,
-    settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none"},
+    settings={**COPY_TRANSFORMER.settings, "convolutional_attention": "none", **BERT_WORDS},
     variant="plain",
 )
 CHECKPOINTS = [DRGD_PRINTED, DRGD, GDLF, GDLF_COPY, PLAIN, HIGHLIGHT_TRANSFORMER, SAGCOPY]

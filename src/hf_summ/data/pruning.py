@@ -54,25 +54,26 @@ def prune_bert(
     for text in progress_bar(checked_texts(documents_and_summaries), "Counting subwords", unit=" texts"):
         counts.update(backend.encode(text, add_special_tokens=False).ids)
     vocabulary = tokenizer.get_vocab()
-    kept = _needed(counts, vocabulary, state, min_frequency)
-    _renumber(state, kept)
+    pieces = _needed(counts, vocabulary, state, min_frequency)
+    _renumber(state, pieces)
 
     model = read_model(AutoModel, "prune_bert", name, config, unused=("pooler",))
+    ids = [vocabulary[piece] for piece in pieces]
     words = model.get_input_embeddings().weight
-    words.data = words.data[[vocabulary[piece] for piece in kept]]
-    ids = {vocabulary[piece]: number for number, piece in enumerate(kept)}
-    changed = {key: ids.get(value) for key, value in config.to_dict().items() if key.endswith("_token_id")}
-    model.config.update({"vocab_size": len(kept), **changed})
+    words.data = words.data[ids]
+    special = {key: value for key, value in config.to_dict().items() if key.endswith("_token_id")}
+    model.config.update({key: ids.index(value) if value in ids else None for key, value in special.items()})
+    model.config.vocab_size = len(ids)
     output.parent.mkdir(parents=True, exist_ok=True)
     with moved_into_place(output) as folder:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         (folder / "tokenizer.json").write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-    return len(kept), len(vocabulary)
+    return len(pieces), len(vocabulary)
 
 
 def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict, min_frequency: int) -> list[str]:
-    """The subwords to keep, in their order."""
+    """The subwords that are needed, in their order."""
     prefix = state["model"]["continuing_subword_prefix"]
     needed = {token["content"] for token in state["added_tokens"]}
     for piece, number in vocabulary.items():
@@ -82,22 +83,22 @@ def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict, min_f
         first, *others = piece.removeprefix(start)
         characters = {start + first, *(prefix + character for character in others)}
         needed |= characters & vocabulary.keys()
-        # of characters that are no subwords, words could not be made
+        # without all of its characters, a word could become unknown
         if counts[number] >= min_frequency or not characters <= vocabulary.keys():
             needed.add(piece)
     return sorted(needed, key=vocabulary.__getitem__)
 
 
-def _renumber(state: dict, kept: list[str]) -> None:
-    """Change a tokenizer's state to that of the kept subwords, numbered in their order."""
-    ids = {piece: number for number, piece in enumerate(kept)}
+def _renumber(state: dict, pieces: list[str]) -> None:
+    """Change a tokenizer's state to that of these subwords, numbered in their order."""
+    ids = {piece: number for number, piece in enumerate(pieces)}
     state["model"]["vocab"] = {piece: ids[piece] for piece in state["model"]["vocab"] if piece in ids}
     for token in state["added_tokens"]:
         token["id"] = ids[token["content"]]
     post_processor = state["post_processor"] or {}
-    # a template has the former, BERT's own kind of post-processor the latter
     for token in post_processor.get("special_tokens", {}).values():
         token["ids"] = [ids[piece] for piece in token["tokens"]]
+    # of BERT's own kind of post-processor, which is no template
     for name in post_processor.keys() & {"cls", "sep"}:
         piece, _ = post_processor[name]
         post_processor[name] = [piece, ids[piece]]
