@@ -13,7 +13,9 @@ def bert_folder(tmp_path):
 
 @pytest.fixture(params=["log", "probability"])
 def conditioned(bert_folder, request):
-    """A Transformer whose output a masked language model corrects."""
+    """A Transformer whose output a masked language model corrects; with one of the spaces, over BERT's words."""
     settings = {"copy": False, "convolutional_attention": "none", "lm_percentile": 60, "lm_space": request.param}
+    if request.param == "probability":
+        settings |= {"decoder_embedding": "bert", "output_embedding": "bert", "bert_name": str(bert_folder)}
     model = build(**settings, masked_lm_name=str(bert_folder), lm_training_factor=3.0)
     return model.double().eval()

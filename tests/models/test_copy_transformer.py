@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import (
     AutoModel,
     AutoModelForSeq2SeqLM,
@@ -322,6 +323,22 @@ def test_frozen_parts_stay_frozen_when_all_else_is_unfrozen(conditioned):
         model.train()
         assert bert_parameters(model)
         assert not any(value.requires_grad for value in bert_parameters(model).values())
+
+
+@pytest.mark.parametrize("variant", ["BERT's words in the output", "BERT in decoder and output, no copying"])
+def test_words_in_the_output_are_stored_once_and_frozen(variant, bert_folder, tmp_path):
+    model = build(**VARIANTS[variant] | {"bert_name": str(bert_folder)})
+    model.save_pretrained(tmp_path / "saved")
+    stored = load_file(tmp_path / "saved" / "model.safetensors")
+    assert [value.shape for value in stored.values()].count((VOCAB_SIZE, TINY_BERT["hidden_size"])) == 1
+    expected = BertModel.from_pretrained(bert_folder).embeddings.word_embeddings.weight
+    for candidate in (model, AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")):
+        candidate.requires_grad_(True)
+        candidate.train()
+        torch.testing.assert_close(candidate.lm_head.weight, expected, rtol=0, atol=0)
+        (name,) = [name for name, value in candidate.named_parameters() if value is candidate.lm_head.weight]
+        assert name in bert_parameters(candidate)
+        assert not candidate.lm_head.weight.requires_grad
 
 
 def test_trainable_bert_learns(bert_folder):
