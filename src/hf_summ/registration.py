@@ -39,13 +39,13 @@ PLACES = {
 }
 
 # architecture -> modules that PEFT's LoRA adapts when its config names none: the queries and values of attention, as
-# for BART, and the projection that predicts a convolution's kernels, which corresponds to queries
+# for BART, the projection that predicts a convolution's kernels, which corresponds to queries, and the token shift
 LORA_TARGET_MODULES: dict[str, list[str]] = {
     "gdlf": ["q_proj", "v_proj", "kernel_projection"],
-    "copy_transformer": ["q_proj", "v_proj"],
+    "copy_transformer": ["q_proj", "v_proj", "token_shift.projection"],
     "drgd": ["key_projection", "projection"],
-    "highlight_transformer": ["q_proj", "v_proj"],
-    "sagcopy": ["q_proj", "v_proj"],
+    "highlight_transformer": ["q_proj", "v_proj", "token_shift.projection"],
+    "sagcopy": ["q_proj", "v_proj", "token_shift.projection"],
 }
 
 # what PEFT's IA3 scales: keys, values and the input of the second layer of feed-forward networks (Liu et al. 2022)

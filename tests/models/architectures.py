@@ -177,7 +177,7 @@ COPY_TRANSFORMER = Architecture(
         "decoder_start_token_id": 1,
         "mask_token_id": 3,
     },
-    lora_modules=("q_proj", "v_proj"),
+    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
 
 TINY_BERT = {
@@ -196,7 +196,7 @@ TINY_BERT = {
 ON_BERT = {"encoder_type": "bert_transformer", "bert_config": TINY_BERT, "bert_window_size": 8, "bert_window_stride": 4}
 
 # as far from the plain one as it goes: a network beside BERT, its windows shorter than the documents, BERT's words in
-# the decoder, the mean over heads as copy distribution, layers normalized after their sums
+# the decoder and shifted in the encoder, the mean over heads as copy distribution, layers normalized after their sums
 COPY_TRANSFORMER_BERT = Architecture(
     CopyTransformerConfig,
     CopyTransformerForConditionalGeneration,
@@ -209,8 +209,9 @@ COPY_TRANSFORMER_BERT = Architecture(
         "label_smoothing": 0.1,
         "side_layers": 1,
         "decoder_embedding": "bert",
+        "token_shift": True,
     },
-    lora_modules=("q_proj", "v_proj"),
+    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
     variant="bert",
 )
 
@@ -267,6 +268,7 @@ HIGHLIGHT_TRANSFORMER = Architecture(
         "ffn_dim": 32,
         "lit_heads": [0, 3],
         "lit_layers": [1],
+        "token_shift": True,
         "layer_norm_eps": 0.01,
         "dropout": 0.0,
         "attention_dropout": 0.0,
@@ -275,7 +277,7 @@ HIGHLIGHT_TRANSFORMER = Architecture(
     has_phrases=True,
     # of the sentences that the tests read
     processor_settings={"document_frequencies": {"ana lopez": 2, "new bridge": 3}, "fitted_examples": 5},
-    lora_modules=("q_proj", "v_proj"),
+    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
 
 SAGCOPY = Architecture(
@@ -299,10 +301,10 @@ SAGCOPY = Architecture(
         "eos_token_id": 2,
         "decoder_start_token_id": 2,
     },
-    lora_modules=("q_proj", "v_proj"),
+    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
 )
 
-# BART's way, and the other forms of guidance
+# BART's way, the other forms of guidance, and shifted words
 SAGCOPY_OUTDEGREE = dataclasses.replace(
     SAGCOPY,
     settings={
@@ -312,7 +314,9 @@ SAGCOPY_OUTDEGREE = dataclasses.replace(
         "guidance_weight": 0.5,
         "scale_embedding": False,
         "output_bias": True,
+        "token_shift": True,
     },
+    lora_modules=("q_proj", "v_proj", "token_shift.projection"),
     variant="outdegree",
 )
 

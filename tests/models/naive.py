@@ -49,6 +49,15 @@ class NaiveModel:
         """What comes out of a stack of layers."""
         return self.norm(f"{name}.layer_norm", h) if self.config.norm == "pre" else h
 
+    def shifted(self, words):
+        """docs/equations.md, section 6: P e(i−1) of a text's words e, with e(−1) = 0."""
+        matrix = self.weights["model.encoder.token_shift.projection.weight"]
+        return torch.stack([0 * matrix[:, 0], *(matrix @ word for word in words[:-1])])
+
+    def source_words(self, input_ids):
+        words = self.weights["model.shared.weight"][input_ids]
+        return words + self.shifted(words) if self.config.token_shift else words
+
     def sinusoid(self, length):
         width = self.config.d_model
         table = torch.zeros(length, width, dtype=torch.float64)

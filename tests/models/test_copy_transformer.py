@@ -83,23 +83,26 @@ class NaiveCopyTransformer(NaiveModel):
             return self.weights["model.decoder.embed_tokens.words.weight"]
         return self.weights["model.encoder.bert.bert.embeddings.word_embeddings.weight"]
 
-    def embed(self, input_ids):
-        words = self.weights["model.shared.weight"][input_ids]
-        return math.sqrt(self.config.d_model) * words + self.sinusoid(len(input_ids))
+    def embed(self, words):
+        return math.sqrt(self.config.d_model) * words + self.sinusoid(len(words))
 
     def encode(self, input_ids):
         config, layers = self.config, range(self.config.encoder_layers)
         if config.encoder_type == "transformer":
-            h = self.embed(input_ids)
+            h = self.embed(self.source_words(input_ids))
         else:
             states, side = [self.bert_states(input_ids)], None
             if config.side_layers:
-                side = self.embed(input_ids)
+                side = self.embed(self.weights["model.shared.weight"][input_ids])
                 for index in layers[: config.side_layers]:
                     side = self.encoder_layer(index, side)
                 states.append(side)
             h = self.linear("model.encoder.reduction", torch.cat(states, dim=-1))
             h = h.clamp(min=0) if config.bert_reduction == "relu" else h
+            if config.token_shift:
+                words = self.model.get_encoder().bert.bert.embeddings.word_embeddings.weight[input_ids]
+                centered = words - words.mean(-1, keepdim=True)
+                h = h + self.shifted(centered / (centered.square().mean(-1, keepdim=True) + 1e-5).sqrt())
         if config.encoder_type == "bert":
             return h
         for index in layers[config.side_layers :]:
@@ -128,10 +131,9 @@ class NaiveCopyTransformer(NaiveModel):
         config, source = self.config, self.encode(input_ids)
         if config.decoder_embedding == "bert":
             words = self.bert_words()[decoder_input_ids]
-            words = self.linear("model.decoder.embed_tokens.reduction", words)
-            h = math.sqrt(config.d_model) * words + self.sinusoid(len(words))
+            h = self.embed(self.linear("model.decoder.embed_tokens.reduction", words))
         else:
-            h = self.embed(decoder_input_ids)
+            h = self.embed(self.weights["model.shared.weight"][decoder_input_ids])
         for index in range(config.decoder_layers):
             h, weights = self.decoder_layer(f"model.decoder.layers.{index}", h, source)
         h = self.top("model.decoder", h)
@@ -182,6 +184,16 @@ VARIANTS = {
         "convolutional_attention": "none",
         "side_layers": 1,
         "decoder_embedding": "bert",
+    },
+    "token shift": {"token_shift": True, "convolutional_attention": "none"},
+    "token shift on BERT": {**ON_BERT, "encoder_type": "bert", "convolutional_attention": "none", "token_shift": True},
+    "token shift on trained BERT": {
+        **ON_BERT,
+        "convolutional_attention": "none",
+        "train_bert": True,
+        "bert_reduction": "relu",
+        "side_layers": 1,
+        "token_shift": True,
     },
     "BERT in the decoder": {
         "convolutional_attention": "none",

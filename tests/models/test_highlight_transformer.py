@@ -47,7 +47,7 @@ class NaiveHighlightTransformer(NaiveModel):
 
     def encode(self, input_ids, phrases):
         config = self.config
-        h = math.sqrt(config.d_model) * self.weights["model.shared.weight"][input_ids] + self.sinusoid(len(input_ids))
+        h = math.sqrt(config.d_model) * self.source_words(input_ids) + self.sinusoid(len(input_ids))
         for layer in range(config.encoder_layers):
             name = f"model.encoder.layers.{layer}"
             lit = phrases if layer in config.lit_layers else None
@@ -130,6 +130,12 @@ def test_loss_and_gradients_equal_the_equations(highlighting, lit_heads):
     assert_equals_naive(model, naive, inputs_with_nested_phrases(), HIGHLIGHT_TRANSFORMER.labels())
 
 
+def test_loss_and_gradients_without_a_token_shift_equal_the_equations():
+    model = HIGHLIGHT_TRANSFORMER.model(**SETTINGS, token_shift=False)
+    inputs, labels = inputs_with_nested_phrases(), HIGHLIGHT_TRANSFORMER.labels()
+    assert_equals_naive(model, NaiveHighlightTransformer(model), inputs, labels)
+
+
 @pytest.mark.parametrize("highlighting", ["weighted", "additive"])
 def test_without_phrases_it_is_a_copy_transformer(highlighting):
     model = HIGHLIGHT_TRANSFORMER.model(highlighting=highlighting)
@@ -164,7 +170,7 @@ def test_recorded_weights_are_those_that_were_used(highlighting):
     sums = weights.sum(-1)[inputs["attention_mask"].bool()[:, None].expand(-1, 4, -1)]
     torch.testing.assert_close(sums, torch.ones_like(sums))
     naive = NaiveHighlightTransformer(model)
-    embedded = 4 * model.model.shared.weight[inputs["input_ids"][0]] + naive.sinusoid(11)
+    embedded = 4 * naive.source_words(inputs["input_ids"][0]) + naive.sinusoid(11)
     read = naive.norm("model.encoder.layers.0.self_attention_norm", embedded)
     columns = (inputs[name][0].tolist() for name in ("phrase_starts", "phrase_ends", "phrase_values"))
     _, expected = naive.attend(

@@ -68,7 +68,7 @@ class NaiveSagCopy(NaiveModel):
         return ((1 - gate) * p + gate * copied).log()
 
     def encode(self, input_ids):
-        h = self.read("model.encoder", self.weights["model.shared.weight"][input_ids])
+        h = self.read("model.encoder", self.source_words(input_ids))
         weights = None
         for layer in range(self.config.encoder_layers):
             name = f"model.encoder.layers.{layer}"
@@ -133,6 +133,7 @@ class NaiveSagCopy(NaiveModel):
         {"centrality": "indegree-1", "positions": "sinusoids", "embedding_norm": False, "guidance_weight": 0.0},
         {"centrality": "none"},
         {"centrality": "none", "copy": False},
+        {"centrality": "indegree-2", "token_shift": True},
     ],
     ids=str,
 )

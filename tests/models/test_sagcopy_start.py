@@ -66,8 +66,8 @@ def test_without_copying_it_is_that_bart(settings, tmp_path):
     encoded = found.encoder_last_hidden_state[mask]
     torch.testing.assert_close(encoded, expected.encoder_last_hidden_state[mask], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(found.logits, expected.logits, rtol=1e-4, atol=1e-5)
-    # with its gate shut, a guided model says the same
-    guided = start(tmp_path, centrality="indegree-3")
+    # with its gate shut, a guided model says the same, also with a token shift
+    guided = start(tmp_path, centrality="indegree-3", token_shift=True)
     guided.model.decoder.copy_gate.weight.data.zero_()
     guided.model.decoder.copy_gate.bias.data.fill_(-100)
     found = guided(**inputs, decoder_input_ids=decoder_input_ids)

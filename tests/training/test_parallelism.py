@@ -72,7 +72,12 @@ def test_shards_give_the_losses_of_one_process(settings, tmp_path):
 
 @pytest.mark.thorough
 def test_model_with_a_frozen_bert_is_sharded(settings, bert_folder, tmp_path):
-    bert = {"encoder_type": "bert_transformer", "decoder_embedding": "bert", "bert_name": bert_folder}
+    bert = {
+        "encoder_type": "bert_transformer",
+        "decoder_embedding": "bert",
+        "bert_name": bert_folder,
+        "token_shift": True,
+    }
     sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
     no_dropout = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.0}
     overrides = {**bert, **sizes, **no_dropout, "bert_window_size": 16, "bert_window_stride": 8}

@@ -41,6 +41,8 @@ class CopyTransformerConfig(SummarizationConfig):
         side_layers: number of lowest encoder layers in a network parallel to BERT; the outputs of both are
             concatenated. 0 stacks all layers on top of BERT (section 4.2.6).
         bert_reduction: how the encoder maps BERT's width to `d_model`: `linear` or `relu`; the decoder's is linear.
+        token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
+            copying is learned sooner; with BERT, of BERT's word embeddings to its reduced states. Ours, no paper's.
         decoder_embedding: `trained`, or `bert` for BERT's word embeddings (section 4.2.5).
         output_embedding: matrix of the output layer: its `own`, or `bert` for BERT's word embeddings, behind a trained
             map from `d_model` to their width; encoder or decoder must be built on BERT.
@@ -126,6 +128,7 @@ class CopyTransformerConfig(SummarizationConfig):
     encoder_type: str = "transformer"
     side_layers: int = 0
     bert_reduction: str = "linear"
+    token_shift: bool = False
     decoder_embedding: str = "trained"
     output_embedding: str = "own"
     bert_name: str | None = None

@@ -24,6 +24,8 @@ class HighlightTransformerConfig(SummarizationConfig):
         brightness: α in the first epoch.
         brightness_decay: factor of α at the end of each epoch, above 0 and at most 1.
         epochs_trained: number of epochs trained so far, for the decay of α.
+        token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
+            copying is learned sooner; ours, no paper's.
         copy: whether words are also copied from the source.
         copy_attention: source of the copy distribution, as in CopyTransformer.
         norm: `pre` normalizes the input of each sub-layer, `post` the sum of its input and output.
@@ -71,6 +73,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     brightness: float | int = 30.0
     brightness_decay: float | int = 0.9
     epochs_trained: int = 0
+    token_shift: bool = False
     copy: bool = True
     copy_attention: str = "first_head"
     norm: str = "pre"

@@ -28,6 +28,8 @@ class SagCopyConfig(SummarizationConfig):
         guidance_weight: λ, the loss's weight of the divergence of copying from centrality (equation 18).
         guidance_sum: whether a document's divergence counts once per token (`tokens`, equation 18) or once
             (`documents`, as in the authors' program).
+        token_shift: whether the encoder adds a linear map of each word's embedding to the next position, with which
+            copying is learned sooner; ours, no paper's.
         positions: `learned`, at most `max_positions`, or `sinusoids`.
         max_positions: number of learned positions, which limits documents and summaries.
         embedding_norm: whether the sum of words and positions is normalized.
@@ -79,6 +81,7 @@ class SagCopyConfig(SummarizationConfig):
     centrality_damping: float | int = 1.0
     guidance_weight: float | int = 1.0
     guidance_sum: str = "tokens"
+    token_shift: bool = False
     positions: str = "learned"
     max_positions: int = 512
     embedding_norm: bool = True

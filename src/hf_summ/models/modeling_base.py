@@ -140,7 +140,9 @@ class SummarizationPreTrainedModel(PreTrainedModel):
     @torch.no_grad()
     def _init_weights(self, module):
         if isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
+            # transformers calls this with modules that have weights of their own, so never with the token shift itself
+            is_shift = module is getattr(getattr(self, "token_shift", None), "projection", None)
+            (init.orthogonal_ if is_shift else init.xavier_uniform_)(module.weight)
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):

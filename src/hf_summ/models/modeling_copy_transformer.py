@@ -13,6 +13,7 @@ from .configuration_copy_transformer import CopyTransformerConfig
 from .generation_language_model import LanguageModelLogitsProcessor
 from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
 from .layers_language_model import condition_in_training
+from .layers_token_shift import TokenShift
 from .layers_transformer import (
     InputLayer,
     SelfAttention,
@@ -89,6 +90,10 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
             )
             side_width = config.d_model if config.side_layers else 0
             self.reduction = nn.Linear(HIDDEN_STATES * config.bert_config.hidden_size + side_width, config.d_model)
+        self.token_shift = None
+        if config.token_shift:
+            words = self.bert.bert.get_input_embeddings() if self.has_bert else embed_tokens
+            self.token_shift = TokenShift(words.embedding_dim, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         layers = 0 if config.encoder_type == "bert" else config.encoder_layers
         self.layers = nn.ModuleList(
@@ -109,13 +114,16 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
         source_mask = source_padding_mask(attention_mask)
         layers = self.layers
         if not self.has_bert:
-            hidden_states = self._embed(input_ids, inputs_embeds)
+            words = self._words(input_ids, inputs_embeds)
+            if self.token_shift is not None:
+                words = words + self.token_shift(words, attention_mask)
+            hidden_states = self.input_layer(words)
         else:
             if input_ids is None:
                 raise ValueError("BERT reads subwords: give `input_ids`, not `inputs_embeds`")
             hidden_states = self.bert(input_ids, attention_mask)
             if self.config.side_layers:
-                side = self._embed(input_ids, inputs_embeds)
+                side = self.input_layer(self._words(input_ids, inputs_embeds))
                 for layer in layers[: self.config.side_layers]:
                     side, _ = layer(side, source_mask, **kwargs)
                 hidden_states = torch.cat((hidden_states, side), dim=-1)
@@ -123,14 +131,18 @@ class CopyTransformerEncoder(CopyTransformerPreTrainedModel):
             hidden_states = self.reduction(hidden_states)
             if self.config.bert_reduction == "relu":
                 hidden_states = nn.functional.relu(hidden_states)
+            if self.token_shift is not None:
+                # BERT's words are small compared with its states, and their LayerNorm is one of words and positions
+                words = self.bert.bert.get_input_embeddings()(input_ids)
+                words = nn.functional.layer_norm(words, words.shape[-1:])
+                hidden_states = hidden_states + self.token_shift(words, attention_mask)
             hidden_states = self.dropout(hidden_states)
         for layer in layers:
             hidden_states, _ = layer(hidden_states, source_mask, **kwargs)
         return CopyEncoderOutput(last_hidden_state=self.layer_norm(hidden_states), source_ids=input_ids)
 
-    def _embed(self, input_ids, inputs_embeds):
-        words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        return self.input_layer(words)
+    def _words(self, input_ids, inputs_embeds):
+        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
 
 
 class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):

@@ -21,6 +21,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .generation_coverage import CoveragePenaltyLogitsProcessor
 from .generation_mixin import running_generation
 from .layers_copying import CopyAttention, copy_log_probs
+from .layers_token_shift import TokenShift
 from .layers_transformer import (
     CrossAttention,
     InputLayer,
@@ -103,8 +104,8 @@ class CopyingEncoder(SummarizationPreTrainedModel):
     Subclasses define `forward`, which calls `encode`, and may override `self_attention`.
 
     Args:
-        config: has `encoder_layers`, `activation_dropout`, optionally `activation`, and the settings of `InputLayer`
-            and `TransformerEncoderLayer`.
+        config: has `encoder_layers`, `token_shift`, `activation_dropout`, optionally `activation`, and the settings of
+            `InputLayer` and `TransformerEncoderLayer`.
         embed_tokens: the word embedding.
     """
 
@@ -116,6 +117,7 @@ class CopyingEncoder(SummarizationPreTrainedModel):
     def __init__(self, config, embed_tokens: nn.Embedding):
         super().__init__(config)
         self.embed_tokens = embed_tokens
+        self.token_shift = TokenShift(config.d_model, config.d_model) if config.token_shift else None
         self.input_layer = InputLayer(config)
         self.layers = nn.ModuleList(
             TransformerEncoderLayer(config, self.self_attention(config, index), **feed_forward_settings(config))
@@ -142,6 +144,8 @@ class CopyingEncoder(SummarizationPreTrainedModel):
         Args:
             of_layers: index of a layer -> further arguments of its self-attention, without gradients.
         """
+        if self.token_shift is not None:
+            words = words + self.token_shift(words, attention_mask)
         hidden_states = self.input_layer(words)
         source_mask = source_padding_mask(attention_mask)
         beside: list = []

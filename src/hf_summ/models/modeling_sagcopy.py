@@ -200,6 +200,9 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         fresh, unknown = self.load_state_dict(weights, strict=False)
         if unknown:
             raise ValueError(f"`start_name` is {name!r}, but this model has no {unknown[0]} ({len(unknown)} in all)")
+        if self.model.encoder.token_shift is not None:
+            # like the weight of the centrality: the model begins as what it starts from
+            nn.init.zeros_(self.model.encoder.token_shift.projection.weight)
         # tied weights are loaded under another name
         fresh = sorted(set(fresh) - set(self.all_tied_weights_keys))
         logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
