@@ -1,30 +1,22 @@
-"""The service on Ray Serve, which starts a replica for each model: serve run examples.ray_serve:summarizer."""
+"""The service on Ray Serve, each replica with its own model: serve run examples.ray_serve:summarizer."""
 
 from ray import serve
 
 from hf_summ import shipped_model
-from hf_summ.serving import Service, answer
+from hf_summ.serving import Service, create_app
+
+
+def build_app():
+    """The application of a replica, which serves the bundled model on the same paths as `hf-summ serve`."""
+    from transformers import pipeline
+
+    return create_app(Service(lambda: pipeline("summarization", model=shipped_model())).start())
 
 
 @serve.deployment(max_ongoing_requests=256)
+@serve.ingress(build_app)
 class Summarizer:
-    """Answers like `POST /` of `hf-summ serve`; Ray's proxy serves the other paths.
-
-    Args:
-        checkpoint: a folder or a repository (default: the bundled model).
-    """
-
-    def __init__(self, checkpoint: str | None = None):
-        from transformers import pipeline
-
-        self.service = Service(lambda: pipeline("summarization", model=checkpoint or shipped_model())).start()
-
-    async def __call__(self, request):
-        return await answer(self.service, request)
-
-    def check_health(self):
-        if self.service.problem is not None:
-            raise self.service.problem
+    """Answers as `hf-summ serve` does."""
 
 
 summarizer = Summarizer.bind()

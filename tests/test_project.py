@@ -73,7 +73,7 @@ PUBLIC_NAMES = {
         "read_votes",
         "vote_report",
     ],
-    "hf_summ.serving": ["Limits", "Service", "answer", "create_app"],
+    "hf_summ.serving": ["Limits", "Service", "create_app"],
     "hf_summ.shortening": ["extract", "windows"],
     "hf_summ.extractive": [
         *("METHODS", "DocumentFrequencies"),

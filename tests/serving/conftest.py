@@ -1,6 +1,5 @@
 """A service of a tiny model, on a port of its own."""
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,10 +10,11 @@ from typing import Any
 import httpx
 import pytest
 import torch
+import uvicorn
 
 from hf_summ import SummarizationPipeline
-from hf_summ.serving import Limits, Service
-from hf_summ.serving.server import Server, bind, url
+from hf_summ.serving import Limits, Service, create_app
+from hf_summ.serving.server import bind, server_config, url
 from tests.conftest import SENTENCES
 from tests.training.tiny import gdlf, processor
 
@@ -23,37 +23,30 @@ DOCUMENT = SENTENCES[0]
 
 @dataclass
 class Served:
-    """A running service; `told` has "ready" when it said so."""
+    """A running service."""
 
     address: str
     service: Service
-    server: Server
-    told: list[str]
+    server: uvicorn.Server
 
 
 @contextmanager
-def served(load: Callable[[], Any], is_awaited: bool = True, **limits) -> Iterator[Served]:
-    """A service with these limits, which is ready, or has failed, if that is awaited; it ends as after SIGTERM."""
+def served(load: Callable[[], Any], **limits) -> Iterator[Served]:
+    """A service with these limits; it ends as after SIGTERM."""
     listening = bind("127.0.0.1", 0)
-    # so that a client that does not read is soon noticed
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    service = Service(load, Limits(**limits))
-    told: list[str] = []
-    server = Server(service, lambda: told.append("ready"))
-    running = Served(url(listening), service, server, told)
+    service = Service(load, Limits(**limits)).start()
+    server = uvicorn.Server(server_config(create_app(service), service.limits))
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
     try:
-        wait_until(lambda: server.started)
-        wait_until(lambda: not is_awaited or service.state != "loading")
-        yield running
+        yield Served(url(listening), service, server)
     finally:
         server.should_exit = True
         thread.join()
 
 
 class Watched:
-    """A pipeline that tells what it is given before it is summarized."""
+    """A pipeline that calls a function with its documents before it summarizes them."""
 
     def __init__(self, summarizer: SummarizationPipeline, before: Callable[[list[str]], object]):
         self.summarizer, self.before = summarizer, before
@@ -95,7 +88,6 @@ def summarizer(tiny_tokenizer) -> SummarizationPipeline:
 def address(summarizer) -> Iterator[str]:
     """The URL of a service with the usual limits but of the number of tokens and bytes."""
     with served(lambda: summarizer, limit_source_tokens=200, limit_body=10_000, limit_seconds=0.5) as running:
-        assert running.service.problem is None
         yield running.address
 
 

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from hf_summ.serving import Limits
-from hf_summ.serving.batching import Batcher, Closed, QueueFull
+from hf_summ.serving.batching import Batcher, Closed, Unavailable
 from tests.serving.conftest import wait_until
 
 SETTINGS = {"num_beams": 2}
@@ -100,7 +100,7 @@ def test_a_full_queue_says_when_to_come_back(batcher_of, decoder):
     first = batcher.submit("slow", {})
     wait_until(lambda: bool(decoder.batches))
     waiting = [batcher.submit(text, {}) for text in "ab"]
-    with pytest.raises(QueueFull, match="2 requests are waiting: try again later"):
+    with pytest.raises(Unavailable, match="2 requests are waiting: try again later"):
         batcher.submit("c", {})
     assert batcher.unfinished == 3
     decoder.may_go_on.set()
@@ -123,25 +123,30 @@ def test_what_is_cancelled_frees_its_place_and_is_not_decoded(batcher_of, decode
     assert [documents for documents, _ in decoder.batches] == [["slow"], ["kept"]]
 
 
-def test_closing_finishes_and_abandoning_does_not(batcher_of, decoder):
+def test_closing_fails_what_is_not_finished(batcher_of, decoder):
     batcher = batcher_of(batch_size=1, wait=0)
     futures = [batcher.submit(text, {}) for text in ("slow", "a", "b")]
     wait_until(lambda: bool(decoder.batches))
+    assert futures[2].cancel()
     batcher.close()
+    assert batcher.unfinished == 0
     with pytest.raises(Closed):
         batcher.submit("c", {})
-    assert futures[2].cancel()
-    batcher.abandon()
-    assert batcher.unfinished == 0
     for future in futures[:2]:
         with pytest.raises(Closed):
             future.result(30)
-    # what comes after that is lost, without an error
+    # the result that comes after that is dropped, without an error
     decoder.may_go_on.set()
-    finished = batcher_of(wait=1000)
-    future = finished.submit("a", {})
-    finished.close()
-    assert future.result(30) == "A"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_error_outside_decoding_closes(batcher_of):
+    # one result too few
+    batcher = batcher_of(wait=0, decode=lambda documents, settings, proceed: [])
+    with pytest.raises(Closed):
+        batcher.submit("a", {}).result(30)
+    with pytest.raises(Closed):
+        batcher.submit("b", {})
 
 
 class Steps:

@@ -6,7 +6,6 @@ import pytest
 
 from hf_summ.serving import Limits
 from hf_summ.serving.cost import check_cost, check_defaults
-from hf_summ.serving.requests import SummaryRequest
 from tests.conftest import SENTENCES
 
 LONG = " ".join(SENTENCES) * 50
@@ -15,7 +14,7 @@ READ, WRITTEN, BEAMS = 48, 6, 4
 
 
 def work(summarizer, document=LONG, limits=None, **settings) -> int:
-    return check_cost(SummaryRequest(document, settings, False), summarizer, limits or Limits())
+    return check_cost(document, settings, summarizer, limits or Limits())
 
 
 def test_work_is_the_product_of_what_is_decoded(summarizer):

@@ -13,14 +13,13 @@ import tomllib
 import types
 from pathlib import Path
 
-import pytest
+import httpx
 import yaml
 from packaging.requirements import Requirement
-from starlette.requests import Request
 
 from hf_summ.cli import serve as command
+from hf_summ.serving import Limits
 from tests.conftest import SENTENCES
-from tests.serving.conftest import wait_until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -83,46 +82,38 @@ def test_kserve():
     entry = json.loads(instructions()["ENTRYPOINT"][0])[1:]
     arguments = parsed(*entry, *container["args"])
     assert container["ports"][0]["containerPort"] == arguments.port
-    for probe, path in (("readinessProbe", "/ready"), ("livenessProbe", "/health")):
+    for probe, path in (("startupProbe", "/health"), ("readinessProbe", "/ready"), ("livenessProbe", "/health")):
         assert container[probe]["httpGet"] == {"path": path, "port": arguments.port}
     assert predictor["terminationGracePeriodSeconds"] > arguments.drain_seconds
 
 
-def test_ray_serve(monkeypatch, summarizer, shipped, tmp_path):
-    """Ray's own server needs more than Ray, so its decorator is replaced by one that leaves the class as it is."""
-    settings = {}
+def test_ray_serve(monkeypatch, summarizer, shipped):
+    """Ray's own server needs more than Ray, so its decorators are replaced by ones that record their arguments."""
+    recorded = {}
 
-    def deployment(**given):
-        settings.update(given)
-        return lambda decorated: type(decorated.__name__, (decorated,), {"bind": classmethod(lambda _, *names: names)})
+    def decorator(name):
+        def decorate(*values, **settings):
+            recorded[name] = (*values, settings)
+            return lambda decorated: type(decorated.__name__, (decorated,), {"bind": classmethod(lambda _: name)})
+
+        return decorate
 
     ray = types.ModuleType("ray")
-    ray.serve = types.SimpleNamespace(deployment=deployment)
+    ray.serve = types.SimpleNamespace(deployment=decorator("deployment"), ingress=decorator("ingress"))
     monkeypatch.setitem(sys.modules, "ray", ray)
     spec = importlib.util.spec_from_file_location("ray_serve", EXAMPLES / "ray_serve.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)
-    assert example.summarizer == ()
+    assert (example.summarizer, recorded["ingress"]) == ("deployment", (example.build_app, {}))
+    assert recorded["deployment"] == ({"max_ongoing_requests": Limits().limit_queue},)
     summarizer.save_pretrained(shipped)
-    replica = example.Summarizer()
-    wait_until(lambda: replica.service.state != "loading")
-    replica.check_health()
-    sent = [json.dumps({"inputs": SENTENCES[0]}).encode()]
 
-    async def receive():
-        if sent:
-            return {"type": "http.request", "body": sent.pop(), "more_body": False}
-        await asyncio.Event().wait()
+    async def answer():
+        transport = httpx.ASGITransport(example.build_app())
+        async with httpx.AsyncClient(transport=transport, base_url="http://replica") as client:
+            return await client.post("/", json={"inputs": SENTENCES[0]})
 
-    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
-    answer = asyncio.run(replica(request))
-    assert json.loads(answer.body) == summarizer(SENTENCES[0])
-    assert settings == {"max_ongoing_requests": replica.service.limits.limit_queue}
-    replica.service.stop(10)
-    broken = example.Summarizer(str(tmp_path / "none"))
-    wait_until(lambda: broken.service.state == "failed")
-    with pytest.raises(OSError, match="none"):
-        broken.check_health()
+    assert asyncio.run(answer()).json() == summarizer(SENTENCES[0])
 
 
 def test_space():

@@ -3,11 +3,9 @@
 import copy
 import dataclasses
 import tempfile
-import time
 from collections.abc import Callable
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from pathlib import Path
-from threading import Thread
 
 import torch
 
@@ -121,37 +119,11 @@ class Workshop:
         service = Service(
             lambda: summarizer, Limits(batch_wait=2, limit_body=20_000, limit_source_tokens=2000, **limits)
         )
-        self._ends.append(partial(service.stop, 0))
-        service.start()
-        while service.state == "loading":
-            time.sleep(0.01)
-        if service.problem is not None:
-            raise service.problem
-        return service
-
-    @_made_once
-    def server(self, kind: str) -> tuple[str, int]:
-        """The address of a service's web server, which waits some seconds for a request."""
-        from hf_summ.serving import Limits, Service
-        from hf_summ.serving.server import Server, bind
-
-        summarizer, listening = self.reader(kind), bind("127.0.0.1", 0)
-        service = Service(lambda: summarizer, Limits(limit_seconds=5, limit_body=20_000))
-        server = Server(service)
-        thread = Thread(target=server.run, args=([listening],), daemon=True)
-        thread.start()
-        while service.state == "loading":
-            time.sleep(0.01)
-
-        def end() -> None:
-            server.should_exit = True
-            thread.join()
-
-        self._ends.append(end)
-        return listening.getsockname()
+        self._ends.append(service.stop)
+        return service.start()
 
     def close(self) -> None:
-        """End the services and servers."""
+        """End the services."""
         while self._ends:
             self._ends.pop()()
 

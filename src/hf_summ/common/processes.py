@@ -122,23 +122,28 @@ def threads_for(processes: int) -> int | None:
     return max(1, processors // processes)
 
 
+def end_with_parent() -> None:
+    """From now on, this process of multiprocessing gets SIGTERM when the one that started it ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait_and_end() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait_and_end, daemon=True).start()
+
+
 def _run(connection: Connection, target: Callable[..., object], arguments: tuple) -> None:
     # exit regularly, which releases semaphores
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         target(connection, *arguments)
     except Exception as error:
         # the pool may have closed the connection
         with suppress(OSError):
             connection.send(("failed", one_line(error) or type(error).__name__))
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 @contextmanager

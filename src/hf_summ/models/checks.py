@@ -309,6 +309,8 @@ SETTINGS: Mapping[str, Setting] = {
     # includes the decoder's start token
     "max_length": Setting(int, Range(2, _TOKENS), asked="limit_new_tokens"),
     "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),
+    # seconds after which a summary ends as it is; as in the Inference API
+    "max_time": Setting(float, Range(0, FINITE, above=True), asked=120),
     "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
     "encoder_repetition_penalty": Setting(float, _FACTOR),
     "num_return_sequences": Setting(int, Range(1, 10_000)),

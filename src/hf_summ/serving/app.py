@@ -1,26 +1,33 @@
 """The service as a web application."""
 
 import asyncio
+import hmac
 import logging
-import time
-from collections.abc import Callable, Mapping
+import os
+import signal
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-from hf_summ.common.messages import error_line
-from hf_summ.serving.formats import FORMATS, JSON, as_rdf, preferred
-from hf_summ.serving.middleware import AccessMiddleware
-from hf_summ.serving.openapi import describe
-from hf_summ.serving.requests import Refusal, SummaryRequest, in_json, read_request
-from hf_summ.serving.service import READY, Closed, Service
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from hf_summ import __version__
+from hf_summ.common.messages import error_line, nearest, one_line
+from hf_summ.serving.batching import Closed, Unavailable
+from hf_summ.serving.middleware import DISCONNECTED, BodyMiddleware, refusal
+from hf_summ.serving.rdf import FORMATS, as_rdf
+from hf_summ.serving.schema import Problem, Summary, read_settings, request_schema
+from hf_summ.serving.service import READY, Panic, Service
 
 logger = logging.getLogger(__name__)
 
-_TEXT = "text/plain"
-# accepted content types; clients such as curl send the other two by default
-_SENT = (JSON, "", "application/x-www-form-urlencoded")
 # path -> the page's file and its media type
 _PAGE = {
     "/": ("page.html", "text/html"),
@@ -33,161 +40,201 @@ _PAGE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
+_REFUSALS = (400, 401, 403, 408, 413, 415, 422, 500, 503)
 # what to do about a document that is too long
 _OF_CALLS = "or call the pipeline with `truncation=True`"
 _OF_REQUESTS = "leave `truncation` out, or set `long_documents` to extract or windows"
-# status for a client that has disconnected; only the metrics show it
-_GONE = 499
+# seconds between updates of the gauges
+_INTERVAL = 0.1
 
 
-def create_app(service: Service):
-    """The Starlette application of a service. It starts the service, and stops it on shutdown.
+def create_app(service: Service) -> FastAPI:
+    """The application of a service, which it stops on shutdown.
 
     `POST /` summarizes and `GET /` is the page. `/health` reports whether the process is alive, `/ready` whether it
-    accepts requests, `/info` the model and the limits, `/openapi.json` the schema of requests, `/metrics` the counters.
-    Errors are `{"error": message}`.
+    accepts requests, `/info` the model and the limits, `/docs` and `/openapi.json` the schema of requests, `/metrics`
+    the counters. Errors are `{"error": message}`. If the decoding thread ends, the process sends itself SIGTERM.
+
+    Args:
+        service: a started service.
 
     Raises:
         ValueError: the API key cannot be read.
     """
-    from starlette.applications import Starlette
-    from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
-    from starlette.responses import JSONResponse, Response
-    from starlette.routing import Route
+    limits, metrics, key = service.limits, service.metrics, read_key(service.limits.api_key_file)
+    hosts = [name.strip() for name in limits.allowed_hosts.split(",") if name.strip()]
+    schema = request_schema(limits, service.generation_keys)
 
     @asynccontextmanager
     async def lifespan(app):
-        service.start()
+        watching = asyncio.create_task(_watch(service))
         yield
-        await asyncio.to_thread(service.stop, service.limits.drain_seconds)
+        watching.cancel()
+        await asyncio.to_thread(service.stop)
 
-    async def root(request):
-        return await answer(service, request) if request.method == "POST" else _page("/")
+    app = FastAPI(title="hf-summ", version=__version__, lifespan=lifespan, redoc_url=None)
+    app.add_middleware(BodyMiddleware, limits=limits, metrics=metrics)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts or ["*"], www_redirect=False)
 
+    def check_key(sent: Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]) -> None:
+        if not hmac.compare_digest((sent.credentials if sent else "").encode("latin-1"), key):
+            problem = "the API key is wrong" if sent else "an API key is needed"
+            raise HTTPException(401, f"{problem}: send `Authorization: Bearer KEY`", {"WWW-Authenticate": "Bearer"})
+
+    keyed = [Depends(check_key)] if key else []
+
+    @app.exception_handler(AnyHTTPException)
     async def refuse(request, error):
-        return Refusal(error.status_code, error.detail, **(error.headers or {})).response()
+        return refusal(error)
 
-    def get(path: str, make: Callable[[], Response]) -> Route:
-        async def respond(request):
-            return make()
+    @app.exception_handler(RequestValidationError)
+    async def refuse_body(request, error):
+        names = {*schema.model_fields, *schema.model_json_schema()["$defs"]["Parameters"]["properties"]}
+        return refusal(_body_problem(error.errors(), names))
 
-        return Route(path, respond)
-
-    return Starlette(
-        routes=[
-            Route("/", root, methods=["GET", "POST"]),
-            *(get(path, partial(_page, path)) for path in _PAGE),
-            get("/health", lambda: Response("alive\n", media_type=_TEXT)),
-            get("/ready", lambda: Response(f"{service.state}\n", 200 if service.state == READY else 503, None, _TEXT)),
-            get("/info", lambda: JSONResponse(service.information())),
-            get("/openapi.json", lambda: JSONResponse(describe(service.limits, service.generation_keys))),
-            get("/metrics", lambda: Response(service.metrics.exposition(), media_type=f"{_TEXT}; version=0.0.4")),
-        ],
-        exception_handlers={HTTPException: refuse},
-        middleware=[Middleware(AccessMiddleware, limits=service.limits, requests=service.metrics.requests)],
-        lifespan=lifespan,
+    @app.post(
+        "/",
+        dependencies=keyed,
+        response_model=list[Summary],
+        response_model_exclude_none=True,
+        responses={200: {"content": {media_type: {"schema": {"type": "string"}} for media_type in FORMATS}}}
+        | {status: {"model": Problem} for status in _REFUSALS},
     )
+    async def summarize(order: schema, request: Request):  # ty: ignore[invalid-type-form]
+        """Summarize a document, or each of a list."""
+        documents = [order.inputs] if isinstance(order.inputs, str) else order.inputs
+        try:
+            settings = read_settings(order.parameters)
+            with_details = settings.pop("return_details", False)
+            results = await _results(service, documents, settings, request)
+        except HTTPException:
+            raise
+        except Unavailable as error:
+            seconds = min(max(round(error.seconds), 1), 60)
+            raise HTTPException(503, str(error), {"Retry-After": str(seconds), "Connection": "close"}) from error
+        except (ValueError, TypeError) as error:
+            # a client sets parameters instead of calling the pipeline
+            raise HTTPException(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS)) from error
+        except Exception as error:
+            # the Rust code has printed where it panicked
+            traceback = None if isinstance(error, Panic) else error
+            logger.error("a document could not be summarized: %s", one_line(error), exc_info=traceback)
+            raise HTTPException(500, f"the document could not be summarized: {type(error).__name__}") from error
+        accepted = ",".join(request.headers.getlist("accept")).lower()
+        media_type = next((name for name in FORMATS if name in accepted), None)
+        if media_type is not None:
+            return Response(as_rdf(documents, results, media_type), media_type=media_type)
+        return [
+            Summary(summary_text=result["summary_text"], details=result.get("details") if with_details else None)
+            for result in results
+        ]
+
+    @app.get("/health", response_class=PlainTextResponse)
+    async def health() -> str:
+        """Whether the process is alive."""
+        return "alive\n"
+
+    @app.get("/ready", response_class=PlainTextResponse, responses={503: {"content": {"text/plain": {}}}})
+    async def ready():
+        """Whether requests are accepted."""
+        return PlainTextResponse(f"{service.state}\n", 200 if service.state == READY else 503)
+
+    @app.get("/info")
+    async def info() -> dict[str, Any]:
+        """The model and the limits."""
+        return service.information()
+
+    @app.get("/metrics", response_class=PlainTextResponse, dependencies=keyed)
+    async def counters():
+        """Counters for Prometheus."""
+        return PlainTextResponse(metrics.exposition(), media_type="text/plain; version=0.0.4")
+
+    for path in _PAGE:
+        app.add_route(path, _page, include_in_schema=False)
+    return app
 
 
-def _page(path: str):
+async def _page(request: Request) -> Response:
     """The response with a file of the page."""
-    from starlette.responses import Response
-
-    name, media_type = _PAGE[path]
+    name, media_type = _PAGE[request.url.path]
     content = (files("hf_summ.serving") / name).read_bytes()
     return Response(content, media_type=media_type, headers=_PAGE_HEADERS)
 
 
-async def answer(service: Service, request):
-    """The response to one summary request, for any server that uses Starlette's requests.
+async def _watch(service: Service) -> None:
+    """Update the gauges, and end the process with the decoding thread."""
+    while service.problem is None:
+        service.update_metrics()
+        await asyncio.sleep(_INTERVAL)
+    logger.error("the decoding thread has ended, and the process with it: %s", one_line(service.problem))
+    os.kill(os.getpid(), signal.SIGTERM)
 
-    Args:
-        service: a started service.
-        request: Starlette's request, with its body unread.
 
-    Returns:
-        Starlette's response in a format that the client accepts, or a refusal.
-    """
-    from starlette.responses import Response
-
-    began = time.perf_counter()
+async def _results(
+    service: Service, documents: Sequence[str], settings: dict[str, Any], request: Request
+) -> list[dict[str, Any]]:
+    """The summaries, unless the client disconnects first."""
+    futures = [asyncio.wrap_future(future) for future in service.submit(documents, settings)]
+    decoding = asyncio.gather(*futures, return_exceptions=True)
+    disconnecting = asyncio.ensure_future(_disconnected(request))
     try:
-        content, media_type = await _summarized(service, request)
-        response = Response(content, media_type=media_type, headers={"Vary": "Accept"})
-    except Refusal as refusal:
-        response = refusal.response()
-    service.metrics.requests.labels(response.status_code).inc()
-    service.metrics.seconds.observe(time.perf_counter() - began)
-    return response
-
-
-async def _summarized(service: Service, request) -> tuple[bytes, str]:
-    """The content of the response and its media type."""
-    offered = (JSON, *FORMATS)
-    # repeated header lines are equivalent to one comma-separated line
-    media_type = preferred(",".join(request.headers.getlist("accept")), offered)
-    if media_type is None:
-        raise Refusal(406, f"no media type of the `Accept` header is supported: use one of {', '.join(offered)}")
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in _SENT:
-        raise Refusal(415, f"the body must be JSON: send it with `Content-Type: {JSON}`")
-    body = await _body(request, service.limits.limit_body, service.limits.limit_seconds)
-    # the available settings depend on the loaded model
-    service.check_ready()
-    order = read_request(body, service.limits, service.generation_keys)
-    result = await _result(service, order, request)
-    if media_type in FORMATS:
-        return as_rdf(order.document, result, media_type), media_type
-    names = ("summary_text", "details") if order.return_details else ("summary_text",)
-    return in_json([{name: result[name] for name in names if name in result}]), media_type
-
-
-async def _body(request, most: int, seconds: float) -> bytes:
-    """The body of the request, within the limits of size and time."""
-    from starlette.requests import ClientDisconnect
-
-    too_long = Refusal(413, f"the body has more than {most} bytes: shorten it")
-    # the server rejects a value that is not a number
-    if int(request.headers.get("content-length", 0)) > most:
-        raise too_long
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > most:
-                    raise too_long
-    except TimeoutError:
-        raise Refusal(408, f"the body took longer than {seconds:g} s: send it faster", Connection="close") from None
-    except ClientDisconnect:
-        raise Refusal(_GONE, "the client has disconnected") from None
-    return bytes(body)
-
-
-async def _result(service: Service, order: SummaryRequest, request) -> Mapping[str, Any]:
-    """The summary, unless the client disconnects first."""
-    future = asyncio.wrap_future(service.submit(order))
-    gone = asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait((future, gone), return_when=asyncio.FIRST_COMPLETED)
-        if future.done():
-            return future.result()
-    except Closed as error:
-        raise service.ending() from error
-    except (ValueError, TypeError) as error:
-        # a client sets parameters instead of calling the pipeline
-        raise Refusal(422, error_line(error).replace(_OF_CALLS, _OF_REQUESTS)) from error
-    except Exception as error:
-        logger.exception("a document could not be summarized")
-        raise Refusal(500, f"the document could not be summarized: {type(error).__name__}") from error
+        await asyncio.wait((decoding, disconnecting), return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        # the server cancels requests that are unfinished after `drain_seconds`
+        raise Closed from None
     finally:
         # drops the request, even during decoding
-        future.cancel()
-        gone.cancel()
-    raise Refusal(_GONE, "the client has disconnected")
+        for future in (*futures, disconnecting):
+            future.cancel()
+    if not decoding.done():
+        raise HTTPException(DISCONNECTED, "the client has disconnected")
+    for row, future in enumerate(futures):
+        if isinstance(error := future.exception(), ValueError) and len(documents) > 1:
+            raise ValueError(f"document {row} of `inputs`: {error}") from error
+    return [future.result() for future in futures]
 
 
-async def _gone(request) -> None:
+async def _disconnected(request: Request) -> None:
     """Return when the client has closed its connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _body_problem(problems: Sequence[dict[str, Any]], names: set[str]) -> HTTPException:
+    """The refusal of a body for pydantic's description of its problems."""
+    # a list that is too long is also no string
+    problem = problems[-1] if problems[-1]["type"] == "too_long" else problems[0]
+    location, value, reason = problem["loc"][1:], problem["input"], problem["msg"]
+    if problem["type"] == "json_invalid":
+        return HTTPException(400, f"the body cannot be read: not JSON ({problem['ctx']['error']} at {location[0]})")
+    name = next((str(name) for name in reversed(location) if name in names), "")
+    if problem["type"] == "extra_forbidden":
+        message = f"unknown parameter '{location[-1]:.80}'{nearest(location[-1][:80], names)}"
+    elif problem["type"] == "missing" or not name:
+        message = f"the body must be an object with `inputs`, but is {value!r:.80}"
+    elif problem["type"] == "too_long":
+        message = (
+            f"`inputs` has {len(value)} documents, but must have at most {problem['ctx']['max_length']}: send fewer"
+        )
+    elif name == "inputs":
+        message = f"`inputs` must be a string or a list of strings, but is {value!r:.80}"
+    else:
+        message = f"`{name}` is {value!r:.80}, but {reason.replace('Input should be', 'must be')}"
+    return HTTPException(422, error_line(message))
+
+
+def read_key(file: str) -> bytes:
+    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
+
+    Raises:
+        ValueError: the file cannot be read, or is blank.
+    """
+    if not file:
+        return b""
+    try:
+        key = Path(file).read_bytes().strip()
+    except OSError as error:
+        raise ValueError(f"--api_key_file {file}: cannot be read: {error.strerror}") from error
+    if not key:
+        raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
+    return key

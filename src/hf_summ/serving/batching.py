@@ -16,24 +16,29 @@ from hf_summ.serving.settings import Limits
 Decode = Callable[[Sequence[str], dict[str, Any], Callable[[], None]], Sequence[Any]]
 # weight of the last batch in the moving averages
 _LAST = 0.3
+# until another process takes over
+_TAKEOVER_SECONDS = 2.0
 # requests of at most a tenth of a batch's work are decoded between its steps
 _CHEAPER = 10
 
 
-class QueueFull(Exception):
-    """The queue is full.
+class Unavailable(Exception):
+    """A request is not decoded, but might be later.
 
     Attributes:
-        seconds: estimated time to decode the waiting requests.
+        seconds: estimated time until then.
     """
 
-    def __init__(self, waiting: int, seconds: float):
-        super().__init__(f"{waiting} requests are waiting: try again later")
+    def __init__(self, reason: str, seconds: float):
+        super().__init__(f"{reason}: try again later")
         self.seconds = seconds
 
 
-class Closed(Exception):
+class Closed(Unavailable):
     """The batcher is closed, or the request was dropped."""
+
+    def __init__(self):
+        super().__init__("the service is shutting down", _TAKEOVER_SECONDS)
 
 
 @dataclass(eq=False)
@@ -107,8 +112,7 @@ class Batcher:
             work: estimated cost, above 0.
 
         Raises:
-            QueueFull: too many requests are waiting.
-            Closed: `close` was called.
+            Unavailable: too many requests are waiting, or `close` was called.
         """
         job = _Job(document, settings, work)
         with self._changed:
@@ -116,7 +120,7 @@ class Batcher:
                 raise Closed
             if len(self._waiting) >= self._limits.limit_queue:
                 batches = 1 + len(self._waiting) / self._limits.batch_size
-                raise QueueFull(len(self._waiting), batches * self._seconds)
+                raise Unavailable(f"{len(self._waiting)} requests are waiting", batches * self._seconds)
             self._waiting.append(job)
             self._on_change(len(self._waiting))
             self._changed.notify()
@@ -131,7 +135,7 @@ class Batcher:
             return len(self._waiting) + len(self._begun)
 
     def run(self) -> None:
-        """Decode until `close` is called and the queue is empty."""
+        """Decode until `close` is called; close if an error ends it."""
         try:
             while jobs := self._next_batch():
                 began = time.monotonic()
@@ -143,21 +147,22 @@ class Batcher:
                     self._seconds = _mean(self._seconds, seconds)
                     self._pace = _mean(self._pace, seconds / sum(job.work for job in jobs))
         finally:
-            self._fail_all()
+            self.close()
 
     def close(self) -> None:
-        """Take no further requests; `run` returns when the waiting ones are decoded."""
+        """Take no further requests, and fail all unfinished ones."""
         with self._changed:
             self._is_closed = True
+            jobs = (*self._begun, *self._waiting)
+            self._waiting = []
+            self._begun.clear()
+            self._on_change(0)
             self._changed.notify()
-
-    def abandon(self) -> None:
-        """Close, and fail all unfinished requests."""
-        self.close()
-        self._fail_all()
+        for job in jobs:
+            _settle(job, error=Closed())
 
     def _next_batch(self, most: float | None = None) -> list[_Job]:
-        """Take the next jobs from the queue, each of at most `most` work; empty if there are none or none will come."""
+        """Take the next jobs from the queue, each of at most `most` work; empty if there are none or it is closed."""
         with self._changed:
             while True:
                 waiting = [job for job in self._waiting if most is None or job.work <= most]
@@ -171,7 +176,7 @@ class Batcher:
                 number = max(1, int(min(self._limits.batch_size, self._most_work() / first.work)))
                 jobs = sorted(filter(first.is_like, waiting), key=first.difference)[:number]
                 left = first.arrived + self._limits.batch_wait / 1000 - now
-                if len(jobs) < number and left > 0 and most is None and not self._is_closed:
+                if len(jobs) < number and left > 0 and most is None:
                     self._changed.wait(left)
                     continue
                 self._waiting = [job for job in self._waiting if job not in jobs]
@@ -193,10 +198,10 @@ class Batcher:
             if len(jobs) == 1:
                 _settle(jobs[0], error=error)
                 return
-            left = [job for job in jobs if not job.future.done()]
-            half = (len(left) + 1) // 2
-            for part in filter(None, (left[:half], left[half:])):
-                self._answer(part)
+            unsettled = [job for job in jobs if not job.future.done()]
+            middle = (len(unsettled) + 1) // 2
+            for half in filter(None, (unsettled[:middle], unsettled[middle:])):
+                self._answer(half)
             return
         for job, result in zip(jobs, results, strict=True):
             _settle(job, result)
@@ -226,22 +231,13 @@ class Batcher:
                 self._waiting.remove(job)
                 self._on_change(len(self._waiting))
 
-    def _fail_all(self) -> None:
-        with self._changed:
-            jobs = (*self._begun, *self._waiting)
-            self._waiting = []
-            self._begun.clear()
-            self._on_change(0)
-        for job in jobs:
-            _settle(job, error=Closed())
-
 
 def _mean(mean: float, last: float) -> float:
     return _LAST * last + (1 - _LAST) * mean if mean else last
 
 
 def _settle(job: _Job, result: Any = None, error: Exception | None = None) -> None:
-    # an abandoned or cancelled future is already done
+    # a cancelled future, or one of a closed batcher, is already done
     with suppress(InvalidStateError):
         if error is None:
             job.future.set_result(result)

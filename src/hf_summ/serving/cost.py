@@ -5,31 +5,29 @@ from math import ceil
 from typing import Any
 
 from hf_summ.models.checks import SETTINGS
-from hf_summ.serving.requests import SummaryRequest
 from hf_summ.serving.settings import Limits, request_range
 
-# number of sampled parts of a long text, and characters of each
-_PARTS, _CHARACTERS = 8, 512
+# number of samples of a long text, and characters of each
+_SAMPLES, _CHARACTERS = 8, 512
 # settings of minimum and maximum length, which can contradict each other
 _LEAST, _MOST = ("min_new_tokens", "min_length", "min_new_words"), ("max_new_tokens", "max_length")
 
 
-def check_cost(request: SummaryRequest, summarizer: Any, limits: Limits) -> int:
-    """The work of a request: windows × beams × new tokens × tokens that each new token attends to.
+def check_cost(document: str, settings: Mapping[str, Any], summarizer: Any, limits: Limits) -> int:
+    """The work of a document: windows × beams × new tokens × tokens that each new token attends to.
 
-    The latter are the source's tokens, estimated from a few parts if the text is long, and the previous new tokens.
+    The latter are the source's tokens, estimated from a few samples if the text is long, and the previous new tokens.
 
     Args:
-        summarizer: the pipeline; unset parameters of the request fall back to its settings.
+        summarizer: the pipeline; unset settings of the request fall back to its own.
 
     Raises:
         ValueError: the work exceeds `limit_work`, a setting is out of range for the model, or two contradict.
     """
-    asked = {name: value for name, value in request.settings.items() if name in SETTINGS}
-    beams, new_tokens = _beams_and_tokens(summarizer, asked)
-    way = request.settings.get("long_documents", summarizer.long_documents)
-    length, limit = _length(request.document, summarizer, way == "windows"), summarizer.source_limit or 10**9
-    windows = max(ceil(length / limit), 1) if way == "windows" else 1
+    beams, new_tokens = _beams_and_tokens(summarizer, {name: settings[name] for name in settings if name in SETTINGS})
+    in_windows = settings.get("long_documents", summarizer.long_documents) == "windows"
+    length, limit = _length(document, summarizer, in_windows), summarizer.source_limit or 10**9
+    windows = max(ceil(length / limit), 1) if in_windows else 1
     read = min(length, limit) + new_tokens
     work = windows * beams * new_tokens * read
     if work > limits.limit_work:
@@ -67,7 +65,7 @@ def _length(document: str, summarizer: Any, is_read_whole: bool) -> int:
     if not is_read_whole and summarizer.source_limit is not None:
         # almost every token has at least one byte
         return len(document.encode())
-    step = max(_CHARACTERS, len(document) // _PARTS)
-    parts = [document[start : start + _CHARACTERS] for start in range(0, len(document), step)]
-    rows = summarizer.tokenizer(parts, add_special_tokens=False, verbose=False)["input_ids"] if parts else []
-    return sum(map(len, rows)) * len(document) // max(sum(map(len, parts)), 1)
+    step = max(_CHARACTERS, len(document) // _SAMPLES)
+    samples = [document[start : start + _CHARACTERS] for start in range(0, len(document), step)]
+    rows = summarizer.tokenizer(samples, add_special_tokens=False, verbose=False)["input_ids"] if samples else []
+    return sum(map(len, rows)) * len(document) // max(sum(map(len, samples)), 1)

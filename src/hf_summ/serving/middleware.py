@@ -1,108 +1,118 @@
-"""Access control and request log in front of the application."""
+"""Reading of request bodies, within limits of size and time, before the application parses them."""
 
-import hmac
-import logging
+import asyncio
 import time
-from ipaddress import ip_address
-from pathlib import Path
-from urllib.parse import quote, urlsplit
+import zlib
 
-from hf_summ.serving.requests import Refusal
+from fastapi import HTTPException, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+
+from hf_summ.models.text_documents import readable
+from hf_summ.serving.service import Metrics
 from hf_summ.serving.settings import Limits
 
-# one line per request, without its text; `hf-summ serve` prints it
-log = logging.getLogger("hf_summ.requests")
-# methods that change and compute nothing
-_READING = ("GET", "HEAD")
+# accepted content types; clients such as curl send the other two by default
+_JSON = ("application/json", "", "application/x-www-form-urlencoded")
+# status for a client that has disconnected; only the metrics show it
+DISCONNECTED = 499
 
 
-class AccessMiddleware:
-    """ASGI middleware that refuses requests by their headers and logs every request.
+def refusal(error: HTTPException) -> JSONResponse:
+    """The response `{"error": message}`; lone surrogates, which a quoted value may contain, are replaced."""
+    return JSONResponse({"error": readable(error.detail)}, error.status_code, error.headers)
+
+
+class BodyMiddleware:
+    """ASGI middleware that reads the body of `POST /` and counts the responses.
 
     Args:
-        app: the wrapped ASGI application.
-        limits: for `allowed_hosts` and `api_key_file`.
-        requests: counter of requests for summaries by status.
-
-    Raises:
-        ValueError: the API key cannot be read.
+        app: the wrapped ASGI application, which gets the whole body at once, as uncompressed JSON.
+        limits: for `limit_body` and `limit_seconds`.
+        metrics: for the requests and their seconds.
     """
 
-    def __init__(self, app, limits: Limits, requests):
-        self._app, self._requests = app, requests
-        self._hosts = [name.strip().lower() for name in limits.allowed_hosts.split(",") if name.strip()]
-        self._key = read_key(limits.api_key_file)
+    def __init__(self, app, limits: Limits, metrics: Metrics):
+        self._app, self._limits, self._metrics = app, limits, metrics
 
     async def __call__(self, scope, receive, send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            # the server omits the body
+            scope = {**scope, "method": "GET"}
+        if scope["type"] != "http" or (scope["method"], scope["path"]) != ("POST", "/"):
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began = time.perf_counter()
 
-        async def send_and_note(message) -> None:
-            nonlocal status
-            status = message.get("status", status)
+        async def send_counted(message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.requests.labels(message["status"]).inc()
+                self._metrics.seconds.observe(time.perf_counter() - began)
             await send(message)
 
-        app = self._app
+        request = Request(scope, receive)
         try:
-            self._check(scope)
-        except Refusal as refusal:
-            app = refusal.response()
-            if scope["method"] not in _READING:
-                self._requests.labels(refusal.status).inc()
-        try:
-            await app(scope, receive, send_and_note)
-        finally:
-            client = scope["client"][0] if scope.get("client") else "-"
-            seconds = time.perf_counter() - began
-            log.info(f"{client} {scope['method']} {quote(scope['path'])[:200]} {status} {seconds:.3f} s")
+            check_origin(request)
+            messages = [{"type": "http.request", "body": await read_body(request, self._limits), "more_body": False}]
+        except HTTPException as error:
+            await refusal(error)(scope, receive, send_counted)
+            return
 
-    def _check(self, scope) -> None:
-        """Raise a Refusal for ambiguous lengths, an unknown host, a page of another site, or a missing key."""
-        from starlette.datastructures import Headers
+        async def receive_body():
+            return messages.pop() if messages else await receive()
 
-        headers = Headers(scope=scope)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            # proxies may disagree on where the request ends
-            message = "`Content-Length` and `Transfer-Encoding` exclude each other: send only one"
-            raise Refusal(400, message, Connection="close")
-        host = headers.get("host", "")
-        if self._hosts and host and not self._is_allowed(host):
-            raise Refusal(403, f"`Host` is '{host:.80}', which is not allowed: name it with --allowed_hosts")
-        # browsers set these headers, and pages cannot change them
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        is_own = site in ("same-origin", "none") if site else origin is None or origin.partition("://")[2] == host
-        if scope["method"] not in _READING and not is_own:
-            raise Refusal(403, "pages of other sites may not use the service: call it from a program or its own page")
-        if self._key and (scope["method"] not in _READING or scope["path"] == "/metrics"):
-            scheme, _, key = headers.get("authorization", "").partition(" ")
-            key = key.strip() if scheme.lower() == "bearer" else ""
-            if not hmac.compare_digest(key.encode("latin-1"), self._key):
-                problem = "the API key is wrong" if key else "an API key is needed"
-                raise Refusal(401, f"{problem}: send `Authorization: Bearer KEY`", WWW_Authenticate="Bearer")
-
-    def _is_allowed(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            # after DNS rebinding, pages still send their site's name, not an address
-            return name in self._hosts or bool(ip_address(name))
-        except ValueError:
-            return False
+        other = [header for header in scope["headers"] if header[0] not in (b"content-type", b"content-length")]
+        await self._app(
+            {**scope, "headers": [*other, (b"content-type", b"application/json")]}, receive_body, send_counted
+        )
 
 
-def read_key(file: str) -> bytes:
-    """The API key in a file, stripped of surrounding whitespace; blank if no file is set.
+def check_origin(request: Request) -> None:
+    """Raise an HTTPException for a request from a page of another site, such as one open beside a local service."""
+    # browsers set these headers, and pages cannot change them
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    host = request.headers.get("host", "")
+    is_own = site in ("same-origin", "none") if site else origin is None or origin.partition("://")[2] == host
+    if not is_own:
+        raise HTTPException(403, "pages of other sites may not use the service: call it from a program or its own page")
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """The body of a request, decompressed.
 
     Raises:
-        ValueError: the file cannot be read, or is blank.
+        HTTPException: 408 or 413 if it exceeds a limit, 415 if it is not JSON or compressed in another way than by
+            gzip, 400 if it cannot be decompressed.
     """
-    if not file:
-        return b""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type not in _JSON:
+        raise HTTPException(415, "the body must be JSON: send it with `Content-Type: application/json`")
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        message = f"`Content-Encoding` is '{encoding:.80}', but must be gzip or identity"
+        raise HTTPException(415, message, {"Accept-Encoding": "gzip"})
+    too_long = HTTPException(413, f"the body has more than {limits.limit_body} bytes: shorten it")
+    body = bytearray()
     try:
-        key = Path(file).read_bytes().strip()
-    except OSError as error:
-        raise ValueError(f"--api_key_file {file}: cannot be read: {error.strerror}") from error
-    if not key:
-        raise ValueError(f"--api_key_file {file}: is blank; write a key into it")
-    return key
+        async with asyncio.timeout(limits.limit_seconds):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limits.limit_body:
+                    raise too_long
+    except TimeoutError:
+        message = f"the body took longer than {limits.limit_seconds:g} s: send it faster"
+        raise HTTPException(408, message, {"Connection": "close"}) from None
+    except ClientDisconnect:
+        raise HTTPException(DISCONNECTED, "the client has disconnected") from None
+    if encoding == "identity":
+        return bytes(body)
+    decompressor = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    try:
+        content = decompressor.decompress(body, limits.limit_body + 1)
+    except zlib.error as error:
+        raise HTTPException(400, f"the body cannot be read: not gzip ({error})") from None
+    if len(content) > limits.limit_body:
+        raise too_long
+    if not decompressor.eof:
+        raise HTTPException(400, "the body cannot be read: the gzip is truncated: send all of it")
+    return content

@@ -1,51 +1,35 @@
-"""The web server: uvicorn in one or several processes, with client timeouts and a shutdown that loses no request."""
+"""The web server: uvicorn in one or several processes."""
 
-import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from collections.abc import Callable
+from functools import partial
+from signal import SIGTERM, signal
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from fastapi import FastAPI
+from prometheus_client.multiprocess import mark_process_dead
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
-from hf_summ.common.processes import Pool, Worker, threads_for
+from hf_summ.common.messages import error_line
+from hf_summ.common.processes import end_with_parent, threads_for
 from hf_summ.serving.app import create_app
-from hf_summ.serving.middleware import log
-from hf_summ.serving.requests import unavailable
-from hf_summ.serving.service import FAILED, LOADING, READY, Service
+from hf_summ.serving.service import Service
 from hf_summ.serving.settings import Limits
 
 # more than simultaneous connection attempts; the system may allow fewer
 _BACKLOG = 2048
 # seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
 _KEEP_ALIVE = 75
-# seconds for which a stopping server still responds that it is stopping
-_LAST_CALL = 1.0
-# seconds to wait for requests that were sent before the socket was closed
-_UNDER_WAY = 0.3
-_INTERVAL = 0.05
-# seconds to send the remaining responses after decoding has ended
-_ANSWERING = 5
-# seconds beyond a request's time limit: a client that sends too much or too slowly receives a response first
-_GRACE = 5.0
-# seconds beyond a worker's drain time
-_WORKER_GRACE = 10.0
-# seconds between probes that check whether a half-closed client still reads
-_PROBING = 0.5
-# `Retry-After` while no worker is ready
-_RESTARTING = 5.0
-# seconds between polls of signals, and minimum seconds between replacements of workers
-_WORKER_INTERVAL = 0.5
+# seconds until a worker must answer its supervisor; it cannot while it imports libraries
+_HEALTH_CHECK = 300
+# as after other invalid input
+_INVALID = 2
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -56,11 +40,14 @@ def bind(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+        listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
         # Python appends the address to the system's message
-        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         raise ValueError(f"--port {port}: cannot listen on {host}: {reason}; name another port or --host") from error
+    # otherwise a response on a kept connection would wait for the acknowledgement of its head; accepted sockets inherit
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def url(listening: socket.socket) -> str:
@@ -69,27 +56,84 @@ def url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def serve(
-    load: Callable[[], Any],
-    limits: Limits,
-    listening: socket.socket,
-    threads: int | None = None,
-    on_ready: Callable[[], object] = lambda: None,
-    is_worker: bool = False,
-) -> None:
-    """Serve until SIGTERM or Ctrl-C, then finish the accepted requests.
+def serve(load: Callable[[], Any], limits: Limits, listening: socket.socket, workers: int = 1) -> None:
+    """Serve until SIGTERM or Ctrl-C, then finish the accepted requests; a worker that dies is replaced.
 
     Args:
-        load: returns the pipeline.
-        listening: see `bind`; closed at the end.
-        threads: see `Service`.
-        on_ready: called once requests are accepted.
-        is_worker: whether other processes accept connections too: this one then does so only once the model is loaded,
-            and its lines of the log have its number.
+        load: returns the pipeline; picklable if there are several workers, each of which calls it.
+        listening: see `bind`; its connections wait until a model is loaded.
 
     Raises:
-        Exception: the error of `load`, or of the pipeline on its first document.
+        Exception: the error of `load`, or of the pipeline on its first document; of several workers, SystemExit.
+        SystemExit: SIGTERM or the end of the decoding thread has ended the only worker.
     """
+    _log_to_stderr()
+    start = partial(_start, load, limits, threads_for(workers), url(listening))
+    if workers > 1:
+        with tempfile.TemporaryDirectory(prefix="hf_summ_metrics_") as folder:
+            # the metrics of the workers are summed over files; prometheus_client reads the name on import
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            config = server_config(partial(_create_worker_app, start), limits, factory=True, workers=workers)
+            supervisor = _Supervisor(config, [listening])
+            supervisor.run()
+        if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+            sys.exit(_INVALID)
+        return
+    service = start()
+    # uvicorn raises the signal again after its shutdown
+    signal(SIGTERM, lambda *_: sys.exit(service.problem is not None))
+    uvicorn.Server(server_config(create_app(service), limits)).run([listening])
+
+
+def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Config:
+    """The configuration of a server."""
+    return uvicorn.Config(
+        app,
+        ws="none",
+        # configuring logging closes other handlers; absl's would close its stream as well
+        log_config=None,
+        server_header=False,
+        backlog=_BACKLOG,
+        timeout_graceful_shutdown=round(limits.drain_seconds),
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_worker_healthcheck=_HEALTH_CHECK,
+        **settings,
+    )
+
+
+class _Supervisor(Multiprocess):
+    """uvicorn's supervisor of workers, which also removes the gauges of those that die."""
+
+    def keep_subprocess_alive(self) -> None:
+        for process in self.processes:
+            # with only one open copy of a worker's end, the supervisor does not wait for an answer of one that dies
+            process.child_conn.close()
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for pid in before - {process.pid for process in self.processes}:
+            mark_process_dead(pid)
+
+    def terminate_all(self) -> None:
+        # otherwise clients could connect and get no answer
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
+
+
+def _create_worker_app(start: Callable[[], Service]) -> FastAPI:
+    """The application of one of several workers, which ends with its supervisor."""
+    _log_to_stderr()
+    end_with_parent()
+    try:
+        return create_app(start())
+    except Exception as error:
+        print(f"hf-summ: error: {error_line(error)}", file=sys.stderr)
+        # with this status, the supervisor does not replace it
+        sys.exit(STARTUP_FAILURE)
+
+
+def _start(load: Callable[[], Any], limits: Limits, threads: int | None, address: str) -> Service:
+    """The started service of this process."""
     from transformers.utils.logging import disable_progress_bar, set_verbosity_error
 
     # transformers and the pipeline, which have separate loggers, would warn for every document
@@ -97,265 +141,28 @@ def serve(
     if not sys.stderr.isatty():
         disable_progress_bar()
     logging.getLogger("hf_summ").setLevel(logging.ERROR)
-    log.setLevel(logging.INFO)
-    # requests are logged to standard error only
-    handler = logging.StreamHandler()
-    source = "worker %(process)d: " if is_worker else ""
-    handler.setFormatter(logging.Formatter(f"hf-summ: %(asctime)s {source}%(message)s"))
-    log.propagate, log.handlers[:] = False, [handler]
     service = Service(load, limits, threads).start()
-    while is_worker and service.state == LOADING:
-        time.sleep(_INTERVAL)
-    Server(service, on_ready).run([listening])
-    if service.problem is not None:
-        raise service.problem
+    print(f"hf-summ: ready: {address}", file=sys.stderr, flush=True)
+    return service
 
 
-def serve_with_workers(
-    load: Callable[[], Any],
-    limits: Limits,
-    listening: socket.socket,
-    workers: int,
-    on_ready: Callable[[], object] = lambda: None,
-) -> None:
-    """Serve with several processes until SIGTERM or Ctrl-C; a process that exits is replaced.
-
-    Their metrics are summed through files in a temporary folder.
-
-    Args:
-        load: returns the pipeline; a picklable function, called in each process.
-        listening: see `bind`; shared by the processes.
-        on_ready: called when the first worker accepts requests.
-
-    Raises:
-        ValueError: a worker cannot load the model or decode with it.
-    """
-    with (
-        _caught_signals() as signals,
-        _metrics_folder() as folder,
-        Pool(_serve_requests, limits.drain_seconds + _WORKER_GRACE) as pool,
-    ):
-        for _ in range(workers):
-            pool.add(load, limits, listening, threads_for(workers))
-        ready: set[Worker] = set()
-        try:
-            with _stand_in(limits, listening):
-                _watch(pool, folder, ready, lambda: signals or ready)
-            if ready:
-                on_ready()
-            while not signals:
-                _watch(pool, folder, ready, lambda: signals or not ready)
-                with _stand_in(limits, listening):
-                    _watch(pool, folder, ready, lambda: signals or ready)
-        finally:
-            # otherwise clients could connect and get no answer
-            listening.close()
+def _log_to_stderr() -> None:
+    """Log requests, and what happens to the server, with the time and the number of the process."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("hf-summ: %(asctime)s [%(process)d] %(message)s"))
+    for name in ("uvicorn", "hf_summ.serving", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers[:], logger.propagate = [handler], False
+    logging.getLogger("uvicorn").setLevel(logging.INFO)
+    logging.getLogger("asyncio").addFilter(_OncePerSecond())
 
 
-def _watch(pool: Pool, folder: str, ready: set[Worker], is_over: Callable[[], object]) -> None:
-    """Track the ready workers and replace those that exit, until `is_over()`."""
-    while not is_over():
-        for worker in pool.wait_ready(_WORKER_INTERVAL):
-            kind, value = worker.recv()
-            if kind == "failed":
-                raise ValueError(value)
-            if kind == "ended":
-                ready.discard(worker)
-                _replace(pool, worker, folder)
-            else:
-                ready.add(worker)
+class _OncePerSecond(logging.Filter):
+    """Passes one record a second: asyncio logs thousands if there are too many connections to accept another."""
 
+    _due = 0.0
 
-@contextmanager
-def _stand_in(limits: Limits, listening: socket.socket) -> Generator[None]:
-    """Within, this process responds too: alive on `/health`, and 503 on all other paths."""
-
-    async def answer(scope, receive, send) -> None:
-        from starlette.responses import PlainTextResponse
-
-        later = unavailable("no worker is ready: try again later", _RESTARTING)
-        response = PlainTextResponse("alive\n") if scope["path"] == "/health" else later.response()
-        await response(scope, receive, send)
-
-    server = uvicorn.Server(_config(answer, limits, lifespan="off"))
-    thread = threading.Thread(target=server.run, args=([listening.dup()],))
-    thread.start()
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-def _replace(pool: Pool, worker: Worker, folder: str) -> None:
-    from prometheus_client.multiprocess import mark_process_dead
-
-    pid, code = worker.process.pid, worker.process.exitcode
-    print(f"hf-summ: worker {pid} has exited ({code}): a new one replaces it", file=sys.stderr)
-    mark_process_dead(pid, folder)
-    time.sleep(_WORKER_INTERVAL)
-    pool.replace(worker)
-
-
-def _serve_requests(
-    connection: Connection, load: Callable[[], Any], limits: Limits, listening: socket.socket, threads: int | None
-) -> None:
-    serve(load, limits, listening, threads, lambda: connection.send(("ready", None)), is_worker=True)
-
-
-@contextmanager
-def _caught_signals() -> Generator[list[int]]:
-    """The numbers of the SIGTERM and SIGINT that arrive within."""
-    # not an Event: its handler could interrupt the wait that holds the Event's lock
-    signals: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda number, _: signals.append(number))
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield signals
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-@contextmanager
-def _metrics_folder() -> Generator[str]:
-    """A folder for the metrics of processes that are started within."""
-    with tempfile.TemporaryDirectory(prefix="hf_summ_metrics_") as folder:
-        # prometheus_client reads it on import, which happens in the workers
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
-        try:
-            yield folder
-        finally:
-            del os.environ["PROMETHEUS_MULTIPROC_DIR"]
-
-
-class Server(uvicorn.Server):
-    """uvicorn's server for a service; it closes its socket only after all received requests have a response.
-
-    Args:
-        service: not started yet.
-        on_ready: called once requests are accepted.
-    """
-
-    def __init__(self, service: Service, on_ready: Callable[[], object] = lambda: None):
-        super().__init__(_config(create_app(service), service.limits))
-        self._service = service
-        self._on_ready: Callable[[], object] | None = on_ready
-
-    async def on_tick(self, counter: int) -> bool:
-        self._service.update_metrics()
-        if self._on_ready is not None and self._service.state == READY:
-            self._on_ready()
-            self._on_ready = None
-        return await super().on_tick(counter) or self._service.state == FAILED
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        log.info(f"ending: {self._service.unfinished} requests are unfinished")
-        last_call = time.monotonic() + _LAST_CALL
-        stopping = asyncio.ensure_future(asyncio.to_thread(self._service.stop, self._service.limits.drain_seconds))
-        while not self.force_exit and not (stopping.done() and time.monotonic() > last_call):
-            await asyncio.sleep(_INTERVAL)
-        # uvicorn would immediately close connections whose requests are still arriving
-        for server in self.servers:
-            server.close()
-        await asyncio.sleep(_UNDER_WAY)
-        await super().shutdown(sockets)
-
-
-def _config(app, limits: Limits, **settings: Any) -> uvicorn.Config:
-    """The configuration of a server."""
-    return uvicorn.Config(
-        app,
-        http=_protocol(limits.limit_seconds + _GRACE),
-        ws="none",
-        # configuring logging closes other handlers; absl's would close its stream as well
-        log_config=None,
-        log_level="error",
-        server_header=False,
-        backlog=_BACKLOG,
-        timeout_graceful_shutdown=_ANSWERING,
-        timeout_keep_alive=_KEEP_ALIVE,
-        **settings,
-    )
-
-
-def _protocol(seconds: float) -> type[H11Protocol]:
-    """uvicorn's HTTP protocol with a timeout for receiving a request and for a client that does not read its response.
-
-    uvicorn itself waits forever for headers, bodies and clients that do not read. It also closes the connection of a
-    half-closed client, which may still wait for its response.
-    """
-
-    class TimedProtocol(H11Protocol):
-        _timer: asyncio.TimerHandle | None = None
-        _sends_no_more = False
-
-        def connection_made(self, transport) -> None:
-            super().connection_made(transport)
-            self._start_timer()
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-                self._start_timer()
-            else:
-                self._stop_timer()
-
-        def eof_received(self) -> bool:
-            if not self._is_answering() or self.cycle.more_body:
-                return False
-            if not self._sends_no_more:
-                self._sends_no_more = True
-                self._probe()
-            return True
-
-        def send_400_response(self, msg: str) -> None:
-            if self._is_answering():
-                # otherwise the application would respond a second time
-                self.cycle.disconnected = True
-                self.cycle.message_event.set()
-            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-                # a response to HEAD has no body
-                with suppress(h11.LocalProtocolError):
-                    super().send_400_response(msg)
-            self.transport.close()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            if self._sends_no_more and not self._is_answering():
-                self.transport.close()
-
-        def _is_answering(self) -> bool:
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _probe(self) -> None:
-            # if the client has disconnected, the second of these fails; HTTP/1.0 has no 1xx responses
-            if self.conn.our_state is h11.SEND_RESPONSE and self.conn.their_http_version == b"1.1":
-                self.transport.write(self.conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-            if self._is_answering() and not self.transport.is_closing():
-                self.loop.call_later(_PROBING, self._probe)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._start_timer()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stop_timer()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timer()
-            super().connection_lost(exc)
-
-        def _start_timer(self) -> None:
-            if self._timer is None and not self.transport.is_closing():
-                self._timer = self.loop.call_later(seconds, self.transport.abort)
-
-        def _stop_timer(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return TimedProtocol
+    def filter(self, record: logging.LogRecord) -> bool:
+        if is_due := record.created >= self._due:
+            self._due = record.created + 1
+        return is_due

@@ -2,27 +2,29 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
 from hf_summ.common.files import shared_name
-from hf_summ.common.messages import error_line
-from hf_summ.serving.batching import Batcher, Closed, QueueFull
+from hf_summ.serving.batching import Batcher, Unavailable
 from hf_summ.serving.cost import check_cost, check_defaults
-from hf_summ.serving.requests import Refusal, SummaryRequest, unavailable
 from hf_summ.serving.settings import Limits
 
 # upper bounds of the histograms' buckets
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-LOADING, READY, STUCK, DRAINING, FAILED = "loading", "ready", "stuck", "draining", "failed"
+READY, STUCK = "ready", "stuck"
 _FIRST_DOCUMENT = "The mayor opened the new bridge on Monday."
-# `Retry-After` while the model is being loaded, and while another process takes over
-_LOADING_SECONDS, _DRAINING_SECONDS = 5.0, 2.0
-# seconds between polls of unfinished requests
-_INTERVAL = 0.05
+# `Retry-After` while a step of decoding does not end
+_STUCK_SECONDS = 5.0
+# seconds to wait for the decoding thread: a batch without clients ends with its next step
+_JOIN_SECONDS = 0.05
 
 
 class Metrics:
@@ -33,8 +35,6 @@ class Metrics:
     """
 
     def __init__(self):
-        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
         self._registry = registry = CollectorRegistry()
 
         def make(kind, name: str, help: str, *labels: str, **settings):
@@ -58,9 +58,6 @@ class Metrics:
 
     def exposition(self) -> bytes:
         """All values in Prometheus's text format."""
-        from prometheus_client import CollectorRegistry, generate_latest
-        from prometheus_client.multiprocess import MultiProcessCollector
-
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
             return generate_latest(self._registry)
         summed = CollectorRegistry()
@@ -68,10 +65,12 @@ class Metrics:
         return generate_latest(summed)
 
 
+class Panic(Exception):
+    """Rust code, such as a tokenizer's, has panicked on a document."""
+
+
 class Service:
     """A summarization pipeline that decodes the requests of many clients in batches.
-
-    `start` returns immediately; the decoding thread loads the model. Requests are accepted after a first test document.
 
     Args:
         load: returns the pipeline.
@@ -79,7 +78,7 @@ class Service:
         threads: number of torch's threads; by default, torch's choice.
 
     Attributes:
-        problem: the error that made the service fail, or None.
+        problem: the error that ended the decoding thread, or None.
         metrics: its counters.
         generation_keys: the model's own settings of `generate()`, once it is loaded.
     """
@@ -87,62 +86,63 @@ class Service:
     def __init__(self, load: Callable[[], Any], limits: Limits | None = None, threads: int | None = None):
         self.limits = limits or Limits()
         self.metrics = Metrics()
-        self._state = LOADING
-        self.problem: Exception | None = None
+        self.problem: BaseException | None = None
         self.generation_keys: tuple[str, ...] = ()
         self._load = load
         self._threads = threads
         self._summarizer: Any = None
+        self._ready: Future = Future()
         self._batcher = Batcher(self._decode, self.limits, self.metrics.waiting.set)
         # daemon: the process may exit while a batch without clients is being decoded
         self._thread = Thread(target=self._run, name="decoding", daemon=True)
 
     def start(self) -> "Service":
-        """Start loading the model in a thread, if it has not started, and return the service itself."""
-        if self._thread.ident is None:
-            self._thread.start()
+        """Load the model and summarize a first document, after which requests are accepted; return the service itself.
+
+        Raises:
+            Exception: the error of `load`, or of the pipeline on the document.
+        """
+        self._thread.start()
+        self._ready.result()
         return self
 
-    def submit(self, request: SummaryRequest) -> Future:
-        """The future `{"summary_text", "details"}` of a request; `details` only if the pipeline returns them.
+    def submit(self, documents: Sequence[str], settings: Mapping[str, Any]) -> list[Future]:
+        """The future `{"summary_text", "details"}` of each document of a request.
 
         It fails with a ValueError or TypeError if the document or its settings are at fault. Cancelling it frees its
         place, or ends the decoding if all requests of its batch are cancelled.
 
+        Args:
+            settings: settings of the pipeline; missing ones fall back to its own.
+
         Raises:
-            Refusal: 503 if the queue is full or the service is not ready; 422 as `check_cost`.
+            ValueError: as `check_cost`; or the documents together exceed `limit_work`.
+            Unavailable: the queue is full, a step of decoding does not end, or the service has stopped.
         """
-        self.check_ready()
-        try:
-            work = check_cost(request, self._summarizer, self.limits)
-            # splitting and tokenizing one character takes about as long as one unit of work
-            return self._batcher.submit(request.document, request.settings, work + len(request.document))
-        except QueueFull as error:
-            raise unavailable(str(error), error.seconds) from None
-        except Closed:
-            raise self.ending() from None
-        except ValueError as error:
-            raise Refusal(422, error_line(error)) from error
-
-    def check_ready(self) -> None:
-        """Raise a Refusal of status 503 unless requests are accepted."""
-        if self.state == LOADING:
-            raise unavailable("the model is being loaded: try again later", _LOADING_SECONDS)
         if self.state == STUCK:
-            raise unavailable("a decoding step is stuck: try again later", _LOADING_SECONDS)
-        if self.state != READY:
-            raise self.ending()
-
-    @staticmethod
-    def ending() -> Refusal:
-        """The refusal of a request during shutdown."""
-        return unavailable("the service is shutting down: try again later", _DRAINING_SECONDS)
+            raise Unavailable("a decoding step is stuck", _STUCK_SECONDS)
+        with _panics_as_errors():
+            works = [check_cost(document, settings, self._summarizer, self.limits) for document in documents]
+        if sum(works) > self.limits.limit_work:
+            raise ValueError(
+                f"the {len(documents)} documents are about {sum(works):.2g} units of work, but the service takes at "
+                f"most {self.limits.limit_work:.2g} in one request: send fewer"
+            )
+        futures: list[Future] = []
+        try:
+            for document, work in zip(documents, works, strict=True):
+                # splitting and tokenizing one character takes about as long as one unit of work
+                futures.append(self._batcher.submit(document, dict(settings), work + len(document)))
+        except Unavailable:
+            for future in futures:
+                future.cancel()
+            raise
+        return futures
 
     @property
     def state(self) -> str:
-        """One of loading, ready, draining, failed, and stuck: a single step exceeds `limit_decode_seconds`."""
-        is_stuck = self._state == READY and self._step_seconds > self.limits.limit_decode_seconds
-        return STUCK if is_stuck else self._state
+        """Ready, or stuck: a single step exceeds `limit_decode_seconds`."""
+        return STUCK if self._step_seconds > self.limits.limit_decode_seconds else READY
 
     @property
     def _step_seconds(self) -> float:
@@ -157,30 +157,20 @@ class Service:
 
     @property
     def unfinished(self) -> int:
-        """Number of requests that are waiting or being decoded."""
+        """Number of documents that are waiting or being decoded."""
         return self._batcher.unfinished
 
     def information(self) -> dict[str, Any]:
         """The model, the state and the limits, for clients."""
-        name = getattr(getattr(self._summarizer, "model", None), "name_or_path", None)
+        name = self._summarizer.model.name_or_path
         limits = {name: value for name, value in vars(self.limits).items() if name.startswith("limit_")}
         return {"model_id": name and shared_name(name), "task": "summarization", "state": self.state, **limits}
 
-    def drain(self) -> None:
-        """Accept no further requests; those already accepted are still decoded."""
-        if self._state in (LOADING, READY):
-            self._state = DRAINING
-        self.update_metrics()
+    def stop(self) -> None:
+        """Accept no further requests, and fail those that are not finished."""
         self._batcher.close()
-
-    def stop(self, seconds: float) -> None:
-        """Drain, and wait until all requests are decoded; those unfinished after this many seconds fail."""
-        self.drain()
-        end = time.monotonic() + seconds
-        while self.unfinished and time.monotonic() < end:
-            time.sleep(_INTERVAL)
-        self._batcher.abandon()
-        self._thread.join(_INTERVAL)
+        self._thread.join(_JOIN_SECONDS)
+        self.metrics.ready.set(0)
 
     def _run(self) -> None:
         try:
@@ -193,21 +183,24 @@ class Service:
             check_defaults(self._summarizer, self.limits)
             self.generation_keys = tuple(getattr(self._summarizer.model, "generation_keys", ()))
             self._summarize([_FIRST_DOCUMENT], {})
-        except Exception as error:
-            self.problem, self._state = error, FAILED
-            self._batcher.abandon()
+        except BaseException as error:
+            self._ready.set_exception(error)
             return
-        if self._state == LOADING:
-            self._state = READY
-        self._batcher.run()
+        self._ready.set_result(None)
+        try:
+            self._batcher.run()
+        except BaseException as error:
+            self.problem = error
+            raise
 
     def _decode(
         self, documents: Sequence[str], settings: dict[str, Any], proceed: Callable[[], None]
     ) -> list[dict[str, Any]]:
-        for document in documents:
-            self._check_length(document)
         began = time.perf_counter()
-        results = self._summarize(documents, {**settings, "logits_processor": [_Steps(proceed)]})
+        with _panics_as_errors():
+            for document in documents:
+                self._check_length(document)
+            results = self._summarize(documents, {**settings, "logits_processor": [_Steps(proceed)]})
         self.metrics.batch_seconds.observe(time.perf_counter() - began)
         self.metrics.batch_size.observe(len(documents))
         for result in results:
@@ -218,8 +211,8 @@ class Service:
 
     def _summarize(self, documents: Sequence[str], settings: dict[str, Any]) -> list[dict[str, Any]]:
         # a checkpoint may set several return sequences; the windows of one document are batched too
-        given = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
-        return self._summarizer(list(documents), **settings, **given)
+        own = {"num_return_sequences": 1, "batch_size": self.limits.batch_size, "return_details": True}
+        return self._summarizer(list(documents), **settings, **own)
 
     def _check_length(self, document: str) -> None:
         most = self.limits.limit_source_tokens
@@ -243,3 +236,14 @@ class _Steps:
     def __call__(self, input_ids, scores):
         self._proceed()
         return scores
+
+
+@contextmanager
+def _panics_as_errors() -> Generator[None]:
+    """Within, a panic of Rust code, which is no Exception and would end the thread, becomes one."""
+    try:
+        yield
+    except Exception:
+        raise
+    except BaseException as error:
+        raise Panic(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,51 @@
+"""Documents and their summaries in RDF, in the vocabulary NIF 2.0, which identifies spans of text by their offsets."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rdflib import RDF, XSD, Graph, Literal, Namespace, URIRef
+from rdflib.namespace import DCTERMS, PROV
+
+# media type -> rdflib's name of the format
+FORMATS = {"text/turtle": "turtle", "application/ld+json": "json-ld"}
+_NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
+
+
+def as_rdf(documents: Sequence[str], results: Sequence[Mapping[str, Any]], media_type: str) -> bytes:
+    """RDF of documents, their summaries, and the sentences that were extracted for the model.
+
+    Both texts are a `nif:Context`; extracted sentences refer to that of their document. Equal documents have equal
+    URNs, as do equal summaries of one document. Offsets count Unicode characters from 0; ends are exclusive.
+
+    Args:
+        results: for each document its `summary_text`, and if it was shortened, the extracted `sentences` in `details`.
+        media_type: one of `FORMATS`.
+    """
+    graph = Graph()
+    graph.bind("nif", _NIF)
+    for document, result in zip(documents, results, strict=True):
+        summary = result["summary_text"]
+        name = uuid.uuid5(uuid.NAMESPACE_OID, document)
+        source = _add_span(graph, name, document, (0, len(document)), _NIF.Context)
+        derived = _add_span(graph, uuid.uuid5(name, summary), summary, (0, len(summary)), _NIF.Context)
+        graph.add((source, DCTERMS.abstract, derived))
+        graph.add((derived, PROV.wasDerivedFrom, source))
+        for offsets in result.get("details", {}).get("sentences", ()):
+            sentence = _add_span(graph, name, document, (offsets["start"], offsets["end"]), _NIF.Sentence)
+            graph.add((sentence, _NIF.referenceContext, source))
+            graph.add((derived, PROV.wasDerivedFrom, sentence))
+    return graph.serialize(format=FORMATS[media_type], encoding="utf-8")
+
+
+def _add_span(graph: Graph, name: uuid.UUID, text: str, offsets: tuple[int, int], span_class: URIRef) -> URIRef:
+    """Add a span of a text, as a whole (`nif:Context`) or of some of its characters, and return its URN."""
+    start, end = offsets
+    span = URIRef(f"{name.urn}#char={start},{end}")
+    graph.add((span, RDF.type, span_class))
+    graph.add((span, RDF.type, _NIF.RFC5147String))
+    content = _NIF.isString if span_class == _NIF.Context else _NIF.anchorOf
+    graph.add((span, content, Literal(text[start:end], datatype=XSD.string)))
+    graph.add((span, _NIF.beginIndex, Literal(start, datatype=XSD.nonNegativeInteger)))
+    graph.add((span, _NIF.endIndex, Literal(end, datatype=XSD.nonNegativeInteger)))
+    return span

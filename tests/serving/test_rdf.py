@@ -1,0 +1,58 @@
+"""Documents and summaries in RDF, read back."""
+
+import pytest
+import rdflib
+from rdflib import RDF, Graph, Literal, Namespace
+from rdflib.namespace import DCTERMS, PROV
+
+from hf_summ.serving.rdf import FORMATS, as_rdf
+
+NIF = Namespace("http://persistence.uni-leipzig.org/nlp2rdf/ontologies/nif-core#")
+HOSTILE = 'He said "no" \\ \'yes\' <b>&amp;</b>\r\n\t🌉 """ \x00\x1f 日本語 <#x> @en .'
+DOCUMENT = f"First one. {HOSTILE} The last one."
+SENTENCES = [{"index": 0, "start": 0, "end": 10}, {"index": 2, "start": len(DOCUMENT) - 13, "end": len(DOCUMENT)}]
+
+
+def read_back(result, media_type, document=DOCUMENT) -> Graph:
+    return Graph().parse(data=as_rdf([document], [result], media_type), format=FORMATS[media_type])
+
+
+@pytest.mark.parametrize("media_type", FORMATS)
+def test_texts_and_extracted_sentences_come_back(media_type):
+    graph = read_back({"summary_text": HOSTILE, "details": {"sentences": SENTENCES}}, media_type)
+    ((source, summary),) = graph.subject_objects(DCTERMS.abstract)
+    for context, text in ((source, DOCUMENT), (summary, HOSTILE)):
+        assert {NIF.Context, NIF.RFC5147String} == {*graph.objects(context, RDF.type)}
+        assert str(graph.value(context, NIF.isString)) == text
+        assert graph.value(context, NIF.beginIndex) == Literal(0, datatype=rdflib.XSD.nonNegativeInteger)
+        assert graph.value(context, NIF.endIndex).toPython() == len(text)
+        assert str(context).endswith(f"#char=0,{len(text)}")
+    sentences = set(graph.subjects(NIF.referenceContext, source))
+    assert {*graph.objects(summary, PROV.wasDerivedFrom)} == {source, *sentences}
+    assert sentences == {*graph.subjects(RDF.type, NIF.Sentence)}
+    texts = {}
+    for sentence in sentences:
+        start, end = (graph.value(sentence, name).toPython() for name in (NIF.beginIndex, NIF.endIndex))
+        assert str(sentence) == f"{str(source).partition('#')[0]}#char={start},{end}"
+        texts[start, end] = str(graph.value(sentence, NIF.anchorOf))
+    # in characters, of which one here is two of UTF-16
+    assert texts == {(0, 10): "First one.", (len(DOCUMENT) - 13, len(DOCUMENT)): "The last one."}
+
+
+def test_a_document_that_was_not_shortened_has_no_sentences():
+    graph = read_back({"summary_text": ""}, "text/turtle", "")
+    assert not [*graph.subjects(RDF.type, NIF.Sentence)]
+    # which is not its summary, even if both are blank
+    ((source, summary),) = graph.subject_objects(DCTERMS.abstract)
+    assert source != summary
+    assert read_back({"summary_text": ""}, "text/turtle", "").isomorphic(graph)
+
+
+def test_several_documents_are_one_graph():
+    results = [{"summary_text": "One."}, {"summary_text": "Two."}]
+    graph = Graph().parse(data=as_rdf(["First one.", "Second one."], results, "text/turtle"))
+    pairs = {
+        (str(graph.value(source, NIF.isString)), str(graph.value(summary, NIF.isString)))
+        for source, summary in graph.subject_objects(DCTERMS.abstract)
+    }
+    assert pairs == {("First one.", "One."), ("Second one.", "Two.")}
