@@ -78,11 +78,13 @@ def _costly(draw: random.Random) -> _Asked:
 
 async def _answer(client: httpx.AsyncClient, content: dict[str, Any], seconds: float | None) -> httpx.Response | None:
     """The answer; None if the client disconnected first."""
-    body = json.dumps(content).encode()
-    try:
-        return await asyncio.wait_for(client.post("/", content=body), seconds)
-    except TimeoutError:
-        return None
+    answer = asyncio.ensure_future(client.post("/", content=json.dumps(content).encode()))
+    done, _ = await asyncio.wait((answer,), timeout=seconds)
+    if done:
+        return answer.result()
+    answer.cancel()
+    await asyncio.gather(answer, return_exceptions=True)
+    return None
 
 
 def _ordinary_problem(answer: httpx.Response, expected: list[dict[str, str]]) -> str | None:

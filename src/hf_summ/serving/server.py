@@ -14,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from hf_summ.common.messages import error_line
 from hf_summ.common.processes import end_with_parent, threads_for
@@ -22,12 +22,14 @@ from hf_summ.serving.app import create_app
 from hf_summ.serving.service import Service
 from hf_summ.serving.settings import Limits
 
+logger = logging.getLogger(__name__)
+
 # more than simultaneous connection attempts; the system may allow fewer
 _BACKLOG = 2048
 # seconds that a connection may be idle; longer than in proxies, which could otherwise reuse a closing connection
 _KEEP_ALIVE = 75
-# seconds until a worker must answer its supervisor; it cannot while it imports libraries
-_HEALTH_CHECK = 300
+# seconds until a new worker must be ready to replace one after SIGHUP
+_PATIENCE = 300
 # as after other invalid input
 _INVALID = 2
 
@@ -96,22 +98,23 @@ def server_config(app: Callable, limits: Limits, **settings: Any) -> uvicorn.Con
         backlog=_BACKLOG,
         timeout_graceful_shutdown=round(limits.drain_seconds),
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_worker_healthcheck=_HEALTH_CHECK,
+        timeout_worker_healthcheck=_PATIENCE,
         **settings,
     )
 
 
 class _Supervisor(Multiprocess):
-    """uvicorn's supervisor of workers, which also removes the gauges of those that die."""
+    """uvicorn's supervisor, without its pings, which workers do not answer while they import libraries."""
 
     def keep_subprocess_alive(self) -> None:
-        for process in self.processes:
-            # with only one open copy of a worker's end, the supervisor does not wait for an answer of one that dies
-            process.child_conn.close()
-        before = {process.pid for process in self.processes}
-        super().keep_subprocess_alive()
-        for pid in before - {process.pid for process in self.processes}:
-            mark_process_dead(pid)
+        for index, process in enumerate(self.processes):
+            if process.exitcode == STARTUP_FAILURE:
+                self.should_exit.set()
+            elif process.exitcode is not None:
+                logger.warning(f"worker {process.pid} has exited ({process.exitcode}): a new one replaces it")
+                mark_process_dead(process.pid)
+                self.processes[index] = Process(self.config, self.sockets)
+                self.processes[index].start()
 
     def terminate_all(self) -> None:
         # otherwise clients could connect and get no answer
@@ -151,8 +154,8 @@ def _log_to_stderr() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("hf-summ: %(asctime)s [%(process)d] %(message)s"))
     for name in ("uvicorn", "hf_summ.serving", "asyncio"):
-        logger = logging.getLogger(name)
-        logger.handlers[:], logger.propagate = [handler], False
+        group = logging.getLogger(name)
+        group.handlers[:], group.propagate = [handler], False
     logging.getLogger("uvicorn").setLevel(logging.INFO)
     logging.getLogger("asyncio").addFilter(_OncePerSecond())
 
