@@ -13,6 +13,7 @@ import hf_summ  # noqa: F401 registers the architectures
 from hf_summ.checkpoints.overrides import apply_overrides
 from hf_summ.data.rows import ROW_FILES
 from hf_summ.experiments.rows import millions
+from hf_summ.pretrained import model_folder
 from hf_summ.training.parsing import parse_arguments
 
 CONFIGS = Path(__file__).parents[1] / "configs"
@@ -38,9 +39,12 @@ def keys(node: Any) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CONFIGS)))
 def test_yaml_parses_and_its_model_has_the_tabulated_size(file):
-    arguments = parse_arguments([str(file)])
-    config = AutoConfig.for_model(arguments.model.model_type)
-    config = apply_overrides(config, arguments.model.config_overrides)
+    model = parse_arguments([str(file)]).model
+    start = model.model_name_or_path
+    config = (
+        AutoConfig.for_model(model.model_type) if start is None else AutoConfig.from_pretrained(model_folder(start))
+    )
+    config = apply_overrides(config, model.config_overrides)
     sizes = {row[0]: row[2] for row in readme_rows("| file | paper |")}
     assert sizes[str(file.relative_to(CONFIGS))] == f"{millions(config):.1f}M"
 

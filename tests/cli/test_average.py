@@ -68,3 +68,9 @@ def test_what_cannot_be_averaged(refusal, weights, workplace, argv, message):
     (workplace / "cut" / "model.safetensors").write_bytes(b"half")
     assert re.search(message, refusal("average", "--output", "mean", *argv))
     assert not (workplace / "mean").exists()
+
+
+def test_bundled_models_are_averaged_by_name(run, shipped, workplace):
+    run("average", "arxiv-title", str(shipped), "--output", "mean")
+    mean, weights = (load_file(folder / "model.safetensors") for folder in (workplace / "mean", shipped))
+    assert all(mean[name].equal(tensor) for name, tensor in weights.items())

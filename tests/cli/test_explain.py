@@ -85,3 +85,5 @@ def test_prefix_of_the_checkpoint_is_read_as_summarize_reads_it(run):
     assert run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6")[0].strip() == summary.strip()
     told = json.loads(Path("page.json").read_text(encoding="utf-8"))
     assert told["documents"] == [f"In short: {SENTENCES[0]}"]
+    run("explain", "a.txt", *MODEL, "--json", "--max_new_tokens", "6", "--source_prefix", "Title: ")
+    assert json.loads(Path("page.json").read_text(encoding="utf-8"))["documents"] == [f"Title: {SENTENCES[0]}"]

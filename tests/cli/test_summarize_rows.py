@@ -378,3 +378,19 @@ def test_rows_are_not_read_as_one_text(rows, refusal, workplace):
     (workplace / "rows.parquet").write_bytes(b"PAR1")
     assert refusal("summarize", "rows.parquet", *MODEL).endswith(": give --text_column, the column of the documents")
     assert "nowhere.csv does not exist" in refusal("summarize", "nowhere.csv", *MODEL)
+
+
+def test_another_prefix_than_the_checkpoints(run, refusal, rows):
+    texts = [f"tldr: {row['text']}" for row in ROWS]
+    records = pipeline("summarization", model="model")(texts, max_new_tokens=3, return_details=True)
+    # a tiny model writes the same without it
+    lengths = [record["details"]["source_tokens"] for record in records]
+    run("summarize", "rows.jsonl", *ROW_FLAGS, "--source_prefix", "tldr: ")
+    assert [row["source_tokens"] for row in loaded()] == lengths
+    assert "source_prefix tldr: , now not set" in refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    Path("a.txt").write_text(ROWS[4]["text"], encoding="utf-8")
+    output, _ = run("summarize", "a.txt", *MODEL, "--source_prefix", "tldr: ", "--format", "jsonl", "--details")
+    assert json.loads(output)["source_tokens"] == lengths[4]
+    assert (
+        json.loads(run("summarize", "a.txt", *MODEL, "--format", "jsonl", "--details")[0])["source_tokens"] < lengths[4]
+    )

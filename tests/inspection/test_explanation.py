@@ -211,8 +211,10 @@ def test_a_checkpoint_that_asks_for_more_gives_its_best_summary(built):
 def test_the_prefix_of_a_checkpoint_is_read(built):
     model, processor = built
     expected = explain(model, processor, f"summarize: {DOCUMENT}")
+    assert explain(model, processor, DOCUMENT, source_prefix="summarize: ") == expected
     model.config.prefix = "summarize: "
     assert explain(model, processor, DOCUMENT) == expected
+    assert explain(model, processor, f"summarize: {DOCUMENT}", source_prefix="") == expected
 
 
 @pytest.mark.parametrize("architecture", [SAGCOPY])

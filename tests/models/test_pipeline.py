@@ -242,6 +242,26 @@ def test_models_that_want_a_prefix_get_it(bart_folder):
     assert not prefixed.equal(plain)
 
 
+@pytest.mark.parametrize("way", ["truncate", "extract", "windows"])
+def test_another_prefix_than_the_checkpoints(folder, way):
+    summarizer = pipeline("summarization", model=str(folder))
+    long = " ".join(SENTENCES)
+    texts, settings = [SENTENCES[0], long], {"long_documents": way, "return_details": True}
+    summarizer.processor.max_source_length = len(summarizer.tokenizer(SENTENCES[0])["input_ids"]) + 8
+    summarizer.model.config.prefix = "tldr: "
+    expected = summarizer(texts, **settings)
+    summarizer.model.config.prefix = "title: "
+    summarizer.model.config.source_ranges = {}
+    other = summarizer(texts, **settings)
+    assert summarizer(texts, **settings, source_prefix="tldr: ") == expected != other
+    given = pipeline("summarization", model=summarizer.model, processor=summarizer.processor, source_prefix="tldr: ")
+    assert given(texts, **settings) == expected
+    assert given(texts, **settings, source_prefix=None) == expected
+    assert given(texts, **settings, source_prefix="title: ") == other
+    with pytest.raises(TypeError, match="`source_prefix` must be a string, but is int: 7"):
+        summarizer(long, source_prefix=7)
+
+
 def test_adapted_model(tiny_tokenizer):
     from peft import LoraConfig, get_peft_model
 

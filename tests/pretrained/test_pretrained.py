@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 
 import hf_summ
 from hf_summ import Int8Config, pretrained
-from hf_summ.pretrained import purpose, shipped_model, shipped_models
+from hf_summ.pretrained import model_folder, purpose, shipped_model, shipped_models
 from tests.conftest import SENTENCES
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +24,15 @@ def test_models_are_found_by_name(shipped):
     assert purpose("news") == "titles of news"
     with pytest.raises(ValueError, match=r"^`name` is 'arxiv-titel', but must be .*; did you mean arxiv-title\?$"):
         shipped_model("arxiv-titel")
+
+
+def test_other_names_are_left_as_they_are(shipped, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert model_folder("arxiv-title") == str(shipped)
+    for name in ("org/arxiv-title", "arxiv-titel", str(shipped)):
+        assert model_folder(name) == name
+    (tmp_path / "arxiv-title").mkdir()
+    assert model_folder("arxiv-title") == "arxiv-title"
 
 
 def test_half_precision_is_computed_in_float32(shipped):

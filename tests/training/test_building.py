@@ -1,8 +1,12 @@
 """Processor and generation settings of a run."""
 
-import pytest
-from transformers import AutoConfig, pipeline
+import re
 
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
+
+from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides, value_of
 from hf_summ.training.arguments import DataArguments, GenerationArguments
 from hf_summ.training.building import Lengths, build, generation_config, settle_lengths
 from hf_summ.training.parsing import parse_arguments
@@ -66,3 +70,85 @@ def test_settings_of_beams_are_left_out_without_beams(tiny_tokenizer):
     settings = GenerationArguments(num_beams=1, length_penalty=1.3, early_stopping=False)
     config = generation_config(model, settings, Lengths(64, 16, 12), length_is_given=True)
     assert (config.length_penalty, config.early_stopping) == (None, None)
+
+
+START = {"model_type": None, "tokenizer_name": None, "config_overrides": {}}
+
+
+def test_bundled_model_is_named_as_in_other_commands(settings, shipped, tmp_path, monkeypatch):
+    path = settings(**START, model_name_or_path="arxiv-title")
+    model, processor, _ = build(parse_arguments([path]))
+    assert model.name_or_path == str(shipped)
+    assert processor.tokenizer.get_vocab() == AutoProcessor.from_pretrained(shipped).tokenizer.get_vocab()
+    # a folder of this name comes first
+    monkeypatch.chdir(tmp_path)
+    tiny.gdlf(tiny.processor(processor.tokenizer)).save_pretrained("arxiv-title")
+    tiny.processor(processor.tokenizer).save_pretrained("arxiv-title")
+    assert build(parse_arguments([path])).model.config.model_type == "gdlf"
+
+
+def test_attention_is_computed_as_named_in_nested_models_too(settings, bert_folder):
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "num_heads": 2, "ffn_dim": 32}
+    bert = {
+        "encoder_type": "bert_transformer",
+        "bert_name": bert_folder,
+        "bert_window_size": 16,
+        "bert_window_stride": 8,
+    }
+    chosen = {"model_type": "copy_transformer", "tokenizer_name": bert_folder, "config_overrides": {**sizes, **bert}}
+    losses = {}
+    for name in (None, "eager", "sdpa"):
+        torch.manual_seed(0)
+        model, processor, _ = build(parse_arguments([settings(**chosen, attn_implementation=name)]))
+        nested = model.model.encoder.bert.bert.config
+        assert {model.config._attn_implementation, nested._attn_implementation} == {name or "sdpa"}
+        batch = processor(
+            ["Ana opened the bridge.", "Ben."], ["Ana opened.", "Ben."], padding=True, return_tensors="pt"
+        )
+        losses[name] = model.eval()(**batch).loss
+    torch.testing.assert_close(losses["eager"], losses["sdpa"])
+    assert losses["sdpa"] == losses[None]
+    with pytest.raises(ValueError, match=r"invalid choice: 'fast' \(choose from '?eager'?, '?sdpa"):
+        parse_arguments([settings(**chosen), "--attn_implementation", "fast"])
+    with pytest.raises(ValueError, match=r"^--attn_implementation flex_attention: \w+ does not support [^.]*$"):
+        build(parse_arguments([settings(**chosen), "--attn_implementation", "flex_attention"]))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "named"),
+    [
+        (["ffn_dim=64"], "ffn_dim=64"),
+        (["dropout=.5", "d_model=32", "label_smoothing=.2"], "d_model=32"),
+        # neither of them is valid alone
+        (["decoder_layers=2", "decoder_kernel_sizes=[5,3]"], "decoder_kernel_sizes=[5,3]"),
+        (["dropout=.5", "label_smoothing=.2", "conv_implementation=auto", "encoder_kernel_sizes=[3]"], None),
+        # which the tokenizer determines
+        (["vocab_size=9", "kernel_dropout=.5"], None),
+    ],
+)
+def test_overrides_that_change_weights_of_a_checkpoint_are_refused_by_key(
+    settings, tmp_path, processor_folder, overrides, named
+):
+    processor = AutoProcessor.from_pretrained(processor_folder)
+    model = tiny.gdlf(processor)
+    for saved in (model, processor):
+        saved.save_pretrained(tmp_path / "start")
+    values = parse_overrides(overrides)
+    # loading with them finds the same
+    config = apply_overrides(model.config, {name: value for name, value in values.items() if name != "vocab_size"})
+    _, loaded = AutoModelForSeq2SeqLM.from_pretrained(
+        tmp_path / "start", config=config, ignore_mismatched_sizes=True, output_loading_info=True
+    )
+    assert bool(loaded["mismatched_keys"] or loaded["unexpected_keys"]) == (named is not None)
+    arguments = parse_arguments(
+        [settings(**START, model_name_or_path=str(tmp_path / "start")), "--config_overrides", *overrides]
+    )
+    if named is None:
+        built = build(arguments).model.config
+        assert [value_of(built, name) for name in values] == [value_of(config, name) for name in values]
+        return
+    key = named.partition("=")[0]
+    own = override_item(key, value_of(model.config, key))
+    message = f"--config_overrides {named}: the checkpoint's weights are for {own}: leave it out"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        build(arguments)

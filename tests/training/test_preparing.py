@@ -41,6 +41,21 @@ def test_documents_of_an_example_are_read_one_by_one(tiny_tokenizer):
     )
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_rows_may_have_prefixes_of_their_own(tiny_tokenizer, bare):
+    processor = tiny_tokenizer if bare else tiny.processor(tiny_tokenizer)
+    prefixes = ["title: ", None, "", "tldr: ", "title: "]
+    rows = datasets.Dataset.from_list(
+        [{**row, "prefix": prefix} for row, prefix in zip(tiny.rows(5), prefixes, strict=True)]
+    )
+    encoded = encode(rows[:], processor, (24, 6), "say: ")
+    alone = [
+        encode({"document": [prefix + row["document"]], "summary": [row["summary"]]}, processor, (24, 6), "")
+        for row, prefix in zip(tiny.rows(5), ["title: ", "say: ", "", "tldr: ", "title: "], strict=True)
+    ]
+    assert encoded == {name: [row[name][0] for row in alone] for name in encoded}
+
+
 def test_rows_are_cut_and_end(tiny_tokenizer, corpus):
     ours = encode(corpus[:], tiny.processor(tiny_tokenizer), (8, 6), "say: ")
     bare = encode(corpus[:], tiny_tokenizer, (8, 6), "say: ")

@@ -1,16 +1,19 @@
 """The configuration and the processor of a checkpoint, from a folder or the Hub."""
 
+import copy
 import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from huggingface_hub.errors import RemoteEntryNotFoundError, StrictDataclassError
 from transformers import (
     CONFIG_MAPPING,
     AutoConfig,
+    AutoModelForSeq2SeqLM,
     AutoProcessor,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
@@ -18,7 +21,7 @@ from transformers import (
 )
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
-from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, refusal
+from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, override_item, refusal, value_of
 from hf_summ.common.flags import flag
 from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import nearest, one_line
@@ -35,18 +38,20 @@ class ModelArguments:
     """The model and its processor: from a checkpoint, or new."""
 
     model_name_or_path: str | None = flag(
-        "model updates", "Checkpoint to start from: a folder or a Hub repository", unset="new weights"
+        "model updates",
+        "Checkpoint to start from: a folder, or the name of a bundled model or of a Hub repository",
+        unset="new weights",
     )
     model_type: str | None = flag(
         "model", "Architecture of a model with new weights, such as gdlf or bart", unset="the checkpoint's"
     )
     config_name: str | None = flag(
         "model",
-        "Folder or Hub repository whose config.json describes the new model",
+        "Checkpoint whose config.json describes the new model, named as model_name_or_path",
         unset="that of model_type",
     )
     tokenizer_name: str | None = flag(
-        "model", "Processor or tokenizer: a folder or a Hub repository", unset="the checkpoint's"
+        "model", "Processor or tokenizer, named as model_name_or_path", unset="the checkpoint's"
     )
     config_overrides: dict[str, Any] = flag(
         "model",
@@ -62,6 +67,11 @@ class ModelArguments:
     model_revision: str = flag("model updates", "Branch, tag or commit of the checkpoint", default="main")
     token: str | None = flag("secret", "Hub token for private repositories", unset="HF_TOKEN, or that of your login")
     trust_remote_code: bool = flag("model decoding", "Run code that comes with a Hub repository", default=False)
+    attn_implementation: Literal["eager", "sdpa", "flash_attention_2", "flex_attention"] | None = flag(
+        "training decoding updates",
+        "How attention is computed, which changes speed and rounding; the checkpoint does not store it",
+        unset="sdpa if the model has it, otherwise eager",
+    )
     resize_position_embeddings: bool | None = flag(
         "model", "Enlarge learned positions to max_source_length", unset="if needed, with a warning"
     )
@@ -96,21 +106,46 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
         )
     overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
-        overrides = _overrides_of_a_checkpoint(config, overrides)
+        overrides = _overrides_of_a_checkpoint(config, arguments)
     return apply_overrides(config, overrides)
 
 
-def _overrides_of_a_checkpoint(config: PreTrainedConfig, overrides: dict) -> dict:
-    """The overrides without the keys that a checkpoint determines; a changed value is logged."""
-    overrides = {
-        name: value for name, value in overrides.items() if name not in _SETTLED or getattr(config, name, None) is None
+def _overrides_of_a_checkpoint(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, Any]:
+    """The overrides that change a checkpoint's configuration, which are logged, except keys that it determines.
+
+    Raises:
+        ValueError: with one of them, weights of the checkpoint would have another shape, or none.
+    """
+    before = {name: value_of(config, name) for name in arguments.config_overrides}
+    changed = {
+        name: value
+        for name, value in arguments.config_overrides.items()
+        if value != before[name] and (name not in _SETTLED or before[name] is None)
     }
-    for name, value in overrides.items():
-        # a dotted key is not an attribute
-        there = getattr(config, name, value)
-        if there != value:
-            logger.warning(f"--config_overrides: {name} is {there!r:.80} in the checkpoint and becomes {value!r:.80}")
-    return overrides
+    shapes = _shapes(config, arguments) if changed else {}
+    for number, (name, value) in enumerate(changed.items(), 1):
+        # with those before it, on which it may depend
+        try:
+            now = _shapes(apply_overrides(config, dict(list(changed.items())[:number])), arguments)
+        except Exception:
+            # it also depends on one of those after it
+            continue
+        if not shapes.items() <= now.items():
+            raise ValueError(
+                f"--config_overrides {override_item(name, value)}: the checkpoint's weights are for "
+                f"{override_item(name, before[name])}: leave it out"
+            )
+        logger.warning(
+            f"--config_overrides: {name} is {before[name]!r:.80} in the checkpoint and becomes {value!r:.80}"
+        )
+    return changed
+
+
+def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, torch.Size]:
+    """The shapes of the weights of a model, which is not allocated."""
+    with torch.device("meta"):
+        model = AutoModelForSeq2SeqLM.from_config(copy.deepcopy(config), trust_remote_code=arguments.trust_remote_code)
+    return {name: parameter.shape for name, parameter in model.named_parameters()}
 
 
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:

@@ -69,7 +69,8 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
         return config
     merged = config.to_dict()
     for key, value in overrides.items():
-        _set(merged, key, value, config)
+        node, index = _entry(merged, key, config)
+        node[index] = value
     try:
         return type(config).from_dict(merged)
     except Exception as error:
@@ -83,7 +84,18 @@ def refusal(error: Exception) -> str:
     return one_line(error.__cause__ or error)
 
 
-def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -> None:
+def value_of(config: PreTrainedConfig, key: str) -> Any:
+    """The value of a key, which may be dotted, in a config's dictionary.
+
+    Raises:
+        ValueError: an unknown key; the message suggests the most similar.
+    """
+    node, index = _entry(config.to_dict(), key, config)
+    return node[index]
+
+
+def _entry(tree: dict[str, Any], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
+    """The mapping or list of a config's dictionary that holds a key, and the key or index there."""
     *parents, last = key.split(".")
     node: Any = tree
     done: list[str] = []
@@ -110,4 +122,4 @@ def _set(tree: dict[str, Any], key: str, value: Any, config: PreTrainedConfig) -
         done.append(part)
         if len(done) <= len(parents):
             node = node[index]
-    node[index] = value
+    return node, index

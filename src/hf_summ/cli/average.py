@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from hf_summ.pretrained import model_folder
+
 
 def add_parser(commands) -> None:
     """Add the command to the command line."""
@@ -37,6 +39,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     from hf_summ.training.averaging import average_checkpoints
 
+    arguments.folders = [*map(model_folder, arguments.folders)]
     for folder in arguments.folders:
         if not Path(folder).is_dir():
             raise ValueError(f"{folder} does not exist: name a checkpoint, or a run's output folder")

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> None:
             documents[0] if len(documents) == 1 else documents,
             summary,
             phrases,
+            arguments.source_prefix,
             # as in `summarize`
             **summarizer.generation_settings(**decoding_settings(arguments)),
         )
@@ -80,7 +81,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         text = json.dumps(dataclasses.asdict(explanation), ensure_ascii=False, indent=1)
         write_atomically(page.with_suffix(".json"), f"{text}\n")
-    unlike = summarizer.preprocess(documents)["note"].get("unlike")
+    unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
     if unlike is not None:
         print(f"hf-summ: the text is unlike those that the model was trained on: it has {unlike}", file=sys.stderr)
     left = sum(not word.is_read for word in explanation.source_words)

@@ -130,7 +130,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
         named = arguments.model if arguments.runtime is None else str(find(arguments.model))
         settings = {**model_identity(named, arguments.revision), "int8": arguments.int8, **decoding}
         settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
-    settings |= {} if phrases is None else {"phrases": phrases}
+    given = {"phrases": phrases, "source_prefix": arguments.source_prefix}
+    settings |= {name: value for name, value in given.items() if value is not None}
     if Path(arguments.model).is_dir():
         # other processes may have another working directory
         arguments.model = os.path.realpath(arguments.model)

@@ -12,7 +12,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.rows import STREAMED_FILES, kind_of_file, locate, read_rows
 from hf_summ.models.checks import SETTINGS, Range, Setting, check_own_settings
-from hf_summ.pretrained import DEFAULT_MODEL, purpose, shipped_model, shipped_models
+from hf_summ.pretrained import DEFAULT_MODEL, model_folder, purpose, shipped_model, shipped_models
 
 STANDARD_INPUT = "-"
 _DECODING = {name: setting for name, setting in SETTINGS.items() if setting.help}
@@ -40,6 +40,11 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "bfloat16", "float16"),
         help="Precision of the model's computation (default: its config's)",
+    )
+    parser.add_argument(
+        "--source_prefix",
+        metavar="TEXT",
+        help="Text to put before each document, for models that were trained with several (default: the checkpoint's)",
     )
     parser.add_argument(
         "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
@@ -183,8 +188,7 @@ def find_model(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
         arguments.model = str(shipped_model())
         print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
-    elif arguments.model in shipped_models() and not Path(arguments.model).is_dir():
-        arguments.model = str(shipped_model(arguments.model))
+    arguments.model = model_folder(arguments.model)
 
 
 def check_output_file(arguments: argparse.Namespace) -> None:
@@ -223,6 +227,8 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
     # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
     flags["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
+    if getattr(arguments, "source_prefix", None) is not None:
+        settings["source_prefix"] = arguments.source_prefix
     if getattr(arguments, "runtime", None) is not None:
         settings |= {"device": "cpu", "runtime": arguments.runtime}
     if getattr(arguments, "int8", False):

@@ -15,6 +15,8 @@ DOCUMENT_COLUMNS = ("document", "documents", "article", "text", "source", "dialo
 SUMMARY_COLUMNS = ("summary", "highlights", "target", "abstract", "references", "headline", "title")
 # of a file that need not have documents, in which an abstract may be the document
 REFERENCE_COLUMNS = ("references", "reference", "summary", "highlights", "target", "headline", "title")
+# of a loaded corpus, with the text to put before each row's document
+PREFIX_COLUMN = "prefix"
 # chosen column -> the column for its values if they are lists
 LIST_COLUMNS = {"document": "documents", "summary": "references"}
 
@@ -58,6 +60,20 @@ def choose_column(
     listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
     # names of columns may contain line ends
     raise ValueError(f"{where}: {one_line(listed)}: name one {way}{hint}")
+
+
+def choose_prefix(present: Sequence[str], named: str | None, chosen: Iterable[str], where: str) -> str | None:
+    """The named column of prefixes, or None.
+
+    Args:
+        chosen: the columns of documents and summaries.
+
+    Raises:
+        ValueError: there is no such column, or it is chosen already.
+    """
+    if named in chosen:
+        raise ValueError(f"{where}: `prefix_column` is '{named}', the column of documents or summaries: name another")
+    return None if named is None else choose_column(present, named, (), where, "with `prefix_column`")
 
 
 def source_column(columns: Collection[str]) -> str:

@@ -95,6 +95,11 @@ class Corpus(Reading):
     )
     validation_file: str | None = flag("data", "The same for validation", unset="none")
     test_file: str | None = flag("data", "The same for prediction", unset="none")
+    prefix_column: str | None = flag(
+        "data",
+        "Column of the text to put before each document; a row without one has source_prefix",
+        unset="source_prefix for all",
+    )
 
     @classmethod
     def among(cls, settings: Mapping[str, Any]) -> "Corpus":

@@ -10,7 +10,9 @@ import datasets
 from hf_summ.common.messages import one_line
 from hf_summ.data.columns import (
     LIST_COLUMNS,
+    PREFIX_COLUMN,
     choose_columns,
+    choose_prefix,
     feature_of,
     has_text,
     kind_of_column,
@@ -36,9 +38,10 @@ def load(
 
     Files are checked on every call, and converted only if they have changed.
 
-    Other columns are kept, except columns called `document`, `documents` or `summary` that are not the chosen ones. CSV
-    fields stay strings; values of different types within a column become JSON strings. Lone surrogates, which no
-    tokenizer can read, become U+FFFD. Rows with a blank document or summary are skipped, with one warning per split.
+    Other columns are kept, except columns called `document`, `documents`, `summary` or `prefix` that are not the chosen
+    ones; the chosen column of prefixes is called `prefix`. CSV fields stay strings; values of different types within a
+    column become JSON strings. Lone surrogates, which no tokenizer can read, become U+FFFD. Rows with a blank document
+    or summary are skipped, with one warning per split.
 
     If documents are lists of texts, the lists are kept as `documents`, and `document` joins their members by blank
     lines. If summaries are lists, the lists are kept as `references`, and `summary` is the first member. Models are
@@ -104,6 +107,7 @@ class Survey:
         self._corpus, self._split, self._name, self._paths = corpus, split, corpus.files[split], corpus.paths(split)
         # `document` and `summary` -> their columns in the file, and column -> whether its values are lists of texts
         self._chosen: dict[str, str] = {}
+        self._prefix: str | None = None
         self._lists: dict[str, bool] = {}
         # column -> the kinds of its values
         self._kinds: dict[str, set[str]] = {}
@@ -123,6 +127,7 @@ class Survey:
                 continue
             if not rows:
                 self._chosen = dict(zip(LIST_COLUMNS, choose_columns(list(row), *columns, where), strict=True))
+                self._prefix = choose_prefix(list(row), corpus.prefix_column, self._chosen.values(), where)
             rows += 1
             self._look_at(place, row, how)
         if not rows and left_out:
@@ -156,6 +161,8 @@ class Survey:
                 raise ValueError(f"{where}: '{name}' is {holds}, unlike in the rows before it ({value!r:.60}): {hint}")
             is_whole = is_whole and has_text(value)
             has_nul = has_nul or any("\0" in (text or "") for text in (value if is_list else [value]))
+        if self._prefix is not None and isinstance(value := text_or_texts(row, self._prefix, where), list):
+            raise ValueError(f"{where}: '{self._prefix}' must be text, but is a list: {value!r:.60}; give one prefix")
         if not is_whole:
             self._blank += 1
             if len(self._blank_places) < _LINES_NAMED:
@@ -168,7 +175,7 @@ class Survey:
     def convert(self, cache_dir: str | None) -> datasets.Dataset:
         """The rows as a data set, from the cache if the files have not changed."""
         lists = tuple(column for column, name in self._chosen.items() if self._lists[name])
-        columns = _renamed(self._kinds, self._chosen, lists)
+        columns = _renamed(self._kinds, self._chosen, lists, self._prefix)
         kinds = {columns[name]: kind_of_column(kinds) for name, kinds in self._kinds.items() if name in columns}
         # without this, a column with only null values would have no kind
         kinds |= {LIST_COLUMNS[column]: "strings" for column in lists} | dict.fromkeys(self._chosen, "string")
@@ -225,11 +232,14 @@ def _report_blank(where: str, blank: int, rows: int, places: Sequence[str] = ())
         logger.warning(f"{where}: {blank} of {rows} rows have a blank document or summary and are left out{named}")
 
 
-def _renamed(present: Iterable[str], chosen: dict[str, str], lists: Collection[str]) -> dict[str, str]:
+def _renamed(
+    present: Iterable[str], chosen: dict[str, str], lists: Collection[str], prefix: str | None
+) -> dict[str, str]:
     """Kept column -> its name in the data set; `chosen` has the columns of document and summary."""
     renamed = {name: LIST_COLUMNS[column] if column in lists else column for column, name in chosen.items()}
+    renamed |= {} if prefix is None else {prefix: PREFIX_COLUMN}
     # other columns of these names would be read instead of the chosen ones
-    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"]}
+    taken = {*chosen, *renamed.values(), LIST_COLUMNS["document"], PREFIX_COLUMN}
     return {name: name for name in present if name not in taken} | renamed
 
 
@@ -270,9 +280,12 @@ def _in_bin(dataset: datasets.Dataset, where: str, reading: Reading) -> datasets
     return dataset.select(kept)
 
 
-def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> datasets.Dataset:
-    columns, how = (reading.text_column, reading.summary_column), reading.format
+def _name_columns(dataset: datasets.Dataset, where: str, corpus: Corpus) -> datasets.Dataset:
+    columns, how = (corpus.text_column, corpus.summary_column), corpus.format
     chosen = dict(zip(LIST_COLUMNS, choose_columns(dataset.column_names, *columns, where), strict=True))
+    prefix = choose_prefix(dataset.column_names, corpus.prefix_column, chosen.values(), where)
+    if prefix is not None and not _is_text(dataset.features[prefix]):
+        raise ValueError(f"{where}: '{prefix}' must be text, but is {dataset.features[prefix]}: name another column")
     lists = []
     for column, name in chosen.items():
         feature = dataset.features[name]
@@ -282,7 +295,7 @@ def _name_columns(dataset: datasets.Dataset, where: str, reading: Reading) -> da
             raise ValueError(f"{where}: '{name}' must be text, but is {feature}: name another column")
         if is_list or (column == "document" and how.separate is not None):
             lists.append(column)
-    kept = _renamed(dataset.column_names, chosen, lists)
+    kept = _renamed(dataset.column_names, chosen, lists, prefix)
     named = dataset.select_columns([name for name in dataset.column_names if name in kept])
     named = named.rename_columns({old: new for old, new in kept.items() if old != new})
     if lists:

@@ -11,7 +11,7 @@ import torch
 from hf_summ.common.files import shared_name
 from hf_summ.models.generation_unknown import replace_unknown
 from hf_summ.models.generation_words import WordTable, word_table
-from hf_summ.models.text_documents import source_prefix, with_prefix
+from hf_summ.models.text_documents import prefix_of, with_prefix
 
 # number of source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
@@ -157,6 +157,7 @@ def explain(
     document: str | Sequence[str],
     summary: str | None = None,
     phrases: Mapping[str, float] | None = None,
+    source_prefix: str | None = None,
     **generation: Any,
 ) -> Explanation:
     """Summarize an example, and find the origins of the summary's words.
@@ -169,6 +170,7 @@ def explain(
         document: a text, or several documents of one example.
         summary: a text to explain instead of the model's summary.
         phrases: key phrases and their values, for models that read them; None to extract them.
+        source_prefix: text before the document; by default the config's.
         generation: arguments of `generate()`.
 
     Raises:
@@ -177,7 +179,8 @@ def explain(
     _check(model, document, summary)
     table = word_table(processor.tokenizer, model.config.vocab_size, torch.device("cpu"))
     source = {} if phrases is None else {"phrases": phrases}
-    document = with_prefix(document if isinstance(document, str) else list(document), source_prefix(model.config))
+    prefix = prefix_of(model.config) if source_prefix is None else source_prefix
+    document = with_prefix(document if isinstance(document, str) else list(document), prefix)
     examples = document if isinstance(document, str) else [document]
     inputs = processor(examples, return_tensors="pt", **source).to(model.device)
     with torch.inference_mode(), _eager(model):

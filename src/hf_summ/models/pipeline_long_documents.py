@@ -7,7 +7,7 @@ from typing import Any
 from transformers.utils import logging
 
 from .checks import check_text
-from .text_documents import DOCUMENT_SEPARATOR, readable, source_prefix, with_prefix
+from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, with_prefix
 
 logger = logging.get_logger(__name__)
 
@@ -40,18 +40,21 @@ class ModelReader:
         pipeline: the pipeline.
         limit: maximum number of tokens in the model's input, including special ones; None if it has no limit.
         summarize: summarizes texts with the settings of the call.
+        prefix: the text before each document; by default the config's.
     """
 
-    def __init__(self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]]):
+    def __init__(
+        self, pipeline, limit: int | None, summarize: Callable[[Sequence[str]], list[str]], prefix: str | None = None
+    ):
         self._processor = pipeline.processor if hasattr(pipeline.processor, "read_source") else None
         self._tokenizer = pipeline.tokenizer
-        self._prefix = source_prefix(pipeline.model.config)
+        self.prefix = prefix_of(pipeline.model.config) if prefix is None else prefix
         self.limit = limit
         self.summarize = summarize
 
     def length(self, example: Example) -> int:
         """Number of tokens of an example in the model's input, with special ones and the prefix."""
-        example = with_prefix(example, self._prefix)
+        example = with_prefix(example, self.prefix)
         if self._processor is not None:
             _, row, _ = self._processor.read_source(example)
             return row.length
@@ -84,10 +87,10 @@ class ModelReader:
         Args:
             kept: as for `details_of`.
         """
-        before = len(self._prefix)
-        texts = with_prefix(list(texts), self._prefix)
+        before = len(self.prefix)
+        texts = with_prefix(list(texts), self.prefix)
         if kept is None:
-            left, tokens = (self.limit or 0) - (self.length("") - self.count([self._prefix])[0]), []
+            left, tokens = (self.limit or 0) - (self.length("") - self.count([self.prefix])[0]), []
             for count in self.count(texts):
                 tokens.append(min(count, left))
                 left -= tokens[-1]

@@ -18,6 +18,7 @@ from .checks import (
     check_integer,
     check_list,
     check_own_settings,
+    check_text,
     check_texts,
     check_tokenizer,
     in_floats,
@@ -38,7 +39,6 @@ from .text_documents import (
     checked_ranges,
     difference,
     readable,
-    source_prefix,
     task_parameters,
     with_prefix,
 )
@@ -67,6 +67,7 @@ class SummarizationPipeline(Pipeline):
       important sentences, as many as fit. "windows" summarizes its parts, joins the summaries, and repeats this until
       they fit. Both need hf_summ, and read `batch_size` texts of an iterator at a time.
     - `language` ("en"): ISO 639 code of the texts, for sentence splitting.
+    - `source_prefix`: text before each document, for models that were trained with several; by default the config's.
     - `return_details` (False): whether to add `details` to each record: the parts of the text read; see `details_of`.
     - `batch_size` (1): number of texts per call of `generate`.
     - `show_progress` (False): whether to show a progress bar over many texts.
@@ -152,6 +153,7 @@ class SummarizationPipeline(Pipeline):
         return_tensors=None,
         return_text=None,
         return_details=None,
+        source_prefix=None,
         clean_up_tokenization_spaces=None,
         stop_sequence=None,
         framework=None,
@@ -164,6 +166,9 @@ class SummarizationPipeline(Pipeline):
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
         if return_details is not None:
             preprocess["return_details"] = return_details
+        if source_prefix is not None:
+            check_text("source_prefix", source_prefix)
+            preprocess["source_prefix"] = source_prefix
         if stop_sequence is not None:
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
             check_texts("stop_sequence", stops)
@@ -228,7 +233,9 @@ class SummarizationPipeline(Pipeline):
                 "`phrases` belong to whole documents, and cannot be located in windows: set `long_documents` to "
                 "'extract' or 'truncate'"
             )
-        reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings))
+        prefix = settings.get("source_prefix")
+        prefix = self._preprocess_params.get("source_prefix") if prefix is None else prefix
+        reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings), prefix)
 
         def shorten(examples: Iterator) -> Iterator[_Example]:
             for chunk in in_chunks(map(_Example.of, examples), settings.get("batch_size") or self._batch_size or 1):
@@ -256,7 +263,7 @@ class SummarizationPipeline(Pipeline):
     def _reader(self):
         return self.processor if self.processor is not None else self.tokenizer
 
-    def preprocess(self, example, truncation=True, return_details=False):
+    def preprocess(self, example, truncation=True, return_details=False, source_prefix=None):
         example = _Example.of(example)
         source = {} if example.phrases is None else {"phrases": example.phrases}
         if source and "phrase_starts" not in getattr(self.processor, "model_input_names", ()):
@@ -264,7 +271,8 @@ class SummarizationPipeline(Pipeline):
         _check_document(example.document)
         document = example.document if example.reading is None else example.reading.example
         limit = self.source_limit
-        inputs, length, kept = self._read(with_prefix(document, source_prefix(self.model.config)), limit, source)
+        reader = ModelReader(self, limit, lambda texts: [], source_prefix)
+        inputs, length, kept = self._read(with_prefix(document, reader.prefix), limit, source)
         self._check_ids(inputs["input_ids"])
         note: dict[str, Any] = {"blank": _is_blank(document)}
         if limit is not None and length > limit:
@@ -280,7 +288,6 @@ class SummarizationPipeline(Pipeline):
         unlike = {} if reason is None else {"unlike": reason}
         note |= unlike
         if return_details:
-            reader = ModelReader(self, limit, lambda texts: [])
             note["details"] = details_of(example.document, reader, length, kept, example.reading) | unlike
         inputs["note"] = note
         return inputs

@@ -47,7 +47,7 @@ def task_parameters(config) -> dict:
     return (getattr(config, "task_specific_params", None) or {}).get("summarization") or {}
 
 
-def source_prefix(config) -> str:
+def prefix_of(config) -> str:
     """The prefix of each document in a model's config."""
     return task_parameters(config).get("prefix", getattr(config, "prefix", None)) or ""
 

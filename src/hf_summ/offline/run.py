@@ -19,6 +19,7 @@ from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.checks import check_integer
 from hf_summ.offline.engines import Progress, Work, in_processes, in_this_process
 from hf_summ.offline.shards import FORMATS, Plan, Summarized
+from hf_summ.pretrained import model_folder
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def summarize_rows(
 
     Args:
         files: .jsonl, .json, .csv (also .gz) or .parquet files, or patterns such as `news/*.jsonl.gz`.
-        model: the folder of a checkpoint, such as `hf_summ.shipped_model()`, or its name on the Hub.
+        model: the folder of a checkpoint, or the name of a bundled model or of a Hub repository.
         text_column: the column of the documents; a list of texts is one example of several documents.
         output: the folder, which need not exist.
         columns: columns to keep; all by default.
@@ -111,8 +112,9 @@ def summarize_rows(
     source = FileRows(streamed_files(list(map(str, names))))
     folder = Path(output).resolve()
     plan = Plan(source, text_column, columns, output_column, rows_per_shard, folder, format)
+    name = model_folder(str(model))
     # other processes may work in another folder
-    name = os.path.realpath(model) if Path(model).is_dir() else str(model)
+    name = os.path.realpath(name) if Path(name).is_dir() else name
     work = Work(partial(_load, name, device), settings, batch_size, output_column)
     engine: Engine = partial(in_this_process, work, plan)
     if num_processes > 1:

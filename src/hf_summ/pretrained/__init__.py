@@ -32,6 +32,15 @@ def shipped_model(name: str = DEFAULT_MODEL) -> Path:
     return folder
 
 
+def model_folder(name: str) -> str:
+    """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
+
+    Raises:
+        ValueError: as `shipped_model`.
+    """
+    return str(shipped_model(name)) if name in shipped_models() and not Path(name).is_dir() else name
+
+
 def shipped_models() -> list[str]:
     """The names of the bundled models, including the default model even if it is missing."""
     return sorted({DEFAULT_MODEL, *(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))})

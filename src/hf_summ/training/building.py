@@ -22,8 +22,9 @@ from hf_summ.common.messages import one_line
 from hf_summ.models.checks import SETTINGS
 from hf_summ.models.processing_base import align_config
 from hf_summ.models.quantization_int8 import INT8
-from hf_summ.models.text_documents import source_prefix, task_parameters
+from hf_summ.models.text_documents import prefix_of, task_parameters
 from hf_summ.models.text_tagging import load_tagger
+from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import (
     DataArguments,
     GenerationArguments,
@@ -65,6 +66,7 @@ def build(arguments: RunArguments) -> Built:
         ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
             inconsistent settings.
     """
+    arguments = replace(arguments, model=_with_folders(arguments.model))
     _check_files(arguments.model)
     with naming("model_name_or_path", arguments.model.model_name_or_path):
         adapter = find_adapter(arguments.model)
@@ -91,6 +93,8 @@ def build(arguments: RunArguments) -> Built:
             f"--label_smoothing_factor {arguments.training.label_smoothing_factor}: {config.model_type} smooths its "
             f"own loss; set --config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
         )
+    if start.attn_implementation is not None:
+        _set_attention(model, start.attn_implementation)
     is_adapted = adapter is not None or arguments.lora.lora_r is not None
     _fit_vocabulary(model, processor, can_grow=not is_adapted)
     _fit_positions(model, lengths.source, False if is_adapted else start.resize_position_embeddings)
@@ -120,6 +124,22 @@ def build_trained(arguments: RunArguments) -> Built:
     return build(replace(arguments, model=model, lora=LoraArguments()))
 
 
+def _with_folders(arguments: ModelArguments) -> ModelArguments:
+    """The arguments with folders in place of the names of bundled models."""
+    named = {flag: getattr(arguments, flag) for flag in ("model_name_or_path", "config_name", "tokenizer_name")}
+    return replace(arguments, **{flag: model_folder(name) for flag, name in named.items() if name is not None})
+
+
+def _set_attention(model: PreTrainedModel, implementation: str) -> None:
+    """Set how the model, and each model that it contains, computes attention."""
+    try:
+        model.set_attn_implementation(implementation)
+    except (ValueError, ImportError) as error:
+        # the sentences after the first ask to report it
+        reason = one_line(error).partition(". ")[0].rstrip(".")
+        raise ValueError(f"--attn_implementation {implementation}: {reason}") from error
+
+
 def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
     """Raise a ValueError if LoRA cannot be added to the model, or the adapter cannot be published."""
     rank, start = arguments.lora.lora_r, arguments.model.model_name_or_path
@@ -144,7 +164,7 @@ def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
 
 def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
     """Store the prefix of documents in the config, for the pipeline and the next training run."""
-    before = source_prefix(config)
+    before = prefix_of(config)
     if before not in ("", prefix):
         what = f"{prefix!r:.80} replaces" if prefix else "not given, which removes"
         logger.warning(f"--source_prefix: {what} {before!r:.80}, the checkpoint's prefix of each document")
@@ -269,13 +289,7 @@ def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrain
         name, there, here = min(loaded["mismatched_keys"])
         raise ValueError(
             f"--model_name_or_path {name_or_path}: {name} has shape {list(there)} in its weights, but {list(here)} in "
-            "its configuration; give the configuration of its training, and no --config_overrides that change shapes"
-        )
-    unused = loaded["unexpected_keys"]
-    if unused and arguments.config_overrides:
-        raise ValueError(
-            f"--model_name_or_path {name_or_path}: the model that these --config_overrides describe has no "
-            f"{min(unused)} ({len(unused)} are unused); give the overrides of its training"
+            "its configuration: give the configuration of its training"
         )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):

@@ -21,6 +21,7 @@ from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
+from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
 from hf_summ.training.card_results import Results
 from hf_summ.training.extraction import SPLITS_OF
@@ -103,6 +104,7 @@ def make_card(
         parameters=f"{model.num_parameters():,}",
         source_length=source_length,
         source_prefix=arguments.data.source_prefix and as_code(arguments.data.source_prefix),
+        prefix_column=corpus.prefix_column and as_code(corpus.prefix_column),
         extras=[extra for extra, is_needed in needed.items() if is_needed],
         is_adapter=is_adapted(model),
         has_own_code=not type(whole).__module__.startswith("transformers."),
@@ -263,7 +265,7 @@ def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
     base = arguments.model.model_name_or_path
     if is_adapted(model):
         return [config.base_model_name_or_path for config in model.peft_config.values()]
-    return list(getattr(model.config, "pretrained_names", ())) if base is None else [base]
+    return list(getattr(model.config, "pretrained_names", ())) if base is None else [model_folder(base)]
 
 
 def _start(arguments: RunArguments, model: PreTrainedModel) -> str:

@@ -14,7 +14,7 @@ from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import EvalLoopOutput, EvalPrediction
 
 from hf_summ.checkpoints.adapters import base_model, takes
-from hf_summ.data.columns import reference_texts, source_column
+from hf_summ.data.columns import PREFIX_COLUMN, reference_texts, source_column
 from hf_summ.evaluation import perplexity
 from hf_summ.models.layers_guidance import guidance_divergence
 from hf_summ.models.losses import IGNORED_LABEL
@@ -29,8 +29,8 @@ class RowwiseTrainer(Seq2SeqTrainer):
 
     It generates with the model's generation settings, leaves them unchanged, and passes the tokenizer to settings that
     count words. Predictions are in the data set's order, one list of token ids per row. `compute_metrics` gets them,
-    with `references` or `summary` as label_ids and `documents` or `document` as inputs, if the data set has these
-    columns.
+    with `references` or `summary` as label_ids, and as inputs the columns `documents` or `document`, and `prefix`, if
+    the data set has them.
 
     Attributes:
         row_values: each row's values from the last evaluation: `nll` and `tokens`, see `perplexity`, unless the model
@@ -73,9 +73,9 @@ class RowwiseTrainer(Seq2SeqTrainer):
         predictions = [record["prediction"] for record in records] if generates else None
         columns = getattr(dataset, "column_names", ())
         references = reference_texts(dataset) if "summary" in columns else None
-        documents = list(dataset[source_column(columns)]) if source_column(columns) in columns else None
+        sources = {name: list(dataset[name]) for name in (source_column(columns), PREFIX_COLUMN) if name in columns}
         if generates and references is not None and self.compute_metrics is not None:
-            metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=documents))
+            metrics |= self.compute_metrics(EvalPrediction(predictions, references, inputs=sources))
         metrics = {f"{metric_key_prefix}_{name}": value for name, value in metrics.items()}
         return EvalLoopOutput(predictions, references, metrics, num_samples=len(dataset))
 

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from hf_summ.data.columns import has_references, source_column
+from hf_summ.data.columns import PREFIX_COLUMN, has_references, source_column
 from hf_summ.data.loading import load
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import measured, with_prefix
@@ -96,7 +96,9 @@ def prepare_splits(
             logger.info(f"{split}: {len(rows):,} documents")
             for cut in describe_cuts(rows, prepared, built.processor, lengths, arguments.data.source_prefix):
                 logger.info(f"{split}: {cut}")
-        kept = [source_column(rows.column_names)] if keeps_documents and split != "train" else []
+        kept = []
+        if keeps_documents and split != "train":
+            kept = [name for name in (source_column(rows.column_names), PREFIX_COLUMN) if name in rows.column_names]
         if has_references(rows.features) and split != "train":
             logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
             kept.append("references")
@@ -164,20 +166,30 @@ def encode(rows: dict[str, list], processor: Processor, lengths: tuple[int, int]
 
     The package's processors read the texts of a column `documents` separately; a bare tokenizer reads them joined. A
     processor for key phrases takes them from the column `phrases`.
+
+    Args:
+        prefix: the text before the documents of rows that have none of their own.
     """
     source_length, target_length = lengths
     if not isinstance(processor, PreTrainedTokenizerBase):
-        examples = [with_prefix(example, prefix) for example in rows[source_column(rows)]]
+        examples = with_prefixes(rows, source_column(rows), prefix)
         is_read = "phrases" in rows and "phrases" in inspect.signature(processor.source_features).parameters
         source = {"phrases": [read_phrases(value) for value in rows["phrases"]]} if is_read else {}
         features = processor(
             examples, rows["summary"], max_length=source_length, max_target_length=target_length, **source
         )
         return dict(features)
-    documents = [prefix + document for document in rows["document"]]
+    documents = with_prefixes(rows, "document", prefix)
     features = {"input_ids": _tokenize(processor, documents, source_length)}
     features["attention_mask"] = [[1] * len(row) for row in features["input_ids"]]
     return features | {"labels": _tokenize(processor, rows["summary"], target_length, as_target=True)}
+
+
+def with_prefixes(rows: Mapping[str, Sequence], column: str, prefix: str) -> list:
+    """The documents, or lists of several, in a column of rows, each with the row's prefix, otherwise with `prefix`."""
+    own = rows.get(PREFIX_COLUMN) or [None] * len(rows[column])
+    pairs = zip(rows[column], own, strict=True)
+    return [with_prefix(example, prefix if before is None else before) for example, before in pairs]
 
 
 def describe_cuts(
@@ -215,7 +227,7 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
     """The minimum and maximum of each `measured` quantity of the first `COMPARED` documents, for a model's config.
 
     Args:
-        prefix: the text before each document.
+        prefix: as in `encode`.
 
     Returns:
         None if there are fewer documents: others would often be outside their ranges.
@@ -224,11 +236,12 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
         return None
     sample = rows[:COMPARED]
     if isinstance(processor, PreTrainedTokenizerBase):
-        examples, lengths = sample["document"], whole_lengths(sample, processor, prefix)
+        column, lengths = "document", whole_lengths(sample, processor, prefix)
     else:
         # without tags, which are slow
-        examples = sample[source_column(sample)]
-        lengths = [processor.read_source(with_prefix(example, prefix))[1].length for example in examples]
+        column = source_column(sample)
+        lengths = [processor.read_source(text)[1].length for text in with_prefixes(sample, column, prefix)]
+    examples = sample[column]
     found = [measured(*pair) for pair in zip(examples, lengths, strict=True)]
     columns = {name: [round(row[name], 4) for row in found] for name in found[0]}
     return {name: [min(values), max(values)] for name, values in columns.items()}

@@ -11,10 +11,11 @@ from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
-from hf_summ.models.text_documents import DOCUMENT_SEPARATOR, with_prefix
+from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training.arguments import RunArguments
 from hf_summ.training.building import Processor
 from hf_summ.training.evaluating import RowwiseTrainer
+from hf_summ.training.preparing import with_prefixes
 from hf_summ.training.resuming import RunRecord
 from hf_summ.training.scores import Scorer
 
@@ -41,10 +42,10 @@ def read_results(folder: str, *steps: str) -> dict[str, float]:
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
-    """The run's scores of generated token ids, and their mean length; `prefix` is the text before each document."""
-    examples = predictions.inputs
-    texts = decode(processor, predictions.predictions, examples, prefix)
-    scores = scorer(texts, predictions.label_ids, None if examples is None else as_documents(examples))
+    """The run's scores of generated token ids, and their mean length; `prefix` is as in `encode`."""
+    sources = predictions.inputs
+    texts = decode(processor, predictions.predictions, sources, prefix)
+    scores = scorer(texts, predictions.label_ids, as_documents(sources[source_column(sources)]) if sources else None)
     lengths = [len(tokens) for tokens in predictions.predictions]
     return scores | {"gen_len": round(sum(lengths) / len(lengths), 2)}
 
@@ -57,13 +58,13 @@ def as_documents(examples: Sequence[str] | Sequence[list[str]]) -> list[str]:
 def decode(
     processor: Processor,
     predictions: list[list[int]],
-    examples: Sequence[str] | Sequence[list[str]] | None,
+    sources: Mapping[str, Sequence] | None,
     prefix: str,
 ) -> list[str]:
-    """Decode token ids to texts; ids of copied words are resolved with the documents."""
+    """Decode token ids to texts; ids of copied words are resolved with the documents, columns of `sources`."""
     source = {}
-    if examples is not None and hasattr(processor, "source_features"):
-        source["documents"] = [with_prefix(example, prefix) for example in examples]
+    if sources and hasattr(processor, "source_features"):
+        source["documents"] = with_prefixes(sources, source_column(sources), prefix)
     return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
 
 
@@ -83,9 +84,9 @@ def predict(
     output = trainer.predict(prepared, metric_key_prefix="predict")
     metrics = output.metrics
     if output.predictions is not None:
-        examples = list(rows[source_column(rows.column_names)])
-        predictions = decode(trainer.processing_class, output.predictions, examples, arguments.data.source_prefix)
-        texts = predictions, reference_texts(rows), as_documents(examples)
+        sources = rows[:]
+        predictions = decode(trainer.processing_class, output.predictions, sources, arguments.data.source_prefix)
+        texts = predictions, reference_texts(rows), as_documents(sources[source_column(sources)])
         metrics |= {f"predict_{name}": value for name, value in scorer.intervals(*texts).items()}
         losses = trainer.row_values or [{}] * len(predictions)
         values = [{**loss, **scores} for loss, scores in zip(losses, scorer.of_rows(*texts), strict=True)]

@@ -1,0 +1,64 @@
+"""A column with the text before each row's document."""
+
+import gzip
+import json
+
+import datasets
+import pytest
+
+from tests.data.files import ROWS, json_lines, write, write_csv
+
+PREFIXES = ["title: ", "tldr: ", "", "title: "]
+WITH_PREFIXES = [{**row, "task": prefix} for row, prefix in zip(ROWS, PREFIXES, strict=True)]
+
+
+@pytest.mark.parametrize("way", ["jsonl", "csv", "name"])
+def test_the_named_column_is_called_prefix(load, tmp_path, way):
+    # which is another one here
+    rows = [{**row, "prefix": "un-"} for row in WITH_PREFIXES]
+    if way == "name":
+        (tmp_path / "named").mkdir()
+        datasets.Dataset.from_list(rows).to_parquet(tmp_path / "named" / "train.parquet")
+        source = {"dataset_name": str(tmp_path / "named")}
+    else:
+        path = tmp_path / f"rows.{way}"
+        source = {"train_file": write_csv(path, rows) if way == "csv" else write(path, json_lines(rows))}
+    expected = [{**row, "prefix": prefix} for row, prefix in zip(ROWS, PREFIXES, strict=True)]
+    assert load(**source, prefix_column="task")["train"].to_list() == expected
+    # nobody has named it
+    assert load(**source)["train"].column_names == ["document", "summary", "task"]
+
+
+def test_a_row_may_have_none(load, tmp_path):
+    file = write(tmp_path / "rows.jsonl", json_lines([WITH_PREFIXES[0], {**WITH_PREFIXES[1], "task": None}]))
+    assert load(train_file=file, prefix_column="task")["train"]["prefix"] == ["title: ", None]
+
+
+def test_concatenated_files_may_repeat_one(load, tmp_path):
+    one, other = (gzip.compress(json_lines(rows).encode()) for rows in (WITH_PREFIXES[:2], WITH_PREFIXES[2:]))
+    (tmp_path / "all.jsonl.gz").write_bytes(one + other + other)
+    rows = load(train_file=str(tmp_path / "all.jsonl.gz"), prefix_column="task")["train"]
+    assert rows["prefix"] == [*PREFIXES, *PREFIXES[2:]]
+    assert rows["document"] == [row["document"] for row in [*ROWS, *ROWS[2:]]]
+
+
+@pytest.mark.parametrize(
+    ("column", "second", "message"),
+    [
+        ("tasks", {}, r"line 1: no column 'tasks'; the columns are document, summary, task: .*; did you mean task\?"),
+        ("summary", {}, "line 1: `prefix_column` is 'summary', the column of documents or summaries: name another"),
+        ("task", {"task": ["a"]}, r"line 2: 'task' must be text, but is a list: \['a'\]; give one prefix"),
+        ("task", {"task": 7}, "line 2: 'task' must be text, but is int: 7; write it as a string"),
+    ],
+)
+def test_a_wrong_column_is_named(load, tmp_path, column, second, message):
+    rows = [WITH_PREFIXES[0], {**WITH_PREFIXES[1], **second}]
+    file = write(tmp_path / "rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=f"rows.jsonl, {message}"):
+        load(train_file=file, prefix_column=column)
+
+
+def test_a_column_of_numbers_on_the_hub_is_named(load, tmp_path):
+    datasets.Dataset.from_list([{**row, "task": 7} for row in ROWS]).to_parquet(tmp_path / "train.parquet")
+    with pytest.raises(ValueError, match=r"train: 'task' must be text, but is .*int64.*: name another column"):
+        load(dataset_name=str(tmp_path), prefix_column="task")
