@@ -92,10 +92,10 @@ def test_the_docs_page_is_of_the_schema(client):
 
 
 @pytest.mark.thorough
-def test_schemathesis_finds_no_difference(address):
+def test_schemathesis_finds_no_difference(address, tmp_path):
     """Requests of any kind that the schema describes, and those that it does not."""
     checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
     command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{address}/openapi.json"]
     command += ["--checks", checks, "--max-examples", "60", "--seed", "0", "--no-color"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
