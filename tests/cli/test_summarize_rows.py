@@ -387,7 +387,7 @@ def test_another_prefix_than_the_checkpoints(run, refusal, rows):
     lengths = [record["details"]["source_tokens"] for record in records]
     run("summarize", "rows.jsonl", *ROW_FLAGS, "--source_prefix", "tldr: ")
     assert [row["source_tokens"] for row in loaded()] == lengths
-    assert "source_prefix tldr: , now not set" in refusal("summarize", "rows.jsonl", *ROW_FLAGS)
+    assert "source_prefix tldr:, now not set" in refusal("summarize", "rows.jsonl", *ROW_FLAGS)
     Path("a.txt").write_text(ROWS[4]["text"], encoding="utf-8")
     output, _ = run("summarize", "a.txt", *MODEL, "--source_prefix", "tldr: ", "--format", "jsonl", "--details")
     assert json.loads(output)["source_tokens"] == lengths[4]
