@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -195,12 +197,14 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, num
             while True:
                 for shard in islice(shards, 2 * number - len(begun)):
                     with _ignore_sigint():
-                        begun.add(pool.submit(_summarize, shard))
+                        begun.add(pool.submit(_summarize, shard, plan.folder))
                 if not begun:
                     return
                 finished, begun = wait(begun, return_when=FIRST_COMPLETED)
                 for future in finished:
-                    summarized = future.result()
+                    file = future.result()
+                    summarized = pickle.loads(file.read_bytes())  # noqa: S301 (written by a process of this one)
+                    file.unlink()
                     progress(len(summarized.rows))
                     yield summarized
     except BrokenProcessPool as error:
@@ -231,9 +235,14 @@ def _end_with(connection: Connection) -> None:
     os._exit(1)
 
 
-def _summarize(shard: Shard) -> Summarized:
+def _summarize(shard: Shard, folder: Path) -> Path:
+    """Summarize a shard, and write it to a file of the folder: half a long message would block its reader for ever."""
     try:
-        return _begin()(shard, lambda rows: None)
+        summarized = _begin()(shard, lambda rows: None)
+        # the next run removes what a run that is killed leaves
+        file = folder / f".shard-{shard.number}.part"
+        file.write_bytes(pickle.dumps(summarized))
+        return file
     except Exception as error:
         # errors of other types may need arguments that are not sent with them
         raise ValueError(one_line(error) or type(error).__name__) from error
