@@ -67,6 +67,10 @@ def test_processor_without_tags_in_lower_case(run):
     assert set(processor(SENTENCES[0])) == {"input_ids", "attention_mask"}
     assert processor(SENTENCES[0]).data == processor(SENTENCES[0].upper()).data
     assert (len(processor(SENTENCES[0])["input_ids"]), processor.max_target_length) == (9, 150)
+    assert processor.restore_case is False
+    for more in (["--lowercase"], ["--washing", "lcsts"]):
+        run("vocabulary", "rows.jsonl", *SMALL, *more, "--restore_case", "--output", "restoring")
+        assert AutoProcessor.from_pretrained("restoring").restore_case is True
 
 
 def test_a_tagger_of_ones_own_is_found_from_everywhere(run, tmp_path, monkeypatch):
@@ -157,6 +161,7 @@ def test_named_columns(run, tmp_path):
             ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
             "--prune_bert and --units exclude each other: BERT's tokenizer stays as it is",
         ),
+        (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),
         (["rows.jsonl", "empty.jsonl"], "empty.jsonl is empty"),
         (["rows.jsonl", "cut.jsonl"], "cut.jsonl, line 5: not a JSON row .*, perhaps truncated"),

@@ -92,3 +92,5 @@ def test_unknown_washing_is_refused(tokenizer):
         DrgdProcessor(tokenizer, washing="lcst")
     with pytest.raises(ValueError, match=r"`washing` is 'lcst', but must be one of lcsts; did you mean lcsts\?"):
         fit_processor([HEADLINE], washing="lcst")
+    with pytest.raises(ValueError, match="`restore_case` needs `lowercase` or `washing`"):
+        fit_processor([HEADLINE], restore_case=True)

@@ -6,10 +6,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, AutoProcessor, pipeline
 
+from hf_summ import GdlfProcessor, SagCopyProcessor
+from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides, value_of
+from hf_summ.data import fit_vocabulary
 from hf_summ.training.arguments import DataArguments, GenerationArguments
-from hf_summ.training.building import Lengths, build, generation_config, settle_lengths
+from hf_summ.training.building import Lengths, build, generation_config, settle_case, settle_lengths
 from hf_summ.training.parsing import parse_arguments
+from tests.conftest import SENTENCES
 from tests.training import tiny
 
 
@@ -20,6 +24,21 @@ def test_lengths_come_from_the_run_then_the_processor_then_the_model(tiny_tokeni
     assert (processor.max_source_length, processor.max_target_length) == (20, 16)
     assert settle_lengths(DataArguments(), tiny_tokenizer, config) == Lengths(100, 100, 100)
     assert settle_lengths(DataArguments(), tiny_tokenizer, AutoConfig.for_model("t5")) == Lengths(1024, 128, 128)
+
+
+def test_case_is_restored_if_the_vocabulary_or_the_run_says_so(tiny_tokenizer, tmp_path):
+    uncased = fit_vocabulary(SENTENCES, 300, lowercase=True, show_progress=False)
+    GdlfProcessor(uncased, tags="none", restore_case=True).save_pretrained(tmp_path)
+    config = AutoConfig.for_model("sagcopy")
+    processor = load_processor(ModelArguments(tokenizer_name=str(tmp_path)), config)
+    assert (type(processor), processor.restore_case) == (SagCopyProcessor, True)
+    for given, settled in ((None, True), (False, False), (None, False), (True, True)):
+        settle_case(given, processor, config)
+        assert processor.restore_case is settled
+    with pytest.raises(ValueError, match="--restore_case True: the vocabulary is not in lower case: make one with"):
+        settle_case(True, SagCopyProcessor(tiny_tokenizer), config)
+    with pytest.raises(ValueError, match="--restore_case True: bart has no processor of this package: leave it out"):
+        settle_case(True, uncased, AutoConfig.for_model("bart"))
 
 
 def test_generation_settings_of_a_checkpoint_are_kept_where_the_run_says_nothing(tiny_tokenizer):

@@ -154,6 +154,29 @@ def test_washed_texts_are_scored_against_washed_references(settings, tmp_path):
     assert metrics["predict_lead1_copy_rate"] == pytest.approx(100 * sum(whole) / len(whole), abs=1e-4)
 
 
+def test_predictions_have_the_case_of_their_documents(settings, tmp_path):
+    texts = [row["document"] for row in tiny.rows(12)]
+    fit_processor(texts, vocab_size=300, lowercase=True, tags="none").save_pretrained(tmp_path / "uncased")
+    path = settings(
+        tokenizer_name=str(tmp_path / "uncased"),
+        restore_case=True,
+        source_prefix="SAY SO: ",
+        do_predict=True,
+        max_steps=5,
+    )
+    main([path])
+    summarizer = pipeline("summarization", model=str(tmp_path / "out"))
+    rows = [json.loads(line) for line in (tmp_path / "out/predictions.jsonl").read_text(encoding="utf-8").splitlines()]
+    corpus = (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    documents = [json.loads(line)["document"] for line in corpus]
+    predictions = [row["prediction"] for row in rows]
+    assert [record["summary_text"] for record in summarizer(documents)] == predictions
+    assert any(prediction != prediction.lower() for prediction in predictions)
+    summarizer.processor.restore_case = False
+    plain = [record["summary_text"] for record in summarizer(documents)]
+    assert plain == [prediction.lower() for prediction in predictions]
+
+
 def test_unknown_words_are_replaced_in_every_evaluation(settings, tmp_path):
     # each summary is a name that only its own document has
     rows = [{**row, "summary": f"Name{chr(65 + index)}"} for index, row in enumerate(tiny.rows(12))]

@@ -151,7 +151,7 @@ def _shapes(config: PreTrainedConfig, arguments: ModelArguments) -> dict[str, to
 def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Processor:
     """The architecture's processor, or a bare tokenizer for architectures that have none.
 
-    From a bare tokenizer or the processor of another architecture, only the vocabulary is used.
+    From a bare tokenizer or the processor of another architecture, only the vocabulary and `restore_case` are used.
     """
     source = arguments.tokenizer_name or arguments.model_name_or_path or arguments.config_name
     # a new model that starts from a whole model uses that model's tokenizer
@@ -168,7 +168,8 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     wanted = PROCESSOR_MAPPING.get(type(config), None)
     # compared by name: the class may have been loaded from the checkpoint's remote code
     if wanted is not None and type(processor).__name__ != wanted.__name__:
-        processor = wanted(tokenizer)
+        restores = getattr(processor, "restore_case", False)
+        processor = wanted(tokenizer, restore_case=True) if restores else wanted(tokenizer)
     elif wanted is None and type(config).__module__.startswith("transformers."):
         processor = tokenizer
     for name in ("pad_token", "eos_token"):

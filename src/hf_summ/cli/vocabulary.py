@@ -13,7 +13,7 @@ from hf_summ.models.text_washing import WASHINGS
 
 # flags that a pruned BERT does not have
 _OF_PROCESSORS = (
-    *("units", "vocab_size", "lowercase", "digits_as_hash", "washing", "tags", "tagger"),
+    *("units", "vocab_size", "lowercase", "restore_case", "digits_as_hash", "washing", "tags", "tagger"),
     *("max_source_length", "max_target_length"),
 )
 
@@ -53,6 +53,12 @@ def add_parser(commands) -> None:
         "--lowercase", action="store_true", help="Lowercase texts, except for the tagger (default: keep case)"
     )
     parser.add_argument(
+        "--restore_case",
+        action="store_true",
+        help="Spell and join the words of summaries as their documents do; needs --lowercase or --washing "
+        "(default: leave summaries in lower case)",
+    )
+    parser.add_argument(
         "--digits_as_hash", action="store_true", help="Read each digit as #, as in Gigaword (default: keep digits)"
     )
     parser.add_argument(
@@ -87,8 +93,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit the vocabulary and write the processor.
 
     Raises:
-        ValueError: a number is too small, --washing is combined with tags, --prune_bert with what makes a vocabulary,
-            the output is a file, or as `load`, `fit_vocabulary` and `prune_bert`.
+        ValueError: a number is too small, --washing is combined with tags, --restore_case lacks --lowercase,
+            --prune_bert is combined with what makes a vocabulary, the output is a file, or as `load`, `fit_vocabulary`
+            and `prune_bert`.
         ImportError: the tagger is not installed.
     """
     _check(arguments)
@@ -113,6 +120,7 @@ def run(arguments: argparse.Namespace) -> None:
         units=arguments.units,
         digits_as_hash=arguments.digits_as_hash,
         washing=arguments.washing,
+        restore_case=arguments.restore_case,
         max_source_length=arguments.max_source_length,
         max_target_length=arguments.max_target_length,
     )
@@ -131,6 +139,8 @@ def _check(arguments: argparse.Namespace) -> None:
             f"--washing {arguments.washing} and --tags {arguments.tags} exclude each other: DRGD, which reads washed "
             "texts, has no tags"
         )
+    if arguments.restore_case and not arguments.lowercase and arguments.washing is None:
+        raise ValueError("--restore_case: needs --lowercase or --washing")
     for name in _OF_PROCESSORS if arguments.prune_bert is not None else ():
         if getattr(arguments, name) != arguments.default(name):
             raise ValueError(f"--prune_bert and --{name} exclude each other: BERT's tokenizer stays as it is")

@@ -30,7 +30,7 @@ def fit_phrases(
     max_frequencies: int | None = 200_000,
     **settings: int | None,
 ) -> HighlightTransformerProcessor:
-    """A Highlight-Transformer's processor with another processor's vocabulary and lengths, and the examples' phrases.
+    """A Highlight-Transformer's processor with another processor's vocabulary and settings, and the examples' phrases.
 
     Args:
         examples: texts, or lists of the documents of an example.
@@ -43,7 +43,7 @@ def fit_phrases(
     """
     kept = {
         name: getattr(vocabulary, name)
-        for name in ("max_source_length", "max_target_length", "document_separator")
+        for name in ("max_source_length", "max_target_length", "document_separator", "restore_case")
         if hasattr(vocabulary, name)
     }
     given = {name: value for name, value in settings.items() if value is not None}

@@ -111,22 +111,26 @@ def fit_processor(
     units: str = "subwords",
     digits_as_hash: bool = False,
     washing: str | None = None,
+    restore_case: bool = False,
     **lengths: int,
 ) -> GdlfProcessor | DrgdProcessor:
     """A processor with a vocabulary fitted to the texts and the tagger's tags; with `washing`, DRGD's processor.
 
     Args:
         documents_and_summaries, vocab_size, lowercase, min_frequency, units, digits_as_hash: as for `fit_vocabulary`.
-        tags, tagger, lengths: as for `GdlfProcessor`; DRGD's has no tags.
+        tags, tagger, restore_case, lengths: as for `GdlfProcessor`; DRGD's has no tags.
         washing: as for `DrgdProcessor`; the vocabulary is fitted to washed texts.
 
     Raises:
-        ValueError: an unknown `washing`, a tagger whose script differs from that of the first texts, or as
-            `fit_vocabulary`.
+        ValueError: an unknown `washing`, `restore_case` with neither `lowercase` nor washing, a tagger whose script
+            differs from that of the first texts, or as `fit_vocabulary`.
         ImportError: the tagger is not installed.
     """
     if washing is not None and washing not in WASHINGS:
         raise ValueError(unknown_choice("`washing`", washing, WASHINGS))
+    if restore_case and not lowercase and washing is None:
+        # the processor would refuse it as well, but only after the long part
+        raise ValueError("`restore_case` needs `lowercase` or `washing`")
     tag_vocabulary = None
     if washing is None and tags != "none":
         # checked first: a missing tagger is reported before the long part
@@ -146,8 +150,10 @@ def fit_processor(
         digits_as_hash=digits_as_hash,
     )
     if washing is not None:
-        return DrgdProcessor(tokenizer, washing=washing, **lengths)
-    return GdlfProcessor(tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, **lengths)
+        return DrgdProcessor(tokenizer, washing=washing, restore_case=restore_case, **lengths)
+    return GdlfProcessor(
+        tokenizer, tags=tags, tagger=tagger, tag_vocabulary=tag_vocabulary, restore_case=restore_case, **lengths
+    )
 
 
 def _check_size(vocab_size: int, units: str) -> None:

@@ -287,6 +287,8 @@ class SummarizationPipeline(Pipeline):
         reason = None if note["blank"] else difference(example.document, whole, self._source_ranges)
         unlike = {} if reason is None else {"unlike": reason}
         note |= unlike
+        if getattr(self.processor, "restore_case", False):
+            note["restored_from"] = example.document
         if return_details:
             note["details"] = details_of(example.document, reader, length, kept, example.reading) | unlike
         inputs["note"] = note
@@ -402,7 +404,7 @@ class SummarizationPipeline(Pipeline):
         return settings | in_floats(settings)
 
     def postprocess(self, outputs, return_tensors=False, return_text=None, clean_up_tokenization_spaces=None):
-        sequences = outputs["output_ids"][0]
+        sequences, document = outputs["output_ids"][0], outputs["note"].pop("restored_from", None)
         if outputs["note"]["blank"]:
             sequences = sequences[:, :0]
         records: list[dict[str, Any]] = [{} for _ in sequences]
@@ -416,6 +418,8 @@ class SummarizationPipeline(Pipeline):
                 clean_up_tokenization_spaces=clean_up_tokenization_spaces,
                 **source,
             )
+            if document is not None:
+                texts = self.processor.restore(texts, [document])
             for record, text in zip(records, texts, strict=True):
                 record["summary_text"] = text.strip()
         if "details" in outputs["note"]:

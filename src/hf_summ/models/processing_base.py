@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from unicodedata import normalize
 
 import torch
 from transformers import BatchEncoding, BatchFeature, ProcessorMixin
 
 from .checks import check_integer, check_texts, check_tokenizer, is_list
 from .losses import IGNORED_LABEL
+from .text_case import restored
 from .text_documents import JoinedRow, join, readable
 
+# why case cannot be restored
+CASED = "the vocabulary is not in lower case: make one with `hf-summ vocabulary --lowercase`"
 # longer than any row, and short enough for memory
 _LONGEST = 10**6
 
@@ -27,10 +31,13 @@ class SummarizationProcessor(ProcessorMixin):
         max_target_length: the same for summaries.
         document_separator: the token between the documents of an example; by default the tokenizer's separator, or its
             end token.
+        restore_case: whether `restore` spells and joins the words of summaries as their documents do, for vocabularies
+            in lower case.
 
     Raises:
         TypeError: a length is no integer.
-        ValueError: a length below 2, a tokenizer without a padding or end token, or a separator that is no token.
+        ValueError: a length below 2, a tokenizer without a padding or end token, a separator that is no token, or
+            `restore_case` with a vocabulary that keeps capitals.
 
     Attributes:
         unaligned_fields: fields whose entries do not correspond to subwords. `pad` pads them to their longest row, but
@@ -45,6 +52,7 @@ class SummarizationProcessor(ProcessorMixin):
         max_source_length=500,
         max_target_length=150,
         document_separator=None,
+        restore_case=False,
         chat_template=None,
     ):
         _check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
@@ -62,7 +70,10 @@ class SummarizationProcessor(ProcessorMixin):
         self.max_source_length = max_source_length
         self.max_target_length = max_target_length
         self.document_separator = document_separator
+        self.restore_case = restore_case
         super().__init__(tokenizer, chat_template=chat_template)
+        if restore_case and not self.is_uncased:
+            raise ValueError(f"`restore_case` is {restore_case}, but {CASED}")
 
     def save_pretrained(self, save_directory, push_to_hub=False, **kwargs):
         """transformers' `save_pretrained`, without its side effect of storing the processor's name in the tokenizer.
@@ -91,6 +102,11 @@ class SummarizationProcessor(ProcessorMixin):
     def padding_side(self) -> str:
         """Side on which `pad` pads; `DataCollatorForSeq2Seq` reads it."""
         return "right"
+
+    @property
+    def is_uncased(self) -> bool:
+        """Whether texts are read in lower case."""
+        return "A" not in self._normalized("A")
 
     @property
     def separator_token_id(self) -> int:
@@ -264,11 +280,34 @@ class SummarizationProcessor(ProcessorMixin):
         Raises:
             ValueError: the rows are not a multiple of the documents.
         """
+        if self.restore_case and kwargs.get("clean_up_tokenization_spaces") is None:
+            # leaves it to `restore` to tell apostrophes from quotation marks
+            kwargs["clean_up_tokenization_spaces"] = False
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=skip_special_tokens, **kwargs)
-        if documents is not None and (not documents or len(texts) % len(documents)):
-            raise ValueError(
-                f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number"
-            )
+        if documents is not None:
+            _per_document(texts, documents)
+        return texts
+
+    def restore(self, summaries: Sequence[str], documents: Sequence[str] | Sequence[Sequence[str]]) -> list[str]:
+        """Restore the case and spacing of decoded summaries from their documents, if `restore_case` is set.
+
+        Args:
+            summaries: the texts of `batch_decode`.
+            documents: as for `batch_decode`; the spellings of an example are counted over all its documents.
+
+        Raises:
+            ValueError: the summaries are not a multiple of the documents.
+        """
+        number = _per_document(summaries, documents)
+        if not self.restore_case:
+            return list(summaries)
+        strips_accents = "\u0301" not in normalize("NFD", self._normalized("é"))
+        # its decoder puts a space before each token that starts a word or a punctuation mark
+        is_split = type(self.tokenizer.backend_tokenizer.decoder).__name__ == "WordPiece"
+        texts: list[str] = []
+        for document in documents:
+            own = summaries[len(texts) : len(texts) + number]
+            texts += restored(own, [document] if isinstance(document, str) else document, strips_accents, is_split)
         return texts
 
     def decode(self, *args, **kwargs) -> str:
@@ -330,6 +369,11 @@ class SummarizationProcessor(ProcessorMixin):
         ]
         return rows, encoded
 
+    def _normalized(self, text: str) -> str:
+        """A text as the vocabulary reads it."""
+        normalizer, text = self.tokenizer.backend_tokenizer.normalizer, self.clean(text)
+        return text if normalizer is None else normalizer.normalize_str(text)
+
     def _special_ids(self) -> tuple[list[int], list[int]]:
         """The special ids before and after an example's documents."""
         return [], [self.eos_token_id]
@@ -346,6 +390,13 @@ class SummarizationProcessor(ProcessorMixin):
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]
+
+
+def _per_document(texts: Sequence[str], documents: Sequence) -> int:
+    """The number of texts for each document."""
+    if not len(documents) or len(texts) % len(documents):
+        raise ValueError(f"{len(texts)} sequences but {len(documents)} documents: each document needs the same number")
+    return len(texts) // len(documents)
 
 
 def _check_lengths(**lengths: int | None) -> None:

@@ -10,7 +10,7 @@ class CopyTransformerProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]`.
         max_target_length: the same for summaries, including the end token.
-        document_separator: as for `SummarizationProcessor`.
+        document_separator, restore_case: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
     """
 
@@ -20,10 +20,16 @@ class CopyTransformerProcessor(CopyingProcessor):
         max_source_length=512,
         max_target_length=512,
         document_separator=None,
+        restore_case=False,
         chat_template=None,
     ):
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template=chat_template,
         )
 
     def align(self, config) -> None:

@@ -17,7 +17,7 @@ class DrgdProcessor(SummarizationProcessor):
         washing: None leaves texts unchanged. `lcsts` lower-cases texts and deletes white space, digits and punctuation
             as DRGD's program does for LCSTS; see `text_washing`. Numbers are lost, Latin words run together, and
             documents, but not summaries, lose `。！？，；`.
-        document_separator: as for `SummarizationProcessor`.
+        document_separator, restore_case: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
@@ -31,13 +31,19 @@ class DrgdProcessor(SummarizationProcessor):
         max_target_length=50,
         washing=None,
         document_separator=None,
+        restore_case=False,
         chat_template=None,
     ):
         if washing not in (None, *WASHINGS):
             raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template=chat_template,
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:

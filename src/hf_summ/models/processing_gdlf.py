@@ -38,7 +38,7 @@ class GdlfProcessor(SummarizationProcessor):
         tag_vocabulary: word tags in the order of their ids; by default those of spaCy's English pipelines.
         max_source_length: number of subwords to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
-        document_separator: as for `SummarizationProcessor`.
+        document_separator, restore_case: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
@@ -54,6 +54,7 @@ class GdlfProcessor(SummarizationProcessor):
         max_source_length=500,
         max_target_length=150,
         document_separator=None,
+        restore_case=False,
         chat_template=None,
     ):
         check_text("tagger", tagger)
@@ -65,7 +66,12 @@ class GdlfProcessor(SummarizationProcessor):
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template=chat_template,
         )
 
     @property

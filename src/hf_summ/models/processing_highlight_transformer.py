@@ -31,7 +31,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]` or the end token.
         max_target_length: the same for summaries, including the end token.
-        document_separator: as for `SummarizationProcessor`.
+        document_separator, restore_case: as for `SummarizationProcessor`.
         document_frequencies: phrase -> number of fitted examples that contain it, at least 2; written by `hf-summ
             key-phrases`.
         fitted_examples: number of fitted examples.
@@ -47,6 +47,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
         max_source_length=500,
         max_target_length=300,
         document_separator=None,
+        restore_case=False,
         document_frequencies=None,
         fitted_examples=0,
         num_phrases=10,
@@ -63,7 +64,12 @@ class HighlightTransformerProcessor(CopyingProcessor):
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template=chat_template,
         )
 
     @property

@@ -13,7 +13,7 @@ class SagCopyProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including the special tokens.
         max_target_length: the same for summaries.
-        document_separator: as for `SummarizationProcessor`.
+        document_separator, restore_case: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
     """
 
@@ -23,11 +23,17 @@ class SagCopyProcessor(CopyingProcessor):
         max_source_length=500,
         max_target_length=150,
         document_separator=None,
+        restore_case=False,
         chat_template=None,
     ):
         # listed explicitly, as transformers saves the parameters found here
         super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, chat_template=chat_template
+            tokenizer,
+            max_source_length,
+            max_target_length,
+            document_separator,
+            restore_case,
+            chat_template=chat_template,
         )
 
     def align(self, config) -> None:

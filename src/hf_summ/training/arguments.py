@@ -83,6 +83,12 @@ class DataArguments:
         "the others",
         unset="all rows",
     )
+    restore_case: bool | None = flag(
+        "training decoding",
+        "Spell and join the words of summaries as their documents do, for a vocabulary in lower case; it is saved in "
+        "the processor",
+        unset="the processor's",
+    )
     max_train_samples: int | None = flag("training updates", "Train only on the first n documents", unset="all")
     max_eval_samples: int | None = flag("training", "Validate only on the first n documents", unset="all")
     max_predict_samples: int | None = flag("decoding", "Predict only the first n documents", unset="all")

@@ -20,7 +20,7 @@ from hf_summ.checkpoints.folders import model_problem, settings_problem
 from hf_summ.checkpoints.loading import ModelArguments, Processor, hub_settings, load_config, load_processor, naming
 from hf_summ.common.messages import one_line
 from hf_summ.models.checks import SETTINGS
-from hf_summ.models.processing_base import align_config
+from hf_summ.models.processing_base import CASED, align_config
 from hf_summ.models.quantization_int8 import INT8
 from hf_summ.models.text_documents import prefix_of, task_parameters
 from hf_summ.models.text_tagging import load_tagger
@@ -78,6 +78,7 @@ def build(arguments: RunArguments) -> Built:
     if getattr(processor, "tags", "none") != "none":
         # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
+    settle_case(arguments.data.restore_case, processor, config)
     lengths = settle_lengths(arguments.data, processor, config)
     if hasattr(config, "read_pretrained_parts"):
         config.read_pretrained_parts(is_fresh, **_part_settings(start))
@@ -319,6 +320,23 @@ def settle_lengths(data: DataArguments, processor: Processor, config: PreTrained
             setattr(processor, name, value)
     source, target = settled.values()
     return Lengths(source, target, data.val_max_target_length or target)
+
+
+def settle_case(restores: bool | None, processor: Processor, config: PreTrainedConfig) -> None:
+    """Store a given `--restore_case` in the processor.
+
+    Raises:
+        ValueError: there is no such processor, or its vocabulary is not in lower case.
+    """
+    if restores is None:
+        return
+    if not hasattr(processor, "restore_case"):
+        raise ValueError(
+            f"--restore_case {restores}: {config.model_type} has no processor of this package: leave it out"
+        )
+    if restores and not processor.is_uncased:
+        raise ValueError(f"--restore_case {restores}: {CASED}")
+    processor.restore_case = restores
 
 
 def _align(processor: Processor, config: PreTrainedConfig) -> None:

@@ -61,11 +61,18 @@ def decode(
     sources: Mapping[str, Sequence] | None,
     prefix: str,
 ) -> list[str]:
-    """Decode token ids to texts; ids of copied words are resolved with the documents, columns of `sources`."""
+    """Decode token ids to texts; copied words, and case if the processor restores it, are those of the documents.
+
+    Args:
+        sources: columns of rows, among them the documents.
+    """
     source = {}
     if sources and hasattr(processor, "source_features"):
         source["documents"] = with_prefixes(sources, source_column(sources), prefix)
-    return [text.strip() for text in processor.batch_decode(predictions, skip_special_tokens=True, **source)]
+    texts = processor.batch_decode(predictions, skip_special_tokens=True, **source)
+    if sources and getattr(processor, "restore_case", False):
+        texts = processor.restore(texts, sources[source_column(sources)])
+    return [text.strip() for text in texts]
 
 
 def predict(

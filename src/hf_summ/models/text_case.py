@@ -1,0 +1,188 @@
+"""Case and spacing of summaries in lower case, restored from their documents."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from unicodedata import category, normalize
+
+from .text_documents import IDEOGRAPHS
+from .text_scripts import MARKS
+
+# the space before a token, and the token: an ideograph, a run of letters and digits, or another character
+_TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{MARKS}]*)+|\S)")
+_Tokens = Sequence[tuple[str, str]]
+# their periods do not end sentences; nor do those of initials
+_ABBREVIATIONS = frozenset("al cf dr eq fig figs gen gov jr lt mr mrs ms no prof rep rev sen sgt sr st vs".split())
+_APOSTROPHES = ("'", "’")
+_CLITIC = r"(?:s|t|d|m|ll|re|ve)\b"
+_LETTER, _UNSPACED = r"[^\W\d_]", rf"[{IDEOGRAPHS}\u3001-\u303f\uff01-\uff65]"
+# spaces that English does not have, if one space separates all tokens
+_SUPERFLUOUS = re.compile(
+    "|".join(
+        (
+            # before closing marks and after opening ones, as in ( bert ) , 95 %
+            r" (?=[.,;:?!)\]}%’”…])",
+            r"(?<=[(\[{‘“]) |(?<=[$£€]) (?=\d)",
+            # around hyphens and slashes between words, but for pre - and post-war, and dashes: bert - a model
+            r"(?<=[^\W_]) (?=[-‑/] (?!(?:an?|the) [^-])[^\W_])",
+            r"(?<=[^\W_] [-‑/]) (?!(?:and|or|an?|the) [^-])(?=[^\W_])",
+            # within numbers and times, as in 4 . 5 and 3 , 000 and 7 : 15
+            r"(?<=\d [.:]) (?=\d)|(?<=\d ,) (?=\d{3}\b)",
+            # within e . g .
+            rf"(?<=\b{_LETTER} \.) (?={_LETTER} \.)",
+            # at apostrophes, as in model ' s and models ' and d ' alembert
+            rf"(?<={_LETTER}) (?=' {_CLITIC})|(?<={_LETTER} ['’]) (?={_CLITIC})",
+            rf"(?<=s) (?=' )|(?<=\b{_LETTER}) (?=' {_LETTER})|(?<=\b{_LETTER} ['’]) (?={_LETTER})",
+            # beside Chinese and Japanese
+            rf" (?={_UNSPACED})|(?<={_UNSPACED}) ",
+        )
+    )
+)
+_QUOTED = re.compile(rf"\" [^\"]* \"|' (?!{_CLITIC})[^']* '(?! {_CLITIC})")
+
+
+def restored(
+    summaries: Sequence[str], documents: Sequence[str], strips_accents: bool = True, is_split: bool = True
+) -> list[str]:
+    """Spell the words of an example's summaries as its documents do, join them likewise, and begin with a capital.
+
+    A word gets its most frequent spelling in the documents, in lower case if two are equally frequent. If it is joined
+    to another token, as in `U.S.`, occurrences that are joined to the same one take precedence. First words of
+    sentences count only without other occurrences; they are then in lower case, unless a capital follows their first
+    letter. Words that the documents lack stay as they are. Spaces between tokens that are mostly joined in the
+    documents are removed; no space is added. Each sentence begins with a capital, unless it begins with a word such as
+    `iPhone`.
+
+    Args:
+        summaries: texts in lower case.
+        documents: the documents of the example.
+        strips_accents: whether the vocabulary has no accents, so that `naïve` in a document is a spelling of `naive`.
+        is_split: whether the tokenizer puts spaces around punctuation. Those between tokens that are no neighbors in
+            the documents are then removed where English has none.
+
+    Returns:
+        The summaries, which differ only in case, accents and white space.
+    """
+    rows = [_TOKEN.findall(summary) for summary in summaries]
+    forms = [[_form(token, strips_accents) for _, token in row] for row in rows]
+    source = _Source(documents, {form for own in forms for form in own}, strips_accents)
+    return [_written(row, own, source, is_split) for row, own in zip(rows, forms, strict=True)]
+
+
+class _Source:
+    """Spellings and spacing of tokens in documents.
+
+    Args:
+        wanted: the forms of the tokens to look up.
+
+    Attributes:
+        joints: forms of neighbors -> how much more often they are joined than separated.
+    """
+
+    def __init__(self, documents: Sequence[str], wanted: set[str], strips_accents: bool):
+        self.joints: Counter[tuple[str, str]] = Counter()
+        self._initial: dict[str, Counter[str]] = defaultdict(Counter)
+        # a form, and the form joined before or after it, or neither -> its spellings
+        self._spellings: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+        for document in documents:
+            tokens = _TOKEN.findall(document)
+            forms = [_form(token, strips_accents) for _, token in tokens]
+            for place, begins in enumerate(_sentence_starts(tokens)):
+                form, (space, token) = forms[place], tokens[place]
+                if form not in wanted:
+                    continue
+                if place:
+                    self.joints[forms[place - 1], form] += -1 if space else 1
+                if begins:
+                    self._initial[form][token] += 1
+                    continue
+                before, after = _joined_neighbors(tokens, forms, place)
+                for neighbors in {("", ""), (before, ""), ("", after)}:
+                    self._spellings[form, *neighbors][token] += 1
+
+    def spelling(self, token: str, form: str, before: str, after: str) -> str:
+        """The spelling of a token; the token itself if the documents lack it.
+
+        Args:
+            before, after: the forms that are joined to it, or empty strings.
+        """
+        counts = Counter[str]()
+        for neighbors in {(before, ""), ("", after)} - {("", "")}:
+            counts.update(self._spellings.get((form, *neighbors), ()))
+        # the S of U.S. is no spelling of that of model's
+        if not counts and before not in _APOSTROPHES:
+            counts = self._spellings[form, "", ""]
+        if counts:
+            return _most_frequent(counts)
+        if form not in self._initial:
+            return token
+        first = _most_frequent(self._initial[form])
+        return first.lower() if first[1:] == first[1:].lower() else first
+
+
+@lru_cache(2**16)
+def _form(token: str, strips_accents: bool) -> str:
+    """What the spellings of a token have in common."""
+    if token.isascii():
+        return token.lower()
+    if strips_accents:
+        token = "".join(letter for letter in normalize("NFD", token) if category(letter) != "Mn")
+    return normalize("NFC", token).casefold()
+
+
+def _most_frequent(spellings: Counter[str]) -> str:
+    # small letters come after capitals
+    return max(spellings, key=lambda spelling: (spellings[spelling], spelling))
+
+
+def _joined_neighbors(tokens: _Tokens, forms: Sequence[str], place: int) -> tuple[str, str]:
+    """The forms that are joined to a token, before and after it, or empty strings."""
+    before = forms[place - 1] if place and not tokens[place][0] else ""
+    after = forms[place + 1] if place + 1 < len(tokens) and not tokens[place + 1][0] else ""
+    return before, after
+
+
+def _sentence_starts(tokens: _Tokens) -> Iterator[bool]:
+    """Whether each token is the first word of a sentence."""
+    begins, ends, word = True, False, ""
+    for space, token in tokens:
+        begins = begins or (ends and space != "") or "\n\n" in space
+        is_word = token[0].isalnum()
+        yield begins and is_word
+        if is_word:
+            begins, ends, word = False, False, token
+        elif token in ".?!":
+            ends = token != "." or not (word.isalpha() and (len(word) == 1 or word.lower() in _ABBREVIATIONS))
+        elif token not in "\"'”’)]":
+            ends = False
+
+
+def _written(tokens: _Tokens, forms: Sequence[str], source: _Source, is_split: bool) -> str:
+    """A summary with the source's spelling and spacing."""
+    superfluous = _superfluous(forms) if is_split else ()
+    spaced = []
+    for place, (space, token) in enumerate(tokens):
+        # a straight quotation mark opens or closes
+        joint = 0 if '"' in forms[place - 1 : place + 1] else source.joints[forms[place - 1], forms[place]]
+        is_joined = place and (joint > 0 if joint else place in superfluous)
+        spaced.append(("" if is_joined else space, token))
+    spelled = [
+        (space, source.spelling(token, forms[place], *_joined_neighbors(spaced, forms, place)))
+        for place, (space, token) in enumerate(spaced)
+    ]
+    return "".join(
+        space + (token[0].title() + token[1:] if begins and token == token.lower() else token)
+        for begins, (space, token) in zip(_sentence_starts(spelled), spelled, strict=True)
+    )
+
+
+def _superfluous(tokens: Sequence[str]) -> set[int]:
+    """The tokens before which English has no space."""
+    text = " ".join(tokens)
+    spaces = {match.start() for match in _SUPERFLUOUS.finditer(text)}
+    for match in _QUOTED.finditer(text):
+        spaces = spaces - {match.start() - 1} | {match.start() + 1, match.end() - 2}
+    starts = accumulate((len(token) + 1 for token in tokens), initial=0)
+    return {place for place, start in enumerate(starts) if start - 1 in spaces}

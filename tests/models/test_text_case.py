@@ -1,0 +1,240 @@
+"""Case and spacing of summaries, restored from their documents."""
+
+import gzip
+import json
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import normalizers, pre_tokenizers
+
+from hf_summ.models.text_case import restored
+from tests.conftest import SENTENCES
+from tests.shared_data import SHARED_DATA, reads_shared_data
+
+DOCUMENT = (
+    "Non-wave truncation is naïve. We compare BERT, GPT-4.5 and BERT (Devlin et al. 2019) on the iPhone 15, e.g. in "
+    "the U.S. Army. The model's word/sense ratio in São Paulo is 95%, not 3,000 or $5. Transformers beat it; "
+    "McDonald's did not. Ana asked: \"Is LaTeX's bert-base state-of-the-art?\" In New York, new models of the New Age "
+    "(NEW) are new. A pre-war test ran at 7:15 in d'Alembert's AND/OR lab."
+)
+
+
+@pytest.mark.parametrize(
+    ("decoded", "expected"),
+    [
+        # spelled and joined as in the document
+        ("on non - wave truncation", "On non-wave truncation"),
+        ("non - wave truncation", "Non-wave truncation"),
+        ("gpt - 4. 5 beats bert ( devlin )", "GPT-4.5 beats BERT (Devlin)"),
+        ("gpt - 4 . 5", "GPT-4.5"),
+        ("a word / sense ratio", "A word/sense ratio"),
+        ("a naive method in sao paulo", "A naïve method in São Paulo"),
+        ("the u . s . army", "The U.S. Army"),
+        ("95 % of us , e . g . paulo", "95% of us, e.g. Paulo"),
+        ("an and / or lab", "An AND/OR lab"),
+        ("state - of - the - art latex", "State-of-the-art LaTeX"),
+        ("alembert ' s model", "Alembert's model"),
+        ("it is d ' alembert ' s", "It is d'Alembert's"),
+        # the most frequent spelling, and that with the same joined neighbor
+        ("the new one", "The new one"),
+        ("a ( new ) one", "A (NEW) one"),
+        ("bert - base", "Bert-base"),
+        # only first words of sentences: in lower case, unless a capital follows the first letter
+        ("some transformers", "Some transformers"),
+        ("one mcdonald ' s", "One McDonald's"),
+        # first letters
+        ("iphone 15", "iPhone 15"),
+        ("naive bayes . it works ! does it ? we do", "Naïve bayes. It works! Does it? We do"),
+        ("in the u . s . it works", "In the U.S. it works"),
+        ("shown by devlin et al . in prose", "Shown by Devlin et al. in prose"),
+        ('" quoted " text', '"Quoted" text'),
+        ("15 models . ( they work )", "15 models. (They work)"),
+        ("élan", "Élan"),
+        # punctuation that the document lacks, as in English
+        ("some model ' s 20 % , i . e . 7 . 25", "Some model's 20%, i.e. 7.25"),
+        ("they don ' t , we ' ll", "They don't, we'll"),
+        ("the dogs ' ears", "The dogs' ears"),
+        ("a ' big ' one ' s case", "A 'big' one's case"),
+        ("a “ big ” one ’ s ‘ case ’", "A “big” one’s ‘case’"),
+        ("pre - and post - tests", "Pre- and post-tests"),
+        ("lisp - a language", "Lisp - a language"),
+        ("4 , 500 or 12 , 5 at 8 : 15", "4,500 or 12, 5 at 8:15"),
+        ("[ a ] { b } ( c )", "[A] {b} (c)"),
+        ("so : what ? no ; wait . . .", "So: what? No; wait..."),
+        ("£ 5 and $ x", "£5 and $ x"),
+        ("r & d + c # = @ x _ y", "R & d + c # = @ x _ y"),
+        ('one " quotation mark', 'One " quotation mark'),
+        ("中 国 bert 模 型 ， 2 个 。", "中国BERT模型，2个。"),
+        ("日 本 の bert", "日本のBERT"),
+        ("", ""),
+        ("?", "?"),
+        ("\u0301", "\u0301"),
+    ],
+)
+def test_decoded_word_pieces(decoded, expected):
+    assert restored([decoded], [DOCUMENT]) == [expected]
+    assert restored([expected], [DOCUMENT]) == [expected]
+
+
+@pytest.mark.parametrize("is_split", [True, False])
+def test_texts_that_are_right_stay(is_split):
+    document = " ".join(SENTENCES)
+    right = [document, *SENTENCES, "", "Is that so? (It is.)", "\"I said: 'no',\" he said.", "3.5 of AT&T's R&D"]
+    assert restored(right, [document], is_split=is_split) == right
+    assert restored([document.lower()], [document], is_split=is_split) == [document]
+
+
+def test_without_documents_only_first_letters_and_english_spaces_change():
+    assert restored(["bert is here . it ' s big"], []) == ["Bert is here. It's big"]
+    assert restored(["bert is here . it ' s big"], [""], is_split=False) == ["Bert is here . It ' s big"]
+
+
+def test_spellings_are_counted_over_all_documents_and_ties_are_in_lower_case():
+    documents = ["the Board met, a board", "on Board", "Boards"]
+    assert restored(["a board"], documents) == ["A Board"]
+    assert restored(["a board"], documents[:1]) == ["A board"]
+    assert restored(["no board"] * 2, documents[2:]) == ["No board"] * 2
+
+
+def test_accents_are_restored_only_if_the_vocabulary_has_none():
+    document = "das Café ist schön, sagt Jose\u0301"
+    assert restored(["ein cafe schon von jose"], [document]) == ["Ein Café schön von Jose\u0301"]
+    assert restored(["ein cafe schon von josé"], [document], strips_accents=False) == ["Ein cafe schon von Jose\u0301"]
+
+
+def test_spaces_of_other_tokenizers_are_removed_only_where_the_document_has_none():
+    written = "non - wave model : 95 % and 7 % 's"
+    assert restored([written], [DOCUMENT], is_split=False) == ["Non-wave model : 95% and 7 % 's"]
+
+
+def test_first_words_are_those_after_blank_lines_but_not_after_abbreviations():
+    document = "Dr. Smith met J. Doe.\n\nHeadline without an end\n\nBridge (cf. Tower)! 'Today' it rains..."
+    summary = "tower smith doe headline bridge today"
+    assert restored([f"x {summary}"], [document]) == ["X Tower Smith Doe headline bridge today"]
+
+
+def naive_tokens(text: str) -> list[tuple[int, str]]:
+    """The tokens of an ASCII text with their starts."""
+    return [(match.start(), match[0]) for match in re.finditer(r"[A-Za-z0-9]+|\S", text)]
+
+
+def naive_begins(text: str, start: int) -> bool:
+    before, word = text[:start], text[start]
+    if not word.isalnum():
+        return False
+    since_word = re.search(r"[^A-Za-z0-9]*$", before)[0]
+    if since_word == before or "\n\n" in since_word:
+        return True
+    ended = re.finditer(r"([.?!])[\"')\]]*\s", since_word)
+    previous = re.search(r"([A-Za-z0-9]+)[^A-Za-z0-9]*$", before)[1]
+    is_short = previous.isalpha() and (len(previous) == 1 or previous.lower() in ("dr", "al"))
+    return any(match[1] != "." or not is_short for match in ended)
+
+
+def naive_words(text: str) -> list[dict]:
+    """Each token with what surrounds it."""
+    found = naive_tokens(text)
+    ends = {start + len(token): token.lower() for start, token in found}
+    starts = {start: token.lower() for start, token in found}
+    return [
+        {
+            "token": token,
+            "begins": naive_begins(text, start),
+            "before": ends.get(start, ""),
+            "after": starts.get(start + len(token), ""),
+            "previous": found[index - 1][1].lower() if index else None,
+        }
+        for index, (start, token) in enumerate(found)
+    ]
+
+
+def most(tokens: list[str]) -> str:
+    counts = Counter(tokens)
+    return sorted(counts, key=lambda token: (-counts[token], [-ord(letter) for letter in token]))[0]
+
+
+def naive_spelling(word: dict, documents: list[dict]) -> str:
+    form = word["token"].lower()
+    same = [other for other in documents if other["token"].lower() == form]
+    inside = [other for other in same if not other["begins"]]
+    joined = []
+    for side in ("before", "after"):
+        joined += [other["token"] for other in inside if word[side] and other[side] == word[side]]
+    if joined:
+        return most(joined)
+    if inside and word["before"] != "'":
+        return most([other["token"] for other in inside])
+    if [other for other in same if other["begins"]]:
+        first = most([other["token"] for other in same if other["begins"]])
+        return first if any(letter.isupper() for letter in first[1:]) else first.lower()
+    return word["token"]
+
+
+def naive(summary: str, documents: list[str]) -> str:
+    """`restored` of one text, without the spaces of English."""
+    words = [word for document in documents for word in naive_words(document)]
+    text, end, previous = "", 0, None
+    for start, token in naive_tokens(summary):
+        pair = (previous, token.lower())
+        joined = [word["before"] != "" for word in words if (word["previous"], word["token"].lower()) == pair]
+        text += token if sum(joined) > len(joined) / 2 and '"' not in (previous, token) else summary[end:start] + token
+        end, previous = start + len(token), token.lower()
+    for word, (start, token) in zip(naive_words(text), naive_tokens(text), strict=True):
+        text = text[:start] + naive_spelling(word, words) + text[start + len(token) :]
+    for start, token in naive_tokens(text):
+        if naive_begins(text, start) and token == token.lower():
+            text = text[:start] + token[0].upper() + text[start + 1 :]
+    return text
+
+
+FEW = st.text("aAbB1.?'\"-) \n", max_size=30)
+
+
+@given(FEW | st.just("Dr. A al. b"), st.lists(FEW, max_size=3))
+def test_a_slow_twin_finds_the_same(summary, documents):
+    assert restored([summary], documents, is_split=False) == [naive(summary, documents)]
+
+
+def letters(text: str) -> str:
+    """A text without case, white space and accents."""
+    decomposed = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]).normalize_str(text)
+    return "".join(decomposed.casefold().split())
+
+
+TEXTS = st.text(max_size=40) | st.text("aAbéÉ 中.?'\"-()\u0301ßŉ", max_size=40)
+
+
+@given(TEXTS, st.lists(TEXTS, max_size=2), st.booleans(), st.booleans())
+def test_only_case_spaces_and_accents_change_and_only_once(summary, documents, strips_accents, is_split):
+    (text,) = restored([summary], documents, strips_accents, is_split)
+    assert letters(text) == letters(summary)
+    assert len(text.split()) <= len(summary.split())
+    assert restored([text], documents, strips_accents, is_split) == [text]
+
+
+def word_spans(text: str) -> set[tuple[int, str]]:
+    """The words of a text between spaces, and where they start among its letters."""
+    spans, start = set(), 0
+    for word in text.split():
+        spans.add((start, word))
+        start += len(letters(word))
+    return spans
+
+
+@reads_shared_data("arxiv_titles")
+def test_words_of_titles_are_the_authors():
+    with gzip.open(SHARED_DATA / "arxiv_titles" / "test.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    normalizer, splitter = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    total, before, after = 0, 0, 0
+    for row in rows:
+        words = splitter.pre_tokenize_str(normalizer.normalize_str(row["summary"]))
+        decoded = " ".join(word for word, _ in words)
+        wanted = word_spans(row["summary"])
+        total += len(wanted)
+        before += len(wanted & word_spans(decoded))
+        after += len(wanted & word_spans(restored([decoded], [row["document"]])[0]))
+    assert (round(before / total, 2), round(after / total, 2)) == (0.76, 0.95)
