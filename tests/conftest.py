@@ -26,8 +26,12 @@ from tests.hub import LocalHub
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-# examples and results must not depend on the machine and its speed
-settings.register_profile("portable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+# examples and results must not depend on the machine and its speed; with the other profiles, tests/doors tries more
+# inputs, and with that of `make torture` others each time
+portable = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("portable", portable)
+settings.register_profile("thorough", portable)
+settings.register_profile("torture", portable, derandomize=False, print_blob=True)
 settings.load_profile("portable")
 
 SENTENCES = [

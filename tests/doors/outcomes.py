@@ -1,0 +1,208 @@
+"""Sorts the outcomes of hostile inputs into sensible, clear, deep, held, ignored and wrong (docs/robustness.md).
+
+A test of a door returns if the result is sensible, and raises `Clear` if the input is refused as designed. `Deep`,
+`Held` and `Ignored` fail it; any other failed assertion means that the result is wrong.
+"""
+
+import dis
+import functools
+import hashlib
+import json
+import re
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, StringIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from hypothesis import event, given, settings
+from hypothesis.strategies import SearchStrategy
+
+import hf_summ
+from hf_summ import cli
+
+# examples of a test by hypothesis' profile, see tests/conftest.py
+EXAMPLES = {"portable": 5, "thorough": 25, "torture": 300}
+# CPU seconds that a call may take
+SECONDS = 20
+_PACKAGE = Path(hf_summ.__file__).parent
+# types of error that hf_summ raises by design
+_DESIGNED = (ValueError, TypeError, OSError, ImportError, NotImplementedError)
+# transformers' checks of the settings of `generate()`, which is its function
+_CHECKS_OF_GENERATE = re.compile(
+    r".*transformers/generation/(configuration_utils|logits_process|stopping_criteria|utils).py"
+)
+# the last line that argparse prints before it exits
+_USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
+# outcomes of the present test's examples
+outcomes = Counter[str]()
+
+
+class Clear(Exception):
+    """The input was refused where it entered, with a message of one line for users."""
+
+
+class Deep(AssertionError):
+    """Any other error."""
+
+
+class Held(AssertionError):
+    """An endless loop, work that others wait for, or work that continues for no client."""
+
+
+class Ignored(AssertionError):
+    """A setting is accepted without an effect."""
+
+
+class _TooLong(BaseException):
+    """The time of a call is over; `except Exception` does not catch it."""
+
+
+def door(**strategies: SearchStrategy) -> Callable[[Callable], Callable]:
+    """A test of each drawn input, which must be sensible or clear."""
+
+    def decorate(test: Callable) -> Callable:
+        @settings(max_examples=EXAMPLES[settings.get_current_profile_name()])
+        @given(**strategies)
+        @functools.wraps(test)
+        def example(**drawn: Any) -> None:
+            torch.manual_seed(0)
+            outcome = "sensible"
+            try:
+                test(**drawn)
+            except Clear:
+                outcome = "clear"
+            event(outcome)
+            outcomes[outcome] += 1
+
+        return example
+
+    return decorate
+
+
+def tried(call: Callable[[], Any], named: Collection[str] = (), seconds: float = SECONDS) -> Any:
+    """The result of a call.
+
+    Args:
+        named: names of the user's settings; a check of transformers is clear if it names one of them.
+
+    Raises:
+        Clear: an error that a `raise` of hf_summ raised, of a type for users, with a message of one line; or exit
+            status 2 after a line of argparse.
+        Deep: any other error.
+        Held: more than this many CPU seconds, which do not depend on the machine's load.
+    """
+    printed = StringIO()
+    try:
+        with _limited(seconds), redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return call()
+    except _TooLong as error:
+        raise Held(f"more than {seconds:g} s of computing") from error
+    except SystemExit as error:
+        last = (printed.getvalue().strip().splitlines() or [""])[-1]
+        outcome = Clear if error.code == 2 and _USAGE_ERROR.fullmatch(last) else Deep
+        raise outcome(f"exit {error.code}: {last}") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise (Clear if is_clear(error, named) else Deep)(f"{type(error).__name__}: {error}") from error
+
+
+def is_clear(error: BaseException, named: Collection[str] = ()) -> bool:
+    """Whether an error is designed for users."""
+    innermost = error.__traceback__
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    code, message = innermost.tb_frame.f_code, str(error)
+    # a `raise` raised it, not a function that is written in C
+    is_raised = dis.opname[code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
+    if not isinstance(error, _DESIGNED) or not is_raised:
+        return False
+    if Path(code.co_filename).is_relative_to(_PACKAGE):
+        return is_line(message)
+    is_named = any(re.search(rf"\b{re.escape(name)}\b", message) for name in named)
+    return is_named and _CHECKS_OF_GENERATE.fullmatch(code.co_filename) is not None
+
+
+def is_line(message: str) -> bool:
+    """Whether a message is one line and short enough to read."""
+    return 0 < len(message) <= 2000 and "\n" not in message.strip()
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Raises `_TooLong` after this many CPU seconds of this process."""
+
+    def stop(*_):
+        raise _TooLong
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def command(*argv: object) -> None:
+    """Run `hf-summ` in this process; its error is raised instead of reported."""
+    reported = []
+    error_line = cli.error_line
+
+    def report(error: object, *given) -> str:
+        # argparse's errors are texts, and end in SystemExit
+        reported.extend([error] if isinstance(error, BaseException) else [])
+        return error_line(error, *given)
+
+    with mock.patch.object(cli, "error_line", report), mock.patch.object(sys, "stdin", TextIOWrapper(BytesIO())):
+        status = cli.main([str(argument) for argument in argv])
+    if reported:
+        raise reported[0]
+    assert status == 0, f"exit status {status} without an error"
+
+
+@contextmanager
+def unchanged(*paths: Path) -> Iterator[None]:
+    """Fails if a file, or a file in a folder, differs afterwards, or if a half-written one is left beside it."""
+    before = _digests(paths)
+    try:
+        yield
+    finally:
+        after = _digests(paths)
+        changed = [path.name for path in before | after if before.get(path) != after.get(path)]
+        changed += [part.name for path in paths for part in path.parent.rglob("*.part")]
+        assert not changed, changed
+
+
+def _digests(paths: Iterable[Path]) -> dict[Path, str]:
+    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    return {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def check_scores(values: Iterable[float | None], least: float = 0.0, most: float = 100.0) -> None:
+    """Scores are within bounds, up to rounding; None is one that cannot be computed."""
+    for value in values:
+        # NaN is not
+        assert value is None or least - 1e-6 <= value <= most + 1e-6, value
+
+
+def without_space(text: str) -> str:
+    """The visible characters of a text."""
+    return "".join(text.split())
+
+
+def strict_json(content: str | bytes) -> Any:
+    """The value of JSON that every program can read, which has no NaN."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} in JSON")
+
+    return json.loads(content, parse_constant=refuse)

@@ -1,0 +1,89 @@
+"""The sorting of outcomes."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from transformers import GenerationConfig
+
+import hf_summ
+from hf_summ.data import split_sentences
+from tests.doors.outcomes import Clear, Deep, Held, check_scores, command, strict_json, tried, unchanged
+
+
+def raised(error: BaseException):
+    def call():
+        raise error
+
+    return call
+
+
+def of_the_package(line: str):
+    return lambda: exec(compile(line, str(Path(hf_summ.__file__).parent / "made_up.py"), "exec"), {})
+
+
+@pytest.mark.parametrize(
+    ("call", "outcome"),
+    [
+        (lambda: split_sentences(None), Clear),
+        (lambda: command("evaluate", "--predictions", "missing.txt"), Clear),
+        # from argparse
+        (lambda: command("evaluate", "--nothing"), Clear),
+        (of_the_package("raise FileNotFoundError('a line') from None"), Clear),
+        (of_the_package("raise ValueError('two\\nlines')"), Deep),
+        (of_the_package("raise ValueError"), Deep),
+        (of_the_package("raise KeyError('a line')"), Deep),
+        # not raised by `raise`, so not designed
+        (of_the_package("int('x')"), Deep),
+        (of_the_package("None < 1"), Deep),
+        (raised(ValueError("of the right type, but from elsewhere")), Deep),
+        # as of pyo3
+        (raised(BaseException("a panic")), Deep),
+        (lambda: sys.exit(2), Deep),
+        (lambda: sys.exit("a message"), Deep),
+    ],
+)
+def test_errors_are_clear_or_deep(call, outcome):
+    with pytest.raises(outcome):
+        tried(call)
+
+
+@pytest.mark.parametrize(("named", "outcome"), [("early_stopping", Clear), ("num_beams", Deep)])
+def test_check_of_transformers_is_clear_if_it_names_the_setting(named, outcome):
+    with pytest.raises(outcome):
+        tried(lambda: GenerationConfig(early_stopping="sometimes"), named=[named])
+
+
+def test_endless_loop_is_held():
+    def call():
+        while True:
+            try:
+                sum(range(1000))
+            except Exception:
+                continue
+
+    with pytest.raises(Held, match=r"more than 0\.2 s"):
+        tried(call, seconds=0.2)
+
+
+@pytest.mark.parametrize("end", [lambda: None, raised(Clear("no"))])
+def test_file_that_changes_is_noticed_whatever_the_outcome(tmp_path, end):
+    def change(watched: Path, changed: Path) -> None:
+        with unchanged(watched):
+            changed.write_text(os.urandom(9).hex())
+            end()
+
+    (file := tmp_path / "train.jsonl").touch()
+    for watched, changed in ((file, file), (tmp_path, file), (file, tmp_path / "report.json.part")):
+        with pytest.raises(AssertionError, match=changed.name):
+            change(watched, changed)
+
+
+def test_scores_and_json():
+    check_scores([0, 12.5, 100.0, None])
+    for wrong in (float("nan"), 101.0, -1):
+        with pytest.raises(AssertionError):
+            check_scores([wrong])
+    with pytest.raises(AssertionError, match="NaN in JSON"):
+        strict_json('{"a": NaN}')

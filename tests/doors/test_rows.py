@@ -1,0 +1,132 @@
+"""`hf-summ summarize --text_column`: files of rows, and output folders that are damaged between two runs."""
+
+import contextlib
+import gzip
+import json
+import math
+from functools import partial
+
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+
+from hf_summ.data.streams import FileRows, streamed_files
+from hf_summ.models.text_documents import readable
+from hf_summ.offline.engines import Work, in_this_process
+from hf_summ.offline.run import RECORD, run_plan
+from hf_summ.offline.shards import ADDED_COLUMNS, Plan
+from tests.doors import models
+from tests.doors import strategies as our
+from tests.doors.outcomes import door, is_clear, strict_json, tried, unchanged
+
+_FILES = our.files(("id", "text"), st.sampled_from(("jsonl", "jsonl", "json", "parquet", "csv")))
+_PLANS = st.fixed_dictionaries(
+    {
+        "text_column": our.mostly(our.mostly(st.just("text"), st.just("id")), st.sampled_from(("more", "", "Text"))),
+        "columns": our.mostly(st.none(), st.sampled_from((["id"], ["text", "id"], ["none"], [], ["id", "id"]))),
+        "output_column": our.mostly(st.just("summary"), st.sampled_from(("text", "error", "", "a\nb", "more"))),
+        "rows_per_shard": st.sampled_from((1, 2, 3, 1000)),
+        "format": st.sampled_from(("parquet", "jsonl")),
+    }
+)
+_WAYS = our.few({"long_documents": ("truncate", "extract", "windows"), "language": our.languages})
+_DECODING = our.few(our.choices("num_beams=1|2|0|2.5 max_new_tokens=1|0 min_new_words=2|-1 nothing=3"), 1)
+
+
+class _Watched:
+    """A pipeline whose errors must be clear too, as they are the reasons of rows' errors."""
+
+    def __init__(self, summarizer):
+        self._summarizer, self.deep = summarizer, []
+
+    def __call__(self, documents, **settings):
+        try:
+            yield from self._summarizer(documents, **settings)
+        except Exception as error:
+            self.deep += [] if is_clear(error, settings) else [error]
+            raise
+
+
+@st.composite
+def _damage(draw, output) -> None:
+    """One change to the folder."""
+    record, names = output / RECORD, ("notes.txt", "shard-x.parquet", "shard-99999999.parquet", "shard-")
+    shard = draw(st.sampled_from(sorted(output.glob("shard-*")) or [record]))
+    match draw(st.integers(0, 5)):
+        case 0:
+            record.write_bytes(draw(our.spoiled(record.read_bytes())))
+        case 1:
+            draw(st.sampled_from((record, shard))).unlink()
+        case 2:
+            shard.write_bytes(shard.read_bytes()[: draw(st.integers(0, 50))])
+        case 3:
+            (output / ".shard-00000000.parquet.7-ab.part").write_bytes(b"PAR1")
+        case 4:
+            (output / ".lock").unlink(missing_ok=True)
+            (output / ".lock").mkdir()
+        case _:
+            (output / draw(st.sampled_from(names))).write_bytes(b"")
+
+
+def _written(file) -> list[dict]:
+    if file.suffix == ".parquet":
+        return pq.read_table(file).to_pylist()
+    return list(map(strict_json, gzip.decompress(file.read_bytes()).splitlines()))
+
+
+def _is_equal(before, after) -> bool:
+    if isinstance(after, str) and not isinstance(before, str):
+        # a column of several types is stored as JSON
+        with contextlib.suppress(ValueError):
+            after = json.loads(after)
+    if isinstance(before, str) and isinstance(after, str):
+        # a byte-order mark is dropped at the beginning of a line, as joined files have it there
+        return readable(before).replace("\ufeff", "") == after.replace("\ufeff", "")
+    if isinstance(before, list | tuple):
+        return isinstance(after, list) and len(before) == len(after) and all(map(_is_equal, before, after))
+    # JSON has neither NaN nor infinity
+    return before == after or (isinstance(before, float) and not math.isfinite(before))
+
+
+@door(
+    data=st.data(),
+    folder=our.folders,
+    files=st.lists(_FILES, min_size=1, max_size=3),
+    kind=st.sampled_from(models.READERS),
+    plan=_PLANS,
+    settings=st.builds(dict.__or__, _WAYS, our.mostly(st.just({}), _DECODING)),
+    record=our.mostly(st.none(), st.sampled_from((b"", b"a note", b"summaries:\n", b"summaries: {}\n", b"\xff"))),
+    is_damaged=st.sampled_from((False, False, True)),
+)
+def test_rows(data, folder, files, kind, plan, settings, record, is_damaged):
+    output, watched, paths = folder / "out", _Watched(models.reader(kind)), []
+    for number, (ending, content, _) in enumerate(files):
+        paths.append(folder / f"rows-{number}.{ending}")
+        paths[-1].write_bytes(content)
+    if record is not None:
+        output.mkdir()
+        (output / RECORD).write_bytes(record)
+
+    def run() -> None:
+        job = Plan(source=FileRows(streamed_files(list(map(str, paths)))), folder=output, **plan)
+        work = Work(lambda **_: watched, settings, 2, plan["output_column"], None)
+        run_plan(job, {"model": kind, **settings}, partial(in_this_process, work, job))
+
+    with unchanged(*paths):
+        tried(run, named=settings)
+        if is_damaged:
+            data.draw(_damage(output))
+        # a second run has nothing to do
+        with contextlib.nullcontext() if is_damaged else unchanged(output):
+            tried(run, named=settings)
+    assert not watched.deep
+    found = [row for file in sorted(output.glob("shard-????????.*")) for row in _written(file)]
+    for row in found:
+        whole, cut, error = (row[name] for name in ADDED_COLUMNS)
+        is_summary = isinstance(row[plan["output_column"]], str) and not error and 0 <= cut <= whole
+        assert is_summary or (row[plan["output_column"]] is whole is cut is None and error and "\n" not in error)
+    # tables of texts have other rows than JSON
+    if all(rows is not None and "json" in ending for ending, _, rows in files):
+        rows = [row for _, _, rows in files for row in rows]
+        for before, after in zip(rows, found, strict=True):
+            for name in before if plan["columns"] is None else {*before} & {*plan["columns"]}:
+                assert _is_equal(before[name], after[readable(name)]), name

@@ -1,0 +1,171 @@
+"""ROUGE, BLEU, novelty, support, statistics and significance; `hf-summ evaluate`; flags that change what is written."""
+
+import contextlib
+import json
+import math
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+
+import numpy as np
+from hypothesis import strategies as st
+
+from hf_summ import evaluation
+from hf_summ.evaluation.rouge import rouge_scores_in_mode
+from tests.conftest import SENTENCES
+from tests.doors import strategies as our
+from tests.doors.outcomes import Ignored, check_scores, command, door, strict_json, tried, unchanged
+
+_ROUGE = our.choices(
+    """rouge_types=[]|["rouge1","rougeL"]|["rouge3"]|["rougeLsum"]|["rougeSU4"]|["rougeSU*"]|["rouge-1"]|[""]
+    sentences=split|lines|words several=null|best|mean|pooled|most units=words|characters|lcsts|spaced
+    byte_limit=null|1|75|0|-1|1e30 word_limit=null|1|100|0|-1 splitter=sentencex|spacy|x use_stemmer=true"""
+)
+_EVALUATE = our.choices(
+    """resamples=10|100|0|-1|x seed=0|-1|99 rouge_mode=rouge155|rouge_score rouge_types=["rouge1"]|["rouge"]|[""]
+    separator=none|<q> several=mean|best|pooled word_limit=1|0|50 units=characters|words|spaced average=micro|mean
+    count_punctuation format=latex|json|html metrics=chrf|bleu|entailment=none|bertscore=none|support=x nothing=3"""
+) | {"language": our.languages}
+# measures of novelty that are not shares
+_UNBOUNDED = ("copy_density", "compression", "length")
+
+
+@st.composite
+def _pairs(draw):
+    """Predictions and references, mostly in equal numbers."""
+    predictions = draw(our.text_lists(least=1))
+    others = [draw(our.texts) for _ in (predictions if isinstance(predictions, list) else "a")]
+    several = [[text, *draw(st.lists(our.texts, max_size=2))] for text in others]
+    # nearly equal texts, for high scores
+    nearly = [str(text)[:9] + str(text)[10:] for text in (predictions if isinstance(predictions, list) else "a")]
+    odd = st.sampled_from((others[1:], "a", [*others[1:], 3], [[]]))
+    return predictions, draw(our.mostly(st.sampled_from((others, nearly, several)), odd))
+
+
+def _check_rows(scores, texts, most: float = 100) -> None:
+    # a text is not an iterable of texts
+    assert not isinstance(texts, str)
+    assert len(scores) == len(texts)
+    # NaN is a row without a value
+    check_scores((score for score in scores if not math.isnan(score)), most=most)
+
+
+@door(pairs=_pairs(), mode=our.one_of("rouge_score", "rouge155"), code=our.languages, options=our.few(_ROUGE, 2))
+def test_rouge(pairs, mode, code, options):
+    settings = {"use_stemmer": False, "language": code, **options}
+    scores = tried(lambda: rouge_scores_in_mode(mode, *pairs, **settings))
+    assert scores
+    for column in (column for measure in scores.values() for column in measure):
+        _check_rows(column, pairs[0])
+
+
+@door(
+    pairs=_pairs(),
+    code=our.languages,
+    count=our.one_of("types", "tokens", "all"),
+    average=our.one_of("macro", "micro"),
+    bins=st.sampled_from((1, 10, 0, 1000)),
+)
+def test_novelty(pairs, code, count, average, bins):
+    def measure():
+        rows = evaluation.novelty_scores(*pairs, code, count)
+        means = evaluation.novelty(*pairs, code, average, count)
+        return {**rows, "support": evaluation.support_scores(*pairs, code)}, means
+
+    rows, means = tried(measure)
+    for name, row in rows.items():
+        _check_rows(row, pairs[0], 1e9 if name in _UNBOUNDED else 100)
+    check_scores((mean for mean in means.values() if not math.isnan(mean)), most=1e9)
+    check_scores(tried(lambda: evaluation.copy_positions(*pairs, code, bins)))
+
+
+@door(pairs=_pairs(), tokenize=our.one_of("13a", "char", "zh", "intl", "none", "words"), code=our.languages)
+def test_bleu_and_statistics(pairs, tokenize, code):
+    score, sums = tried(
+        lambda: [measure(*pairs, tokenize=tokenize) for measure in (evaluation.bleu, evaluation.bleu_statistics)]
+    )
+    check_scores([score["bleu"], *np.ravel(evaluation.corpus_bleu(sums))])
+    assert len(sums) == len(pairs[0])
+    check_scores(tried(lambda: evaluation.corpus_statistics(*pairs, code)).values(), most=1e9)
+
+
+@door(
+    pairs=st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=50),
+    odd=our.mostly(st.just(1.0), our.junk),
+    resamples=our.mostly(st.sampled_from((1, 2, 100, 1000)), st.sampled_from((0, -1, 2.5))),
+    confidence=our.mostly(st.sampled_from((95, 99.9)), st.sampled_from((0, 100, 101, math.nan))),
+    seed=our.mostly(st.sampled_from((0, 1, 2**40)), st.just(-1)),
+)
+def test_significance(pairs, odd, resamples, confidence, seed):
+    ours, theirs = map(list, zip(*pairs, (odd, 1.0), strict=True))
+
+    def compare():
+        sums = np.array([[float(score), 1.0] for score in ours])
+        return (
+            evaluation.bootstrap_interval(ours, resamples, confidence),
+            evaluation.bootstrap_interval(sums, resamples, measure=lambda sums: sums[..., 0] / sums[..., 1]),
+            evaluation.paired_bootstrap(ours, theirs, resamples, confidence, seed),
+            evaluation.paired_randomization(ours, theirs, resamples, seed),
+        )
+
+    *intervals, p_value = tried(compare)
+    check_scores([p_value, intervals[-1].p_value], 1e-12, 1)
+    for interval in intervals:
+        assert math.isfinite(interval.mean)
+        assert -math.inf < interval.low <= interval.high < math.inf
+
+
+@door(
+    data=st.data(),
+    folder=our.folders,
+    names=st.sets(st.sampled_from(("references", "sources", "against"))).map(sorted),
+    numbers=our.mostly(st.sampled_from((1, 2, 4)).map(lambda number: [number] * 4), st.just([2, 3, 2, 2])),
+    flags=our.few_flags(_EVALUATE, 2),
+)
+def test_evaluate(data, folder, names, numbers, flags):
+    columns = {"sources": "document", "against": "prediction", "predictions": "prediction", "references": "reference"}
+    for name, number in zip(("predictions", *names), numbers, strict=False):
+        rows = [{columns[name]: data.draw(our.lines), "id": row} for row in range(number)]
+        content = data.draw(our.written(rows, ending := data.draw(st.sampled_from(("txt", "jsonl")))))
+        (file := folder / f"{name}.{ending}").write_bytes(data.draw(our.mostly(st.just(content), our.spoiled(content))))
+        flags += [f"--{name}", str(file)]
+    output, scores = folder / "report.json", folder / "scores.jsonl"
+    with unchanged(*folder.iterdir()):
+        tried(lambda: command("evaluate", *flags, "--output", output, "--scores", scores))
+    report = strict_json(output.read_text(encoding="utf-8"))
+    lines = [strict_json(line) for line in scores.read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == report["pairs"] * (2 if "against" in names else 1)
+    systems = [figures for metric in report["rouge"].values() for figures in metric.values()]
+    check_scores(value for system in systems for value in system.values() if isinstance(value, float))
+
+
+# flags of commands that change what is written wherever they are accepted
+_CHANGING = {
+    "evaluate": """rouge_types=rouge2 no_stemmer byte_limit=20|0 units=characters|spaced word_limit=3|0 several=mean
+        average=micro count=tokens count_punctuation resamples=50|1|0 seed=5|-1 sentences=lines rouge_mode=rouge_score
+        format=json|latex""",
+    "extract": "method=last|consistent|random sentences=1|2|0 language=x splitter=none",
+}
+
+
+@door(data=st.data(), folder=our.folders, name=st.sampled_from(sorted(_CHANGING)))
+def test_each_flag_changes_what_is_written(data, folder, name):
+    texts = [" ".join(SENTENCES[row:] + SENTENCES[:row]) for row in range(4)]
+    (folder / "texts.txt").write_text("".join(f"{text}\n" for text in texts))
+    rows = [{"references": [texts[row - 1], texts[row - 2][:60]]} for row in range(4)]
+    (folder / "references.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = [f"--predictions={folder}/texts.txt", f"--references={folder}/references.jsonl"]
+    flags = data.draw(our.few(our.choices(_CHANGING[name])))
+
+    def written(left_out: str = "") -> str:
+        given = {flag: value for flag, value in flags.items() if flag != left_out}
+        tokens = [f"--{flag}" if value is None else f"--{flag}={value}" for flag, value in given.items()]
+        with redirect_stdout(StringIO()) as printed, redirect_stderr(StringIO()):
+            command(name, *(files if name == "evaluate" else [folder / "texts.txt"]), *tokens)
+        return printed.getvalue()
+
+    whole = tried(written)
+    for flag in flags:
+        # another flag may need it
+        with contextlib.suppress(ValueError, SystemExit):
+            if written(flag) == whole:
+                raise Ignored(f"--{flag} {flags[flag]}")
