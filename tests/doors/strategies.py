@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -211,8 +209,6 @@ def written(draw, found: list[dict[str, Any]], ending: str) -> bytes:
             table.writeheader()
             table.writerows(found)
             text = buffer.getvalue()
-        case "parquet":
-            return _parquet(found, names)
         case "json":
             text = json.dumps(found, ensure_ascii=in_ascii, indent=draw(st.sampled_from((None, 2))))
         case "jsonl":
@@ -222,20 +218,13 @@ def written(draw, found: list[dict[str, Any]], ending: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _parquet(found: list[dict[str, Any]], names: list[str]) -> bytes:
-    # Parquet has one type per column
-    columns = {readable(name): [readable(str(row.get(name, ""))) for row in found] for name in names}
-    pyarrow.parquet.write_table(pyarrow.table(columns), buffer := io.BytesIO())
-    return buffer.getvalue()
-
-
 @st.composite
 def files(draw, columns: tuple[str, ...], endings: SearchStrategy[str]) -> tuple[str, bytes, list | None]:
     """A file's ending, its content, and its rows unless it is spoiled."""
     found, ending = draw(rows(*columns)), draw(endings)
     content, is_spoiled = draw(written(found, ending)), draw(st.integers(0, 3)) == 3
     content = draw(spoiled(content)) if is_spoiled else content
-    if ending != "parquet" and draw(st.integers(0, 3)) == 3:
+    if draw(st.integers(0, 3)) == 3:
         ending, content, is_cut = f"{ending}.gz", gzip.compress(content, mtime=0), draw(st.integers(0, 3)) == 3
         content, is_spoiled = draw(spoiled(content)) if is_cut else content, is_spoiled or is_cut
     return ending, content, None if is_spoiled else found

@@ -128,9 +128,10 @@ def _answer(client: httpx.Client, document: str, seconds: float = 60, **paramete
 )
 def test_cost(frugal, documents, seconds, tokens, settings, ordinary):
     settings |= {"min_new_tokens": tokens, "max_new_tokens": tokens}
+    expected = models.reader("gdlf")([ordinary])
     with httpx.Client(base_url=frugal.address) as client, ThreadPoolExecutor(5) as pool:
         coming = [pool.submit(_answer, client, document, seconds, **settings) for document in documents[:4]]
-        assert _answer(client, ordinary).json() == models.reader("gdlf")([ordinary])
+        assert _answer(client, ordinary).json() == expected
         answers = [one.result() for one in coming]
         end = time.monotonic() + _SOON
         while frugal.service.unfinished:

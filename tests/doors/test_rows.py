@@ -18,7 +18,7 @@ from tests.doors import models
 from tests.doors import strategies as our
 from tests.doors.outcomes import door, is_clear, strict_json, tried, unchanged
 
-_FILES = our.files(("id", "text"), st.sampled_from(("jsonl", "jsonl", "json", "parquet", "csv")))
+_FILES = our.files(("id", "text"), st.sampled_from(("jsonl", "jsonl", "json", "csv")))
 _PLANS = st.fixed_dictionaries(
     {
         "text_column": our.mostly(our.mostly(st.just("text"), st.just("id")), st.sampled_from(("more", "", "Text"))),
