@@ -1,6 +1,5 @@
-"""Processes that answer, fail, are killed and are stopped, and those whose parent is killed."""
+"""Processes whose parent is killed, and the threads of each."""
 
-import importlib
 import os
 import signal
 import subprocess
@@ -9,64 +8,30 @@ import time
 from pathlib import Path
 
 from hf_summ.common import processes
-from hf_summ.common.processes import Pool, threads_for
+from hf_summ.common.processes import threads_for
 from tests.data.files import write
 
-ECHO = """
-def echo(connection, name):
-    while (message := connection.recv()) != "fail":
-        connection.send(("echo", (name, message)))
-    raise ValueError("no\\nsense")
-"""
 PARENT = """
-import os, sys, time
+import multiprocessing, os, signal, sys, time
 from pathlib import Path
-from hf_summ.common.processes import Pool
+from hf_summ.common.processes import end_with_parent
 
-def wait(connection, path):
+def work(connection, path):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    end_with_parent()
     try:
-        connection.send(("ready", None))
+        connection.send("ready")
         time.sleep(60)
     finally:
         Path(path).write_text("ended in order")
 
 if __name__ == "__main__":
-    with Pool(wait) as pool:
-        pool.add(sys.argv[1])
-        pool.wait_ready()
-        os.kill(os.getpid(), 9)
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    context.Process(target=work, args=(theirs, sys.argv[1])).start()
+    ours.recv()
+    os.kill(os.getpid(), 9)
 """
-
-
-def test_messages_and_ends(tmp_path, monkeypatch):
-    # other processes import it
-    write(tmp_path / "echoes.py", ECHO)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with Pool(importlib.import_module("echoes").echo) as pool:
-        pool.add("a")
-        (first,) = pool.workers
-        assert pool.wait_ready(0) == []
-        first.send(1)
-        assert pool.wait_ready() == [first]
-        assert first.recv() == ("echo", ("a", 1))
-        first.process.kill()
-        first.process.join()
-        # the end is the next message
-        first.send(2)
-        assert first.recv() == ("ended", "by SIGKILL")
-        pool.replace(first)
-        (second,) = pool.workers
-        second.send("fail")
-        assert [second.recv(), second.recv()] == [("failed", "no sense"), ("ended", "with status 0")]
-        pool.replace(second)
-        (third,) = pool.workers
-        third.send(3)
-        assert third.recv() == ("echo", ("a", 3))
-        os.kill(third.process.pid, signal.SIGINT)
-        third.send(4)
-        assert third.recv() == ("echo", ("a", 4))
-    # an exit, which SIGTERM would not be
-    assert third.process.exitcode == 1
 
 
 def test_processes_end_with_their_parent(tmp_path):
