@@ -94,10 +94,10 @@ def test_compressed_bodies_are_read(client, summarizer, encoding):
     [
         (b"{}", "br", 415, "`Content-Encoding` is 'br', but must be gzip or identity"),
         (b"{}", "gzip", 400, "the body cannot be read: not gzip (Error -3"),
-        (gzip.compress(b"{}")[:-3], "gzip", 400, "the body cannot be read: the gzip is truncated"),
+        (gzip.compress(b"{}", mtime=0)[:-3], "gzip", 400, "the body cannot be read: the gzip is truncated"),
         # as long as is sent, or as long as is read
         (gzip.compress(random.Random(0).randbytes(20_000)), "gzip", 413, "the body has more than 10000 bytes"),
-        (gzip.compress(b" " * 10**8), "gzip", 413, "the body has more than 10000 bytes"),
+        (gzip.compress(b" " * 10**7), "gzip", 413, "the body has more than 10000 bytes"),
     ],
 )
 def test_compressed_bodies_are_refused(client, body, encoding, status, message):
