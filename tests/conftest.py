@@ -134,7 +134,7 @@ def save_shipped_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> No
 @pytest.fixture
 def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
     """The folder of a tiny model that replaces those in the package."""
-    folder = tmp_path_factory.mktemp("pretrained") / "arxiv-title"
+    folder = tmp_path_factory.mktemp("pretrained") / "arxiv-tldr"
     monkeypatch.setattr("hf_summ.pretrained.FOLDER", folder.parent)
     save_shipped_model(folder, tiny_tokenizer)
     return folder

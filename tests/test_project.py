@@ -16,7 +16,7 @@ import hf_summ
 ROOT = Path(__file__).parents[1]
 AT_THE_ROOT = [
     *(".ci", ".gitignore", "benchmarks", "configs", "docker", "docs", "examples", "model_cards", "src", "tests"),
-    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md"),
+    *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "NOTICE", "README.md"),
     *("constraints.txt", "pyproject.toml", "run_summarization.py"),
 ]
 # of a person or of a build; a container's user is one of ours

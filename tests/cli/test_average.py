@@ -71,6 +71,6 @@ def test_what_cannot_be_averaged(refusal, weights, workplace, argv, message):
 
 
 def test_bundled_models_are_averaged_by_name(run, shipped, workplace):
-    run("average", "arxiv-title", str(shipped), "--output", "mean")
+    run("average", "arxiv-tldr", str(shipped), "--output", "mean")
     mean, weights = (load_file(folder / "model.safetensors") for folder in (workplace / "mean", shipped))
     assert all(mean[name].equal(tensor) for name, tensor in weights.items())

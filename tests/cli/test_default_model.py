@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import SENTENCES
 
-NOTE = "hf-summ: no --model: arxiv-title, which writes titles of news\n"
+NOTE = "hf-summ: no --model: arxiv-tldr, which writes titles of news\n"
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_one_line_says_which_model_was_taken(run, shipped):
     assert "no --model" not in errors
     summary, errors = run("summarize", "a.txt")
     assert (summary, errors.count(NOTE)) == (expected, 1)
-    summary, errors = run("summarize", "a.txt", "--model", "arxiv-title", "--int8", "--device", "cpu")
+    summary, errors = run("summarize", "a.txt", "--model", "arxiv-tldr", "--int8", "--device", "cpu")
     assert summary.strip()
     assert "no --model" not in errors
 
@@ -36,7 +36,7 @@ def test_rows_and_explanations_take_it_too(run, shipped):
     (row,) = datasets.load_dataset("out", split="train")
     assert row["summary"] == expected.strip()
     # equal to that of the run before
-    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", "--model", "arxiv-title")
+    _, errors = run("summarize", "rows.jsonl", "--text_column", "text", "--output", "out", "--model", "arxiv-tldr")
     assert "nothing is left to do" in errors
     summary, errors = run("explain", "a.txt", "--output", "page.html")
     assert (summary, errors.count(NOTE)) == (expected, 1)
@@ -54,20 +54,20 @@ def test_an_explanation_warns_of_a_document_unlike_those_of_the_training(run, sh
 
 
 def test_a_folder_of_the_same_name_goes_first(run):
-    shutil.copytree("model", "arxiv-title")
+    shutil.copytree("model", "arxiv-tldr")
     expected = run("summarize", "a.txt", "--model", "model")[0]
-    assert run("summarize", "a.txt", "--model", "arxiv-title")[0] == expected
+    assert run("summarize", "a.txt", "--model", "arxiv-tldr")[0] == expected
     assert run("summarize", "a.txt")[0] != expected
 
 
 @pytest.mark.parametrize("command", ["summarize", "serve", "explain"])
 def test_a_missing_model_and_a_misspelled_one_are_named(refusal, shipped, command):
     more = {"summarize": ("a.txt",), "serve": ("--port", "0"), "explain": ("a.txt", "--output", "page.html")}[command]
-    assert refusal(command, *more, "--model", "arxiv-titel") == (
-        "--model arxiv-titel: cannot be loaded: no such folder, and no such repository on the Hub within reach; "
-        "did you mean arxiv-title?"
+    assert refusal(command, *more, "--model", "arxiv-tlrd") == (
+        "--model arxiv-tlrd: cannot be loaded: no such folder, and no such repository on the Hub within reach; "
+        "did you mean arxiv-tldr?"
     )
-    assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-titel")
+    assert "did you mean" not in refusal(command, *more, "--model", "org/arxiv-tlrd")
     shutil.rmtree(shipped)
-    for name in ([], ["--model", "arxiv-title"]):
+    for name in ([], ["--model", "arxiv-tldr"]):
         assert refusal(command, *more, *name) == (f"{shipped}: it has no purpose.txt: install the package again")

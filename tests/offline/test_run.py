@@ -55,6 +55,6 @@ def test_rows_have_the_summaries_of_the_pipeline(checkpoint, tmp_path, number):
 
 def test_bundled_model_is_named_as_on_the_command_line(shipped, tmp_path):
     write(tmp_path / "news.jsonl", json_lines(ROWS[:3]))
-    summarize_rows(tmp_path / "news.jsonl", "arxiv-title", "text", tmp_path / "out", **SETTINGS, source_prefix="in: ")
+    summarize_rows(tmp_path / "news.jsonl", "arxiv-tldr", "text", tmp_path / "out", **SETTINGS, source_prefix="in: ")
     records = pipeline("summarization", model=shipped)([f"in: {row['text']}" for row in ROWS[:3]], **SETTINGS)
     assert [row["summary"] for row in read(tmp_path / "out")] == [record["summary_text"] for record in records]

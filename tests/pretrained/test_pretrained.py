@@ -17,22 +17,22 @@ AGAIN = "install the package again"
 
 
 def test_models_are_found_by_name(shipped):
-    assert hf_summ.shipped_model() == shipped_model("arxiv-title") == shipped
+    assert hf_summ.shipped_model() == shipped_model("arxiv-tldr") == shipped
     shutil.copytree(shipped, shipped.with_name("news"))
     shipped.with_name("__pycache__").mkdir()
-    assert shipped_models() == ["arxiv-title", "news"]
+    assert shipped_models() == ["arxiv-tldr", "news"]
     assert purpose("news") == "titles of news"
-    with pytest.raises(ValueError, match=r"^`name` is 'arxiv-titel', but must be .*; did you mean arxiv-title\?$"):
-        shipped_model("arxiv-titel")
+    with pytest.raises(ValueError, match=r"^`name` is 'arxiv-tlrd', but must be .*; did you mean arxiv-tldr\?$"):
+        shipped_model("arxiv-tlrd")
 
 
 def test_other_names_are_left_as_they_are(shipped, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert model_folder("arxiv-title") == str(shipped)
-    for name in ("org/arxiv-title", "arxiv-titel", str(shipped)):
+    assert model_folder("arxiv-tldr") == str(shipped)
+    for name in ("org/arxiv-tldr", "arxiv-tlrd", str(shipped)):
         assert model_folder(name) == name
-    (tmp_path / "arxiv-title").mkdir()
-    assert model_folder("arxiv-title") == "arxiv-title"
+    (tmp_path / "arxiv-tldr").mkdir()
+    assert model_folder("arxiv-tldr") == "arxiv-tldr"
 
 
 def test_half_precision_is_computed_in_float32(shipped):

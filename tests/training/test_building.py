@@ -95,14 +95,14 @@ START = {"model_type": None, "tokenizer_name": None, "config_overrides": {}}
 
 
 def test_bundled_model_is_named_as_in_other_commands(settings, shipped, tmp_path, monkeypatch):
-    path = settings(**START, model_name_or_path="arxiv-title")
+    path = settings(**START, model_name_or_path="arxiv-tldr")
     model, processor, _ = build(parse_arguments([path]))
     assert model.name_or_path == str(shipped)
     assert processor.tokenizer.get_vocab() == AutoProcessor.from_pretrained(shipped).tokenizer.get_vocab()
     # a folder of this name comes first
     monkeypatch.chdir(tmp_path)
-    tiny.gdlf(tiny.processor(processor.tokenizer)).save_pretrained("arxiv-title")
-    tiny.processor(processor.tokenizer).save_pretrained("arxiv-title")
+    tiny.gdlf(tiny.processor(processor.tokenizer)).save_pretrained("arxiv-tldr")
+    tiny.processor(processor.tokenizer).save_pretrained("arxiv-tldr")
     assert build(parse_arguments([path])).model.config.model_type == "gdlf"
 
 

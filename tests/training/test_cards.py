@@ -463,11 +463,11 @@ def test_scores_that_the_hub_must_not_get():
 
 
 def test_card_of_a_fine_tuned_bundled_model_has_no_link_to_the_hub(settings, shipped, tmp_path):
-    start = {"model_name_or_path": "arxiv-title", "tokenizer_name": None, "model_type": None, "config_overrides": None}
+    start = {"model_name_or_path": "arxiv-tldr", "tokenizer_name": None, "model_type": None, "config_overrides": None}
     main([settings(**start, max_steps=1)])
     card = card_of(tmp_path / "out")
-    assert "This model is a fine-tuned version of `arxiv-title`, trained on `train.jsonl`." in card
+    assert "This model is a fine-tuned version of `arxiv-tldr`, trained on `train.jsonl`." in card
     assert ModelCard(card).data.base_model is None
     # where the package is may change until the run resumes
     (command,) = yaml.safe_load((tmp_path / "out" / "run.yaml").read_text(encoding="utf-8"))["commands"]
-    assert command["settings"]["model_name_or_path"] == "arxiv-title"
+    assert command["settings"]["model_name_or_path"] == "arxiv-tldr"

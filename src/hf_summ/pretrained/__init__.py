@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hf_summ.common.messages import unknown_choice
 
-DEFAULT_MODEL = "arxiv-title"
+DEFAULT_MODEL = "arxiv-tldr"
 FOLDER = Path(__file__).parent
 
 _PURPOSE = "purpose.txt"
