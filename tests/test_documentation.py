@@ -44,9 +44,9 @@ CHECKPOINTS = {
 }
 # flags of other programs than ours
 FOREIGN_FLAGS = {
-    "case",
     "cpus",
     "fsdp_version",
+    "hypothesis",
     "models",
     "multi_gpu",
     "num_processes",

@@ -105,10 +105,14 @@ def test_the_wheel_has_the_exception_lists_and_their_license(tracked):
     assert set(project["license-files"]) <= set(tracked)
     # as PEP 639 and the Python Package Index read it
     assert canonicalize_license_expression(project["license"]) == project["license"]
-    # one text for each license
+    # one text for each license, and the notice
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in project["license-files"]]
-    heads = ("Apache License", "WordNet 2.0 Copyright 2003 by Princeton University.")
-    assert [head in text for text, head in zip(texts, heads, strict=True)] == [True, True]
+    heads = (
+        "Apache License",
+        "Copyright Allen Institute for AI",
+        "WordNet 2.0 Copyright 2003 by Princeton University.",
+    )
+    assert [head in text for text, head in zip(texts, heads, strict=True)] == [True, True, True]
     assert project["license"].split(" AND ") == ["Apache-2.0", "LicenseRef-WordNet-2.0"]
 
 
