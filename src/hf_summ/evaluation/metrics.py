@@ -60,7 +60,7 @@ class Metric(evaluate.Metric):
         return rounded(self.measure.compute(predictions, rows, replace(self.settings, **options)))
 
 
-def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings: Any) -> Metric:
+def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settings: Any) -> evaluate.Metric:
     """A measure as a metric of `evaluate`: `metric("rouge").compute(predictions=…, references=…)`.
 
     `evaluate.combine([metric("rouge"), metric("support")])` computes several; those that need sources take `sources`.
