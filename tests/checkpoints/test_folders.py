@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from hf_summ.checkpoints.folders import check_fits, checkpoint_problem, model_problem
-from hf_summ.training.resuming import last_complete_checkpoint
+from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hf_summ.cli import main
 from hf_summ.training.arguments import RunArguments, flag_kinds
-from hf_summ.training.resuming import last_complete_checkpoint
+from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.cli.conftest import start
 from tests.training import tiny
 

@@ -13,7 +13,7 @@ import yaml
 from filelock import FileLock
 
 from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
-from hf_summ.training.resuming import last_complete_checkpoint
+from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
 
 STARTER = """

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoProcessor
 
-from hf_summ.training.averaging import average_checkpoints
+from hf_summ.training.folder.averaging import average_checkpoints
 from tests.training import tiny
 
 

@@ -10,7 +10,7 @@ from accelerate.data_loader import DataLoaderShard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_summ.training.batches import BatchOrder, even_out, pack_examples, pack_tokens, token_lengths
+from hf_summ.training.rows.batches import BatchOrder, even_out, pack_examples, pack_tokens, token_lengths
 
 lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 12)), min_size=1, max_size=40)
 

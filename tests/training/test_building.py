@@ -11,7 +11,7 @@ from hf_summ.checkpoints.loading import ModelArguments, load_processor
 from hf_summ.checkpoints.overrides import apply_overrides, override_item, parse_overrides, value_of
 from hf_summ.data import fit_vocabulary
 from hf_summ.training.arguments import DataArguments, GenerationArguments
-from hf_summ.training.building import Lengths, build, generation_config, settle_case, settle_lengths
+from hf_summ.training.model import Lengths, build, generation_config, settle_case, settle_lengths
 from hf_summ.training.parsing import parse_arguments
 from tests.conftest import SENTENCES
 from tests.training import tiny

@@ -17,9 +17,9 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import pipeline
 
-from hf_summ.training.card_results import Results
-from hf_summ.training.cards import SERVICE, as_code, as_text, hide_paths
 from hf_summ.training.parsing import parse_arguments
+from hf_summ.training.results.card_results import Results
+from hf_summ.training.results.cards import SERVICE, as_code, as_text, hide_paths
 from hf_summ.training.run import main, run
 from tests.training import tiny
 

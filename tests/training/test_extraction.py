@@ -9,10 +9,10 @@ import yaml
 
 from hf_summ.data import split_sentences
 from hf_summ.extractive import DocumentFrequencies, consistent_extract
-from hf_summ.training import extraction
-from hf_summ.training.extraction import load_extraction
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import whole_lengths
+from hf_summ.training.rows import extraction
+from hf_summ.training.rows.extraction import load_extraction
+from hf_summ.training.rows.preparing import whole_lengths
 from hf_summ.training.run import main
 from tests.conftest import SENTENCES
 from tests.training import tiny

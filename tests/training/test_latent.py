@@ -6,8 +6,8 @@ import torch
 
 from hf_summ import DrgdConfig, DrgdForConditionalGeneration, DrgdProcessor
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.evaluating import active_units
-from hf_summ.training.trainer import SummarizationTrainer
+from hf_summ.training.loop.evaluation import active_units
+from hf_summ.training.loop.trainer import SummarizationTrainer
 from tests.training import tiny
 
 

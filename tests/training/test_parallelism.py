@@ -13,7 +13,7 @@ from transformers import AutoModelForSeq2SeqLM
 from hf_summ.checkpoints.folders import checkpoint_problem
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.models.modeling_gdlf import GdlfForConditionalGeneration
-from hf_summ.training.averaging import average_checkpoints
+from hf_summ.training.folder.averaging import average_checkpoints
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
 from tests.training import tiny

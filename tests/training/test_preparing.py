@@ -13,9 +13,9 @@ from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor
-from hf_summ.training import preparing
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.preparing import (
+from hf_summ.training.rows import preparing
+from hf_summ.training.rows.preparing import (
     describe_cuts,
     encode,
     load_splits,

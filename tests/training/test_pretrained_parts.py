@@ -13,7 +13,7 @@ from transformers import (
 )
 
 from hf_summ import CopyTransformerProcessor
-from hf_summ.training.building import build
+from hf_summ.training.model import build
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
 from tests.training import tiny

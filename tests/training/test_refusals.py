@@ -9,8 +9,8 @@ import torch
 from transformers import AutoProcessor
 
 from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.folder.resuming import check_room
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.resuming import check_room
 from tests.training import tiny
 
 

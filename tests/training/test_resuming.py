@@ -12,9 +12,9 @@ import pytest
 import yaml
 from safetensors.torch import load_file
 
-from hf_summ.training.callbacks import RunProgress
+from hf_summ.training.folder.resuming import last_complete_checkpoint
+from hf_summ.training.loop.callbacks import RunProgress
 from hf_summ.training.parsing import parse_arguments
-from hf_summ.training.resuming import last_complete_checkpoint
 from hf_summ.training.run import main, run
 from tests.training import tiny
 

@@ -17,8 +17,9 @@ from hf_summ.data.vocabulary import fit_processor
 from hf_summ.evaluation import bleu, novelty, rouge, support, support_scores
 from hf_summ.evaluation.novelty import TITLES
 from hf_summ.models.checks import own_settings
-from hf_summ.training import preparing, train
+from hf_summ.training import train
 from hf_summ.training.__main__ import main as run_recipe
+from hf_summ.training.rows import preparing
 from hf_summ.training.run import main
 from tests.training import tiny
 from tests.training.conftest import CPU, PICKLES, start

@@ -6,8 +6,8 @@ import pytest
 
 from hf_summ.data import lead
 from hf_summ.evaluation import bleu, rouge
+from hf_summ.training.results.scores import Scorer
 from hf_summ.training.run import main
-from hf_summ.training.scores import Scorer
 from tests.training import tiny
 
 

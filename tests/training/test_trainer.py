@@ -14,8 +14,8 @@ from transformers.utils import logging
 from hf_summ.checkpoints.adapters import takes
 from hf_summ.evaluation import perplexity
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.evaluating import strip_padding
-from hf_summ.training.trainer import SummarizationTrainer
+from hf_summ.training.loop.evaluation import strip_padding
+from hf_summ.training.loop.trainer import SummarizationTrainer
 from tests.models.architectures import COPY_TRANSFORMER, GDLF, SAGCOPY
 from tests.training import tiny
 

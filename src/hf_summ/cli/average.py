@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
     """
     import torch
 
-    from hf_summ.training.averaging import average_checkpoints
+    from hf_summ.training.folder.averaging import average_checkpoints
 
     arguments.folders = [*map(model_folder, arguments.folders)]
     for folder in arguments.folders:

@@ -217,8 +217,8 @@ def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict
 def _tokens(training: Job, epochs: float) -> int | None:
     """The approximate number of source and target training tokens, estimated from the first pairs; None if unknown."""
     # imported here, as the process that starts runs does not need them
-    from hf_summ.training.preparing import MEASURED, encode
-    from hf_summ.training.resuming import RunRecord
+    from hf_summ.training.folder.resuming import RunRecord
+    from hf_summ.training.rows.preparing import MEASURED, encode
 
     settings, record = training.settings, RunRecord(training.output).of("train")
     assert record is not None, training.output

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
 
 def _resume_hint(folder: str, what: str) -> str:
     """How to continue a run that ended as `what` says."""
-    from hf_summ.training.resuming import last_complete_checkpoint
+    from hf_summ.training.folder.resuming import last_complete_checkpoint
 
     checkpoint = last_complete_checkpoint(folder)
     if checkpoint is None:

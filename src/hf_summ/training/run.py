@@ -15,14 +15,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.common.records import shown
-from hf_summ.training import reports
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
-from hf_summ.training.building import build, build_trained
-from hf_summ.training.cards import make_card
-from hf_summ.training.extraction import load_extraction
-from hf_summ.training.parsing import as_flag, parse_arguments
-from hf_summ.training.preparing import load_splits, prepare_splits, source_ranges
-from hf_summ.training.resuming import (
+from hf_summ.training.folder.resuming import (
     Resumption,
     RunRecord,
     check_folder,
@@ -32,8 +26,14 @@ from hf_summ.training.resuming import (
     lock_folder,
     named_checkpoint,
 )
-from hf_summ.training.scores import Scorer
-from hf_summ.training.trainer import SummarizationTrainer, make_trainer
+from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
+from hf_summ.training.model import build, build_trained
+from hf_summ.training.parsing import as_flag, parse_arguments
+from hf_summ.training.results import reports
+from hf_summ.training.results.cards import make_card
+from hf_summ.training.results.scores import Scorer
+from hf_summ.training.rows.extraction import load_extraction
+from hf_summ.training.rows.preparing import load_splits, prepare_splits, source_ranges
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from transformers import TrainerState
 
 from hf_summ.checkpoints.folders import INDEX, STATE, WEIGHTS, checkpoint_problem, weight_files, weights_problem
 from hf_summ.common.files import moved_into_place
-from hf_summ.training.resuming import run_checkpoints
+from hf_summ.training.folder.resuming import run_checkpoints
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
 from hf_summ.training.arguments import RunArguments
-from hf_summ.training.building import Processor
-from hf_summ.training.evaluating import RowwiseTrainer
-from hf_summ.training.preparing import with_prefixes
-from hf_summ.training.resuming import RunRecord
-from hf_summ.training.scores import Scorer
+from hf_summ.training.folder.resuming import RunRecord
+from hf_summ.training.loop.evaluation import RowwiseTrainer
+from hf_summ.training.model import Processor
+from hf_summ.training.results.scores import Scorer
+from hf_summ.training.rows.preparing import with_prefixes
 
 
 def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:

@@ -23,10 +23,10 @@ from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
 from hf_summ.pretrained import model_folder
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
-from hf_summ.training.card_results import Results
-from hf_summ.training.extraction import SPLITS_OF
-from hf_summ.training.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
-from hf_summ.training.scores import Scorer
+from hf_summ.training.folder.resuming import LIBRARIES, LOCK, RUN_FILE, command_line
+from hf_summ.training.results.card_results import Results
+from hf_summ.training.results.scores import Scorer
+from hf_summ.training.rows.extraction import SPLITS_OF
 
 # placeholder for a service's address in a card's code
 SERVICE = "https://summarizer.example.org"

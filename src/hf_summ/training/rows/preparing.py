@@ -20,9 +20,9 @@ from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import measured, with_prefix
 from hf_summ.models.text_phrases import read_phrases
 from hf_summ.training.arguments import RunArguments
-from hf_summ.training.batches import token_lengths
-from hf_summ.training.building import Built, Processor
-from hf_summ.training.scores import Scorer
+from hf_summ.training.model import Built, Processor
+from hf_summ.training.results.scores import Scorer
+from hf_summ.training.rows.batches import token_lengths
 
 logger = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of, repeatable
-from hf_summ.training.building import Built
-from hf_summ.training.extraction import Extraction
-from hf_summ.training.preparing import processor_fingerprint
+from hf_summ.training.model import Built
+from hf_summ.training.rows.extraction import Extraction
+from hf_summ.training.rows.preparing import processor_fingerprint
 
 logger = logging.getLogger(__name__)
 

@@ -21,8 +21,8 @@ from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.next_sentence import NextSentenceModel
 from hf_summ.training.arguments import RunArguments
-from hf_summ.training.building import Processor
-from hf_summ.training.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
+from hf_summ.training.model import Processor
+from hf_summ.training.rows.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
 
 logger = logging.getLogger(__name__)
 

@@ -23,21 +23,21 @@ from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
 from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
-from hf_summ.training.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
-from hf_summ.training.building import Built
-from hf_summ.training.callbacks import (
+from hf_summ.training.checks import asks_for_fsdp
+from hf_summ.training.loop.callbacks import (
     BrightnessCallback,
     ChangesCallback,
     NonFiniteCallback,
     ResumableEarlyStopping,
     RunProgress,
 )
-from hf_summ.training.cards import PRIVATE, RESULTS, Card, hide_paths
-from hf_summ.training.checks import asks_for_fsdp
-from hf_summ.training.evaluating import RowwiseTrainer
+from hf_summ.training.loop.evaluation import RowwiseTrainer
+from hf_summ.training.model import Built
 from hf_summ.training.optimization import build_schedule, parameter_groups, parse_learning_rates
-from hf_summ.training.reports import score
-from hf_summ.training.scores import Scorer
+from hf_summ.training.results.cards import PRIVATE, RESULTS, Card, hide_paths
+from hf_summ.training.results.reports import score
+from hf_summ.training.results.scores import Scorer
+from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens, token_lengths
 
 logger = logging.getLogger(__name__)
 

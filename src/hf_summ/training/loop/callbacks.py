@@ -18,7 +18,7 @@ from transformers.trainer_callback import ExportableState
 from hf_summ.checkpoints.adapters import base_model
 from hf_summ.checkpoints.folders import is_finite
 from hf_summ.training.arguments import SummarizationTrainingArguments
-from hf_summ.training.resuming import last_complete_checkpoint
+from hf_summ.training.folder.resuming import last_complete_checkpoint
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class RunProgress(TrainerCallback, ExportableState):
     if documents are seen thousands of times, or if training ends before the learning rate has warmed up.
 
     Attributes:
-        start: the number of its start in the output folder, see `hf_summ.training.resuming.RunRecord.start`.
+        start: the number of its start in the output folder, see `hf_summ.training.folder.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if unknown.
         since: the sum of this process's losses that are not in `loss_sum` yet.
         seconds: the duration of all updates without evaluations, None if unknown: on a CPU, the CPU seconds of this

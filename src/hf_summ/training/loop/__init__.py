@@ -1,0 +1,1 @@
+"""The training loop: a Seq2SeqTrainer with its evaluation and its callbacks."""

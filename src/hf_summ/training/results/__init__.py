@@ -1,0 +1,1 @@
+"""The results of a run: scores, predictions and the model card."""

@@ -1,0 +1,1 @@
+"""The rows of a run: the corpus, shortened, as token ids, and in batches."""
