@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.cli import main
-from hf_summ.training.arguments import RunArguments, flag_kinds
+from hf_summ.training.arguments import RunArguments, flags
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.cli.conftest import start
 from tests.training import tiny
@@ -68,7 +68,7 @@ def test_help_explains_every_flag_of_ours_and_names_the_others(capsys):
     explained = set(re.findall(r"^  --(\w+)", ours, re.MULTILINE))
     named = set(re.split(r"[,:\s]+", theirs))
     assert not explained & named
-    assert set(flag_kinds()) <= explained | named
+    assert set(flags()) <= explained | named
 
 
 @pytest.mark.thorough

@@ -9,11 +9,12 @@ import pytest
 import yaml
 from transformers import Seq2SeqTrainingArguments
 
-from hf_summ.common.flags import KINDS
+from hf_summ.common.flags import EFFECTS
 from hf_summ.data import Corpus
 from hf_summ.evaluation.measures import NAMED
 from hf_summ.training import arguments as module
-from hf_summ.training.arguments import GROUPS, GenerationArguments, SummarizationTrainingArguments, flag_kinds, flags_of
+from hf_summ.training.arguments import GROUPS, GenerationArguments, flags, flags_of
+from hf_summ.training.checks import FLAGS
 from hf_summ.training.parsing import bundled_configs, parse_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -102,9 +103,10 @@ def test_json_file_and_flags_alone(tmp_path):
         ("lerning_rate: 1\n", "unknown key 'lerning_rate'; did you mean learning_rate?"),
         ("num_beams: four\n", "num_beams.*invalid int value: 'four'"),
         ("optimizer: sgd\n", "optimizer.*invalid choice: 'sgd'"),
-        ("config_overrides: {d_model: 2020-01-01}\n", "d_model: .* date is not JSON serializable: put it in quotes"),
-        ("config_overrides: {tags: !!binary aGk=}\n", "tags: .* bytes is not JSON serializable: put it in quotes"),
-        ("config_overrides: {3: 4}\n", "the name 3 is not a string: put it in quotes"),
+        (
+            "config_overrides: {d_model: 2020-01-01}\n",
+            "config_overrides: .* date is not JSON serializable: put it in quotes",
+        ),
         ("a: [1\n", "cannot be read as yaml.*line"),
         ("", "must contain `key: value` lines"),
         ("- 1\n", "must contain `key: value` lines"),
@@ -135,7 +137,7 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         (["--max_eval_samples", "0"], "--max_eval_samples 0: must be at least 1"),
         (["--lead_sentences", "0"], "--lead_sentences 0: must be at least 1"),
         (["--per_device_train_batch_size", "-3"], "--per_device_train_batch_size -3: must be at least 1"),
-        (["--max_steps", "0"], "--max_steps 0: must be at least 1, or -1"),
+        (["--max_steps", "0"], "--max_steps 0: must be at least 1$"),
         (["--num_train_epochs", "1e300"], "--num_train_epochs 1e[+]300: must be at most 1000000"),
         (["--num_train_epochs", "0"], "--num_train_epochs 0.0: must be above 0"),
         (["--learning_rate", "nan"], "--learning_rate nan: must be finite"),
@@ -158,23 +160,19 @@ def test_wrong_file_is_named_with_what_is_wrong(yaml_file, text, message):
         ),
         (
             [*EVALUATED, "--metric_for_best_model", "bertscore"],
-            "--metric_for_best_model bertscore: not computed; add --metrics rouge support bertscore=MODEL$",
-        ),
-        (
-            [*EVALUATED, "--metric_for_best_model", "bleu"],
-            "--metric_for_best_model bleu: not computed; add --metrics rouge support bleu$",
+            "--metric_for_best_model bertscore: not computed with these --metrics, .*: choose from loss, rouge1, ",
         ),
         (
             [*EVALUATED, "--metrics", "bleu", "--metric_for_best_model", "eval_rouge3"],
-            "_best_model eval_rouge3: not computed; add --metrics bleu rouge --rouge_mode rouge155$",
+            "_best_model eval_rouge3: not computed .*: choose from loss, bleu",
         ),
         (
             [*EVALUATED, "--rouge_mode", "rouge155", "--metric_for_best_model", "rougeLsum"],
-            "_best_model rougeLsum: not computed; add --metrics rouge support --rouge_mode rouge_score$",
+            "_best_model rougeLsum: not computed .*: choose from loss, rouge1, ",
         ),
         (
             [*EVALUATED, "--metric_for_best_model", "rouge2", "--predict_with_generate", "no"],
-            "_best_model rouge2: not computed without --predict_with_generate$",
+            "_best_model rouge2: not computed .*: choose from loss$",
         ),
         (["--torch_compile_mode", "~"], "--torch_compile_mode ~: must be one of default, .*max-autotune"),
         (["--generation_config", "/nowhere"], "--generation_config /nowhere: "),
@@ -246,8 +244,8 @@ def test_data_of_the_flags_replaces_that_of_the_file(tmp_path):
     path = tmp_path / "settings.yaml"
     hub = {"dataset_name": "org/news", "dataset_config_name": "en", "text_column": "article", "source_prefix": "p: "}
     path.write_text(yaml.safe_dump(hub), encoding="utf-8")
-    for flags in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
-        arguments = parse_arguments([str(path), *flags, "--output_dir", "out"])
+    for named in (["--train_file", "mine.jsonl"], ["--train_file=mine.jsonl"], ["--train-file", "mine.jsonl"]):
+        arguments = parse_arguments([str(path), *named, "--output_dir", "out"])
         assert arguments.corpus == Corpus(train_file="mine.jsonl")
         assert arguments.data.source_prefix == "p: "
     corpus = parse_arguments([str(path), "--dataset_name", "org/other", "--output_dir", "out"]).corpus
@@ -273,16 +271,16 @@ OWN = [
 
 @pytest.mark.parametrize("own", OWN, ids=lambda own: own.name)
 def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(own):
-    assert own.metadata["kinds"]
-    assert own.metadata["kinds"] <= KINDS.keys()
+    assert set(own.metadata["flag"].effects.split()) <= EFFECTS.keys()
+    assert own.metadata["flag"].effects
     assert re.search(r" \(default: (?!None)[^()]+\)$", own.metadata["help"])
 
 
-def test_kinds_of_transformers_flags_are_said_of_flags_that_there_are_and_are_not_ours():
+def test_table_of_transformers_flags_names_flags_that_exist_and_are_not_ours():
     theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
-    assert SummarizationTrainingArguments.KINDS.keys() <= theirs - {own.name for own in OWN}
-    assert set(" ".join(SummarizationTrainingArguments.KINDS.values()).split()) <= KINDS.keys()
-    assert flag_kinds()["gradient_checkpointing"] == {"training"}
+    assert FLAGS.keys() <= theirs - {own.name for own in OWN}
+    assert {effect for flag in FLAGS.values() for effect in flag.effects.split()} <= EFFECTS.keys()
+    assert flags()["gradient_checkpointing"].effects == "training"
 
 
 def test_flags_can_be_asked_for_by_what_they_decide():
@@ -299,4 +297,4 @@ def test_help_tells_every_default(capsys):
     assert f"one or more of {NAMED} (default: rouge support)" in text
     assert "Number of beams; 1 is greedy search (default: the model's)" in text
     # transformers' own help has none
-    assert text.count("(default: ") >= len(flag_kinds())
+    assert text.count("(default: ") >= len(flags())

@@ -1,4 +1,4 @@
-"""Command line flags declared once, as dataclass fields with their help and what they affect."""
+"""Command line flags declared once, as dataclass fields: help, default, effects, range and conditions."""
 
 import argparse
 import copy
@@ -8,8 +8,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-# what a flag affects; it may have several kinds
-KINDS: Mapping[str, str] = {
+# what a flag affects, often several of these
+EFFECTS: Mapping[str, str] = {
     "data": "which texts are read, and how",
     "model": "how the model is built",
     "training": "the weights that training yields",
@@ -19,28 +19,53 @@ KINDS: Mapping[str, str] = {
     "single": "something specific to a single run, which other runs cannot share",
     "secret": "the user's identity, which must not be stored",
 }
+# the values of flags that are switched off
+_OFF = (None, False, "no", "none", -1)
 
 
-def flag(kinds: str, help: str, default: Any = None, unset: str | None = None, **settings: Any) -> Any:
-    """A dataclass field that is a command line flag.
+@dataclasses.dataclass(frozen=True)
+class Flag:
+    """What is declared of a flag besides its name, type and help.
 
-    Its metadata are `kinds`, `help` (ending with the default) and `settings`.
+    A condition is the name of a flag, which must then be set, or `name=value`.
 
     Args:
-        kinds: one or more of `KINDS`, separated by spaces.
+        effects: one or more of `EFFECTS`, separated by spaces.
+        range: the allowed numbers besides the default, such as a `Range` of `hf_summ.models.checks`.
+        needs: conditions, one of which must hold for the flag to have an effect.
+        unless: conditions under each of which the flag has no effect.
+    """
+
+    effects: str = "training"
+    range: Any = None
+    needs: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    default: Any = None
+
+
+def flag(
+    effects: str,
+    help: str,
+    default: Any = None,
+    unset: str | None = None,
+    range: Any = None,
+    needs: tuple[str, ...] = (),
+    unless: tuple[str, ...] = (),
+    **settings: Any,
+) -> Any:
+    """A dataclass field that is a command line flag.
+
+    Its metadata are `flag`, a `Flag`, `help`, which ends with the default unless the flag is required, and `settings`.
+
+    Args:
+        effects, range, needs, unless: as for `Flag`.
         help: the flag's help, without its default.
         default: the default value; a list or a mapping is copied for each object.
         unset: the default in words, if the value is None or not self-explanatory.
         settings: other settings for `ArgumentParser.add_argument`.
-
-    Raises:
-        ValueError: no kind or an unknown one, or a default of None without `unset`.
     """
-    if not kinds.split() or not set(kinds.split()) <= KINDS.keys():
-        raise ValueError(f"`kinds` of the flag '{help}' is '{kinds}', but must be one or more of {', '.join(KINDS)}")
-    if default is None and unset is None:
-        raise ValueError(f"the flag '{help}' has no default: describe with `unset` what happens without it")
-    metadata = {"kinds": frozenset(kinds.split()), "help": with_default(help, unset or default), **settings}
+    help = help if settings.get("required") else with_default(help, unset or default)
+    metadata = {"flag": Flag(effects, range, needs, unless, default), "help": help, **settings}
     if isinstance(default, list | dict):
         return dataclasses.field(default_factory=lambda: copy.copy(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -48,29 +73,107 @@ def flag(kinds: str, help: str, default: Any = None, unset: str | None = None, *
 
 def with_default(help: str, default: Any) -> str:
     """A flag's help followed by its default."""
-    shown = " ".join(map(str, default)) if isinstance(default, list | tuple) else default
-    return f"{help} (default: {shown})"
+    return f"{help} (default: {' '.join(map(str, default)) if isinstance(default, list | tuple) else default})"
 
 
-def add_flags(parser: argparse.ArgumentParser, declared: Any) -> None:
-    """Add the flags of a dataclass whose values are strings, numbers, choices or, with `nargs`, lists of strings."""
+def add_flags(parser: Any, declared: Any) -> None:
+    """Add the flags of a dataclass to a parser: strings, numbers, booleans, choices and, with `nargs`, lists."""
     hints = typing.get_type_hints(declared)
     for field in dataclasses.fields(declared):
-        if "help" not in field.metadata:
+        if "flag" not in field.metadata:
             continue
-        hint = hints[field.name]
-        members = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
-        (kind,) = (member for member in members if member is not types.NoneType)
-        settings = {name: value for name, value in field.metadata.items() if name != "kinds"}
-        if typing.get_origin(kind) is typing.Literal:
-            settings["choices"] = typing.get_args(kind)
-        elif kind is bool:
-            settings["action"] = "store_true"
-        elif "nargs" not in settings:
-            settings["type"] = kind
-        parser.add_argument(f"--{field.name}", default=field.default, **settings)
+        settings = {"default": field.metadata["flag"].default, **field.metadata}
+        del settings["flag"]
+        value_type = without_none(hints[field.name])
+        if typing.get_origin(value_type) is typing.Literal:
+            settings["choices"] = typing.get_args(value_type)
+        elif value_type is bool:
+            settings["action"] = argparse.BooleanOptionalAction if field.default is None else "store_true"
+        elif typing.get_origin(value_type) is None:
+            settings["type"] = value_type
+        parser.add_argument(f"--{field.name}", **settings)
+
+
+def without_none(hint: Any) -> Any:
+    """The type of a value that may also be None."""
+    members = typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+    return next(member for member in members if member is not types.NoneType)
+
+
+def flags_in(*declared: Any) -> dict[str, Flag]:
+    """The flags of dataclasses by name."""
+    fields = (field for group in declared for field in dataclasses.fields(group))
+    return {field.name: field.metadata["flag"] for field in fields if "flag" in field.metadata}
 
 
 def names(declared: Any) -> tuple[str, ...]:
     """The names of a dataclass's flags."""
-    return tuple(field.name for field in dataclasses.fields(declared) if "help" in field.metadata)
+    return tuple(flags_in(declared))
+
+
+def values_of(arguments: argparse.Namespace, declared: Any) -> dict[str, Any]:
+    """The values that a command line has for a dataclass's flags."""
+    return {name: getattr(arguments, name) for name in names(declared)}
+
+
+def check_flags(arguments: argparse.Namespace, flags: Mapping[str, Flag]) -> None:
+    """Check a command's flags, of which it may lack some.
+
+    Raises:
+        ValueError: a number is out of range, or a flag has no effect beside the others.
+    """
+    values = {name: getattr(arguments, name, flag.default) for name, flag in flags.items()}
+    settings = {name: value for name, value in values.items() if value != flags[name].default}
+    check_ranges(settings, flags)
+    for problem in without_effect(settings, flags).values():
+        raise ValueError(problem)
+
+
+def check_ranges(settings: Mapping[str, Any], flags: Mapping[str, Flag]) -> None:
+    """Raise a ValueError for a number that is neither the default of its flag nor in its range."""
+    for name, value in settings.items():
+        flag = flags[name]
+        if flag.range is not None and value != flag.default and (problem := flag.range.problem(value)):
+            raise ValueError(f"{_as_text(name, value)}: must be {problem}")
+
+
+def without_effect(
+    settings: Mapping[str, Any], flags: Mapping[str, Flag], hint: str = "leave one of them out"
+) -> dict[str, str]:
+    """The flags that have no effect beside the others, each with a message.
+
+    Args:
+        hint: what to do about a flag that another replaces; `{unset}` is the other at its default.
+    """
+    values = {**{name: flag.default for name, flag in flags.items()}, **settings}
+    problems = {}
+    for name, value in settings.items():
+        needs, unless = flags[name].needs, flags[name].unless
+        other = next((condition.split("=")[0] for condition in unless if _holds(condition, settings)), None)
+        if value in _OFF:
+            # it needs no other
+            continue
+        if needs and not any(_holds(condition, values) for condition in needs):
+            needed = " or ".join(f"--{condition}".replace("=", " ") for condition in needs)
+            problems[name] = f"{_as_text(name, value)}: needs {needed}"
+        elif other is not None:
+            unset = True if settings[other] is False else flags[other].default
+            remedy = hint.format(unset=_as_text(other, "null" if unset is None else unset))
+            problems[name] = (
+                f"{_as_text(name, value)}: has no effect beside {_as_text(other, settings[other])}: {remedy}"
+            )
+    return problems
+
+
+def _holds(condition: str, values: Mapping[str, Any]) -> bool:
+    name, _, expected = condition.partition("=")
+    value = values.get(name)
+    items = value if isinstance(value, list) else [value]
+    return any(str(item) == expected if expected else item not in _OFF for item in items)
+
+
+def _as_text(name: str, value: Any) -> str:
+    """A flag as on a command line."""
+    if value is True:
+        return f"--{name}"
+    return f"--{name} {' '.join(map(str, value)) if isinstance(value, list) else value}"

@@ -18,8 +18,7 @@ from hf_summ.data.raw_formats import format_of
 from hf_summ.experiments.tables import Row, Scale, Table, configs_folder, load_scale
 from hf_summ.extractive import DocumentFrequencies
 from hf_summ.training.arguments import flags_of
-from hf_summ.training.effects import without_effect
-from hf_summ.training.parsing import merged, parse_flags, read_settings
+from hf_summ.training.parsing import merged, parse_flags, read_settings, without_effect
 
 _SPLIT_NAMES = {"train": ("train",), "validation": ("validation", "valid", "val", "dev"), "test": ("test",)}
 _ENDINGS = (".jsonl", ".json", ".csv", ".source")

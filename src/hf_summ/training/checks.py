@@ -1,129 +1,148 @@
-"""Checks of the values of a run's flags: ranges of numbers, licenses, and parallelism."""
+"""transformers' own flags: effects, ranges, conditions, and checks that transformers would make only later."""
 
-import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
-from transformers import TrainingArguments
+from accelerate.parallelism_config import ParallelismConfig
+from accelerate.utils import DynamoBackend
+from transformers import Seq2SeqTrainingArguments, TrainingArguments
+from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
+from transformers.training_args import ParallelMode
+from transformers.utils import is_liger_kernel_available
 
-from hf_summ.common.messages import nearest
-from hf_summ.models.checks import FINITE, SETTINGS, Range
+from hf_summ.common.flags import Flag
+from hf_summ.common.messages import one_line, unknown_choice
+from hf_summ.models.checks import FINITE, Range
 
 # more than any machine or corpus needs
-_MANY, _TOKENS = 10**6, 10**7
-_COUNT, _POSITIVE, _NOT_NEGATIVE = Range(1, _MANY), Range(0, FINITE, above=True), Range(0, FINITE)
-_FRACTION = Range(0, 0.999999)
+_MANY = 10**6
+COUNT, AT_LEAST_ONE = Range(1, _MANY), Range(1)
+POSITIVE, NOT_NEGATIVE, FRACTION = Range(0, FINITE, above=True), Range(0, FINITE), Range(0, 0.999999)
+# the model is evaluated during training
+EVALUATES = ("eval_strategy=steps", "eval_strategy=epoch")
 
-BOUNDS: Mapping[str, Range] = {
-    **{name: setting.range for name, setting in SETTINGS.items()},
-    **dict.fromkeys(("per_device_train_batch_size", "per_device_eval_batch_size"), _COUNT),
-    **dict.fromkeys(("gradient_accumulation_steps", "save_total_limit"), _COUNT),
-    **dict.fromkeys(("max_train_samples", "max_eval_samples", "max_predict_samples"), Range(1)),
-    # one of the tokens is the end token; summaries are generated as long as targets
-    "max_source_length": Range(2, _TOKENS),
-    **dict.fromkeys(("max_target_length", "val_max_target_length"), Range(2, SETTINGS["max_new_tokens"].range.most)),
-    **dict.fromkeys(("train_tokens_per_batch", "eval_tokens_per_batch"), Range(1)),
-    "max_steps": Range(1, 10**12),
-    "num_train_epochs": Range(0, _MANY, above=True),
-    **dict.fromkeys(("schedule_period", "early_stopping_patience", "lead_sentences"), Range(1)),
-    **dict.fromkeys(("save_steps", "eval_steps", "logging_steps"), _POSITIVE),
-    **dict.fromkeys(("noam_scale", "max_grad_value"), _POSITIVE),
-    **dict.fromkeys(("learning_rate", "minimum_learning_rate", "weight_decay", "max_grad_norm"), _NOT_NEGATIVE),
-    **dict.fromkeys(("eval_delay", "early_stopping_threshold", "show_summaries"), _NOT_NEGATIVE),
-    **dict.fromkeys(("adam_epsilon", "neftune_noise_alpha", "warmup_steps"), _NOT_NEGATIVE),
-    **dict.fromkeys(("adam_beta1", "adam_beta2", "adadelta_rho", "label_smoothing_factor"), _FRACTION),
-    **dict.fromkeys(("seed", "data_seed"), Range(0, 2**32 - 1)),
-    "preprocessing_num_workers": Range(1, 1024),
-    "dataloader_num_workers": Range(0, 1024),
-    "lora_r": _COUNT,
-    "lora_alpha": _POSITIVE,
-    "lora_dropout": _FRACTION,
-    **dict.fromkeys(("min_coverage", "extract_share"), Range(0, 1, above=True)),
-    "extract_tokens": Range(1, _TOKENS),
+_UPDATES = "training updates"
+_BY_TOKENS, _BY_OPTIMIZER, _BY_SCHEDULE = ("train_tokens_per_batch",), ("optimizer",), ("schedule",)
+_WITHOUT_EPSILON = tuple(f"optim={name}" for name in ("adafactor", "sgd", "rmsprop", "adagrad"))
+_BETA = Flag(_UPDATES, FRACTION, unless=("optimizer=adadelta", *_WITHOUT_EPSILON))
+_SEED, _TO_PUBLISH = Range(0, 2**32 - 1), ("push_to_hub",)
+# those without an entry affect the training
+FLAGS: Mapping[str, Flag] = {
+    "per_device_train_batch_size": Flag(_UPDATES, COUNT, unless=_BY_TOKENS),
+    "per_device_eval_batch_size": Flag("training decoding", COUNT, unless=("eval_tokens_per_batch",)),
+    "train_sampling_strategy": Flag(_UPDATES, unless=_BY_TOKENS),
+    "auto_find_batch_size": Flag(unless=_BY_TOKENS),
+    "dataloader_drop_last": Flag(_UPDATES, unless=_BY_TOKENS),
+    "gradient_accumulation_steps": Flag(_UPDATES, COUNT),
+    "max_steps": Flag(_UPDATES, Range(1, 10**12)),
+    "num_train_epochs": Flag(_UPDATES, Range(0, _MANY, above=True), unless=("max_steps",)),
+    "optim": Flag(_UPDATES, unless=_BY_OPTIMIZER),
+    "optim_args": Flag(_UPDATES, unless=_BY_OPTIMIZER),
+    "adam_beta1": _BETA,
+    "adam_beta2": _BETA,
+    "adam_epsilon": Flag(_UPDATES, NOT_NEGATIVE, unless=_WITHOUT_EPSILON),
+    "learning_rate": Flag(_UPDATES, NOT_NEGATIVE, unless=("schedule=noam",)),
+    "lr_scheduler_type": Flag(_UPDATES, unless=_BY_SCHEDULE),
+    "lr_scheduler_kwargs": Flag(_UPDATES, unless=_BY_SCHEDULE),
+    **dict.fromkeys(("warmup_steps", "weight_decay", "max_grad_norm"), Flag(_UPDATES, NOT_NEGATIVE)),
+    "neftune_noise_alpha": Flag(_UPDATES, NOT_NEGATIVE),
+    "label_smoothing_factor": Flag(_UPDATES, FRACTION),
+    "seed": Flag("training decoding updates", _SEED),
+    "data_seed": Flag(_UPDATES, _SEED),
+    **dict.fromkeys(("bf16", "fp16"), Flag("training decoding updates")),
+    **dict.fromkeys(("bf16_full_eval", "fp16_full_eval", "use_cpu"), Flag("training decoding")),
+    "generation_max_length": Flag(unless=("max_new_tokens", "val_max_target_length")),
+    "generation_num_beams": Flag(unless=("num_beams",)),
+    "eval_strategy": Flag(unless=("do_eval=False",)),
+    "eval_on_start": Flag(needs=("eval_strategy", "do_eval"), unless=("do_eval=False",)),
+    "eval_steps": Flag(range=POSITIVE, needs=("eval_strategy=steps",)),
+    "eval_delay": Flag(range=NOT_NEGATIVE, needs=EVALUATES),
+    **dict.fromkeys(("load_best_model_at_end", "metric_for_best_model"), Flag(needs=EVALUATES)),
+    "greater_is_better": Flag(needs=("metric_for_best_model", "load_best_model_at_end", "early_stopping_patience")),
+    "save_steps": Flag(range=POSITIVE, needs=("save_strategy=steps",)),
+    "save_total_limit": Flag("reporting", COUNT),
+    "logging_steps": Flag("reporting", POSITIVE, needs=("logging_strategy=steps",)),
+    **dict.fromkeys(("do_train", "do_eval", "do_predict", "output_dir", "run_name"), Flag("reporting")),
+    **dict.fromkeys(("logging_strategy", "log_level", "disable_tqdm"), Flag("reporting")),
+    "dataloader_num_workers": Flag("reporting", Range(0, 1024)),
+    "dataloader_pin_memory": Flag("reporting"),
+    "dataloader_persistent_workers": Flag(needs=("dataloader_num_workers",)),
+    "dataloader_prefetch_factor": Flag(needs=("dataloader_num_workers",)),
+    **dict.fromkeys(("push_to_hub", "hub_model_id", "resume_from_checkpoint"), Flag("reporting single")),
+    **dict.fromkeys(("hub_strategy", "hub_private_repo", "hub_always_push", "hub_revision"), Flag(needs=_TO_PUBLISH)),
+    "hub_token": Flag("secret"),
 }
-# the values that mean "no limit"
-_UNBOUNDED = {"max_steps": -1}
-# https://huggingface.co/docs/hub/repositories-licenses; huggingface_hub has no such list
-LICENSES = tuple(
-    """
-    apache-2.0 mit openrail bigscience-openrail-m creativeml-openrail-m bigscience-bloom-rail-1.0 bigcode-openrail-m
-    afl-3.0 artistic-2.0 bsl-1.0 bsd bsd-2-clause bsd-3-clause bsd-3-clause-clear c-uda cc cc0-1.0 cc-by-2.0 cc-by-2.5
-    cc-by-3.0 cc-by-4.0 cc-by-sa-3.0 cc-by-sa-4.0 cc-by-nc-2.0 cc-by-nc-3.0 cc-by-nc-4.0 cc-by-nd-4.0 cc-by-nc-nd-3.0
-    cc-by-nc-nd-4.0 cc-by-nc-sa-2.0 cc-by-nc-sa-3.0 cc-by-nc-sa-4.0 cdla-sharing-1.0 cdla-permissive-1.0
-    cdla-permissive-2.0 wtfpl ecl-2.0 epl-1.0 epl-2.0 etalab-2.0 eupl-1.1 eupl-1.2 agpl-3.0 gfdl gpl gpl-2.0 gpl-3.0
-    lgpl lgpl-2.1 lgpl-3.0 isc h-research intel-research lppl-1.3c ms-pl apple-ascl apple-amlr mpl-2.0 odc-by odbl
-    openmdw-1.0 openmdw-1.1 openrail++ osl-3.0 postgresql ofl-1.1 ncsa unlicense zlib pddl lgpl-lr deepfloyd-if-license
-    fair-noncommercial-research-license llama2 llama3 llama3.1 llama3.2 llama3.3 llama4 grok2-community gemma unknown
-    other
-    """.split()
-)
+# flags that the recipe does not read -> what to do
+UNREAD = {
+    "sortish_sampler": "give --train_sampling_strategy group_by_length, or --train_tokens_per_batch",
+    **dict.fromkeys(
+        ("eval_do_concat_batches", "batch_eval_metrics", "include_for_metrics", "use_cache"), "leave it out"
+    ),
+}
 _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
-# accelerate's names for the numbers of processes that share a layer or a text
-_SIZES = {"tp_size": "tensor", "cp_size": "context", "sp_size": "sequence"}
 
 
-def check_bounds(arguments: Any) -> None:
-    """Check the numbers of a dataclass of flags; None means not given.
+def check_libraries(arguments: Seq2SeqTrainingArguments) -> None:
+    """Check what transformers would check only when the corpus is prepared.
 
     Raises:
-        ValueError: a number is out of range.
+        ValueError: an unknown integration, backend or mode of `torch.compile`, or an unreadable generation config.
+        ImportError: an integration or the Liger kernels are not installed.
     """
-    for name, bounds in BOUNDS.items():
-        value, unbounded = getattr(arguments, name, None), _UNBOUNDED.get(name)
-        problem = bounds.problem(value) if isinstance(value, int | float) and value != unbounded else None
-        if problem is not None:
-            raise ValueError(f"--{name} {value}: must be {problem}{'' if unbounded is None else f', or {unbounded}'}")
+    for name in arguments.report_to or ():
+        if name in ("all", "none", *get_available_reporting_integrations()):
+            continue
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise ValueError(unknown_choice("--report_to", name, ("none", *INTEGRATION_TO_CALLBACK)))
+        raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
+    if arguments.use_liger_kernel and not is_liger_kernel_available():
+        raise ImportError("--use_liger_kernel: needs liger-kernel: pip install liger-kernel")
+    backend, mode = arguments.torch_compile_backend, arguments.torch_compile_mode
+    backends = [backend.value.lower() for backend in DynamoBackend]
+    if backend is not None and backend.lower() not in backends:
+        raise ValueError(unknown_choice("--torch_compile_backend", backend, backends))
+    if mode is not None:
+        # imported here, as below: it takes seconds
+        from torch._inductor import list_mode_options
 
+        if mode not in list_mode_options():
+            raise ValueError(unknown_choice("--torch_compile_mode", mode, list_mode_options()))
+    if arguments.generation_config is not None:
+        from transformers import Seq2SeqTrainer
 
-def check_license(identifier: str) -> None:
-    """Check that a license is an identifier of the Hub.
-
-    Raises:
-        ValueError: it is not; the message suggests the most similar identifier.
-    """
-    if identifier not in LICENSES:
-        hint = nearest(identifier, LICENSES) or "; see https://huggingface.co/docs/hub/repositories-licenses"
-        raise ValueError(f"--license {identifier}: not a license identifier of the Hub{hint}")
+        try:
+            Seq2SeqTrainer.load_generation_config(arguments.generation_config)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"--generation_config {arguments.generation_config}: {one_line(error)}") from None
 
 
 def check_parallelism(arguments: TrainingArguments) -> None:
-    """Check that the models support the kind of parallelism, whether a flag or `accelerate launch` sets it.
+    """Raise a ValueError for DeepSpeed, and for parallelism of tensors, contexts or sequences.
 
-    Raises:
-        ValueError: DeepSpeed, FSDP version 1, or tensor, context or sequence parallelism is set.
+    A flag or `accelerate launch` sets them.
     """
     if arguments.deepspeed or _is_set("ACCELERATE_USE_DEEPSPEED"):
         raise ValueError(f"DeepSpeed is not supported: {_INSTEAD}")
-    if asks_for_fsdp(arguments) and _fsdp_version(arguments) == 1:
+    sizes = arguments.parallelism_config or ParallelismConfig()
+    if sizes.tp_enabled or sizes.cp_enabled or sizes.sp_enabled:
+        raise ValueError(f"parallelism of tensors, contexts and sequences is not supported: {_INSTEAD}")
+
+
+def check_precision_and_shards(arguments: TrainingArguments) -> None:
+    """Raise a ValueError for fp16 on a CPU, for FSDP of version 1, and for FSDP in a single process."""
+    if arguments.mixed_precision == "fp16" and arguments.device.type == "cpu":
+        # accelerate would silently train in full precision
+        raise ValueError("--fp16 needs a GPU: on a CPU, give --bf16 instead, or neither")
+    version = arguments.fsdp_config.get("version", 2) if arguments.fsdp else os.environ.get("FSDP_VERSION", 1)
+    if asks_for_fsdp(arguments) and int(version) == 1:
         raise ValueError("FSDP version 1 is not supported: use version 2, which shards each weight separately")
-    for size, kind in _SIZES.items():
-        if _parallel_size(arguments, size) > 1:
-            raise ValueError(f"{kind} parallelism ({size} above 1) is not supported: {_INSTEAD}")
+    if arguments.fsdp and arguments.parallel_mode != ParallelMode.DISTRIBUTED:
+        raise ValueError("--fsdp needs several processes: start the run with `accelerate launch`")
 
 
 def asks_for_fsdp(arguments: TrainingArguments) -> bool:
     """Whether a flag or `accelerate launch` enables FSDP."""
     return bool(arguments.fsdp) or _is_set("ACCELERATE_USE_FSDP")
-
-
-def _fsdp_version(arguments: TrainingArguments) -> int:
-    if arguments.fsdp:
-        config = arguments.fsdp_config or {}
-        if isinstance(config, str):
-            config = json.loads(config if config.startswith("{") else Path(config).read_text(encoding="utf-8"))
-        return int(config.get("version", config.get("fsdp_version", 2)))
-    return int(os.environ.get("FSDP_VERSION", "1"))
-
-
-def _parallel_size(arguments: TrainingArguments, name: str) -> int:
-    config = arguments.parallelism_config
-    if isinstance(config, Mapping):
-        return int(config.get(name) or 1)
-    if config is not None:
-        return int(getattr(config, name, None) or 1)
-    return int(os.environ.get(f"PARALLELISM_CONFIG_{name.upper()}", "1"))
 
 
 def _is_set(name: str) -> bool:

@@ -1,11 +1,11 @@
-"""Parsing of `CONFIG [--flag value ...]` into settings, and into the arguments of a run."""
+"""The door of a training run: `CONFIG [--flag value ...]` becomes settings, and these the arguments of the run."""
 
 import argparse
+import dataclasses
 import functools
 import json
-import types
 import typing
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,13 +15,14 @@ from transformers import HfArgumentParser
 from transformers.hf_argparser import string_to_bool
 
 from hf_summ.checkpoints.overrides import MergeOverrides, override_item
+from hf_summ.common import flags as declarations
 from hf_summ.common.files import shipped_folder
-from hf_summ.common.flags import names, with_default
+from hf_summ.common.flags import Flag, check_ranges, names, with_default, without_none
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.training.arguments import GROUPS, RunArguments, flag_kinds, repeatable
-from hf_summ.training.effects import without_effect
+from hf_summ.training.arguments import GROUPS, RunArguments, flags, repeatable
+from hf_summ.training.checks import UNREAD
 
 # folders of `configs` that are not architectures: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")
@@ -40,27 +41,31 @@ def parse_arguments(argv: Sequence[str]) -> RunArguments:
     """
     if not argv or argv[0].startswith("-"):
         return make_arguments(parse_flags(argv))
-    settings, flags = read_settings(argv[0]), parse_flags(argv[1:])
+    settings, changes = read_settings(argv[0]), parse_flags(argv[1:])
     replaced: set[str] = set()
-    if "dataset_name" in flags:
+    if "dataset_name" in changes:
         replaced = set(names(Corpus))
-    elif "dataset_name" in settings and flags.keys() & set(map(file_flag, SPLITS)):
+    elif "dataset_name" in settings and changes.keys() & set(map(file_flag, SPLITS)):
         replaced = set(names(Corpus)) - set(map(file_flag, SPLITS))
-    kept = {name: value for name, value in settings.items() if name not in replaced}
-    return make_arguments(merged(kept, flags))
+    settings = {name: value for name, value in settings.items() if name not in replaced}
+    return make_arguments(merged(settings, changes))
 
 
 def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
     """The arguments of a run from its settings, see `read_settings`; None means not given.
 
     Raises:
-        ValueError: inconsistent settings, or a setting without effect because of another.
+        ValueError: a number out of range, inconsistent settings, or a setting without effect because of another.
     """
     for problem in without_effect(settings).values():
         raise ValueError(problem)
-    given = {name: value for name, value in settings.items() if value is not None}
-    groups = [group(**{name: given[name] for name in names(group) if name in given}) for group in GROUPS]
-    return RunArguments(*typing.cast(list[Any], groups))
+    settings = {name: value for name, value in settings.items() if value is not None}
+    check_ranges(settings, flags())
+    groups: list[Any] = []
+    for group in GROUPS:
+        own = {field.name for field in dataclasses.fields(group)}
+        groups.append(group(**{name: value for name, value in settings.items() if name in own}))
+    return RunArguments(*groups)
 
 
 def read_settings(path: str) -> dict[str, Any]:
@@ -102,15 +107,15 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
     # written as a command line, so that one parser converts and checks both
     tokens: list[str] = []
     for name, value in content.items():
-        if name not in flag_kinds():
-            raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), flag_kinds())}")
-        if value is None or value == []:
-            settings[name] = None
+        if name not in flags():
+            raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), flags())}")
+        if value in (None, [], {}):
+            settings[name] = None if value == [] else value
             continue
-        if name == "config_overrides" and isinstance(value, dict):
-            settings[name] = _configuration_values(value)
-        else:
+        try:
             tokens += as_flag(name, value)
+        except TypeError as error:
+            raise ValueError(f"{name}: {error}: put it in quotes") from None
     return settings | parse_flags(tokens)
 
 
@@ -129,18 +134,6 @@ def as_flag(name: str, value: Any) -> list[str]:
     return [f"--{name}", *map(str, value)] if isinstance(value, list | tuple) else [f"--{name}={value}"]
 
 
-def _configuration_values(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """`config_overrides` of a file, without values that YAML reads but config.json cannot hold."""
-    for name, value in values.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"config_overrides: {name}: {one_line(error)}: put it in quotes") from None
-        if not isinstance(name, str):
-            raise ValueError(f"config_overrides: the name {name} is not a string: put it in quotes")
-    return dict(values)
-
-
 def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, Any]:
     """Settings from a command line: only the given flags, each converted and checked.
 
@@ -152,30 +145,45 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, 
     Raises:
         ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
     """
-    found, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
+    arguments, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
     if unknown:
         is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
         hint = "; a settings file must be the first argument" if is_file else ""
-        raise ValueError(f"{unknown_flag(unknown, [*flag_kinds(), *others])}{hint}")
-    return vars(found)
+        raise ValueError(f"{unknown_flag(unknown, [*flags(), *others])}{hint}")
+    return vars(arguments)
 
 
-def merged(*parts: Mapping[str, Any]) -> dict[str, Any]:
+def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that have no effect because of others, each with a message that says what to do.
+
+    Args:
+        settings: flags and their values; None means not given.
+    """
+    settings = {name: value for name, value in settings.items() if value is not None}
+    unread = {
+        name: f"--{name} {settings[name]}: has no effect here: {hint}"
+        for name, hint in UNREAD.items()
+        if settings.get(name, flags()[name].default) != flags()[name].default
+    }
+    return unread | declarations.without_effect(settings, flags(), "leave it out, or give {unset}")
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Merge settings: later ones take precedence, and those of repeatable flags are extended.
 
     Earlier settings without effect because of later ones are dropped.
     """
     settings: dict[str, Any] = {}
-    for part in parts:
-        known = without_effect(settings)
-        for name, value in part.items():
+    for layer in layers:
+        ineffective = without_effect(settings)
+        for name, value in layer.items():
             before = settings.get(name)
             if before and value is not None and name == "config_overrides":
                 value = {**before, **value}
             elif before and value is not None and name in repeatable():
                 value = [*before, *value]
             settings[name] = value
-        while replaced := without_effect(settings).keys() - known.keys() - part.keys():
+        while replaced := without_effect(settings).keys() - ineffective.keys() - layer.keys():
             settings = {name: value for name, value in settings.items() if name not in replaced}
     return settings
 
@@ -193,7 +201,7 @@ class _Parser(HfArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
-    def add_argument(self, *names: str, kinds: Collection[str] = (), **settings: Any) -> argparse.Action:
+    def add_argument(self, *names: str, flag: Flag | None = None, **settings: Any) -> argparse.Action:
         """Add a flag whose default is only shown in its help; the dataclasses set it."""
         default = settings.get("default")
         if default is not argparse.SUPPRESS and "(default: " not in settings.get("help", ""):
@@ -204,9 +212,10 @@ class _Parser(HfArgumentParser):
         if settings.get("action") is MergeOverrides:
             del settings["type"]
         elif default is None and settings.get("nargs") != "+" and "type" in settings:
-            kind = settings["type"]
+            convert = settings["type"]
             # the parser's messages contain the name of the type
-            settings["type"] = functools.wraps(kind, updated=())(lambda text: None if text == "null" else kind(text))
+            or_null = functools.wraps(convert, updated=())(lambda text: None if text == "null" else convert(text))
+            settings["type"] = or_null
             if "choices" in settings:
                 settings["choices"] = _OrNull(settings["choices"])
         return super().add_argument(*names, **{**settings, "default": argparse.SUPPRESS})
@@ -233,6 +242,5 @@ def _switched_off(token: str) -> str:
 
 @functools.cache
 def _is_boolean(name: str) -> bool:
-    kind = next((typing.get_type_hints(group)[name] for group in GROUPS if name in names(group)), None)
-    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
-    return kind is bool or (is_union and bool in typing.get_args(kind))
+    hints = (typing.get_type_hints(group).get(name) for group in GROUPS)
+    return any(without_none(hint) is bool for hint in hints if hint is not None)

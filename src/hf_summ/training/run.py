@@ -20,7 +20,6 @@ from hf_summ.training.folder.resuming import (
     Resumption,
     RunRecord,
     check_folder,
-    check_room,
     describe,
     find_resumption,
     lock_folder,
@@ -84,8 +83,6 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
     corpus = load_splits(arguments)
     set_seed(training.seed)
     built = build(arguments)
-    if training.do_train:
-        check_room(training, built.model)
     extraction = load_extraction(arguments, built.processor, corpus)
     description = describe(arguments, argv, corpus, built, extraction)
     with lock_folder(training):

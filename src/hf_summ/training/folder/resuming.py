@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shlex
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from filelock import FileLock, Timeout
 from transformers import PreTrainedModel
 
 import hf_summ
-from hf_summ.checkpoints.adapters import trained_weights
 from hf_summ.checkpoints.folders import check_fits, checkpoint_folders, resume_problem, start_of
 from hf_summ.checkpoints.overrides import BOOKKEEPING
 from hf_summ.common.files import content_hash
@@ -384,30 +382,6 @@ def check_folder(training: SummarizationTrainingArguments) -> None:
         raise ValueError(f"--output_dir {training.output_dir}: {there} is not a folder: name another one")
     if not os.access(there, os.W_OK | os.X_OK):
         raise ValueError(f"--output_dir {training.output_dir}: {there} is read-only: name another folder")
-
-
-def check_room(training: SummarizationTrainingArguments, model: PreTrainedModel) -> None:
-    """Check that the output folder's disk has room for the trained model and, if checkpoints are saved, for one.
-
-    Raises:
-        ValueError: it does not.
-    """
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in trained_weights(model).values())
-    # Adam, AdamW and Adadelta keep two numbers per trained parameter; others keep fewer
-    optimizer = training.optimizer or str(getattr(training.optim, "value", training.optim))
-    has_moments = optimizer.startswith("ada") and "8bit" not in optimizer and optimizer != "adafactor"
-    trained = sum(parameter.numel() * 4 for parameter in model.parameters() if parameter.requires_grad)
-    state = 2 * trained if has_moments and not training.save_only_model else 0
-    needed = weights + (0 if training.save_strategy == "no" else weights + state)
-    folder = Path(training.output_dir).absolute()
-    there = next(path for path in (folder, *folder.parents) if path.is_dir())
-    free = shutil.disk_usage(there).free
-    if free < needed:
-        what = "the model needs" if training.save_strategy == "no" else "a checkpoint and the model need"
-        raise ValueError(
-            f"--output_dir {training.output_dir}: {what} {needed / 2**20:,.0f} MiB, but {free / 2**20:,.0f} MiB are "
-            "free there: free some space, or name a folder on another disk"
-        )
 
 
 def lock_folder(training: SummarizationTrainingArguments) -> ExitStack:

@@ -10,10 +10,11 @@ import typing
 
 import pytest
 import torch
+from transformers import Seq2SeqTrainingArguments
 
-from hf_summ.training.arguments import GROUPS
-from hf_summ.training.effects import _RULES, without_effect
-from hf_summ.training.parsing import bundled_configs, merged, parse_arguments, read_settings
+from hf_summ.training.arguments import GROUPS, flags
+from hf_summ.training.checks import FLAGS, UNREAD
+from hf_summ.training.parsing import bundled_configs, merged, parse_arguments, read_settings, without_effect
 from hf_summ.training.run import run
 
 # what changes no weight, score or file of a short run on one CPU: where else its effect shows
@@ -52,8 +53,8 @@ NOT_RUN = {"torch_compile", "push_to_hub", "deepspeed", "fsdp", "debug", "output
         ("--num_train_epochs 2", "beside --max_steps 8: leave it out, or give --max_steps -1$"),
         ("--noam_scale 2", "--noam_scale 2.0: needs --schedule noam$"),
         ("--schedule noam --learning_rate .1", "beside --schedule noam"),
-        ("--early_stopping_patience 2", "2: needs --eval_strategy steps$"),
-        ("--eval_on_start", "True: needs --eval_strategy or --do_eval$"),
+        ("--early_stopping_patience 2", "2: needs --eval_strategy steps or --eval_strategy epoch$"),
+        ("--eval_on_start", "--eval_on_start: needs --eval_strategy or --do_eval$"),
         ("--no_do_eval --eval_strategy steps", "beside --do_eval False: leave it out, or give --do_eval$"),
         ("--generation_max_length 7", "beside --max_new_tokens 6"),
         ("--several_references best --metrics bleu", "best: needs --metrics rouge$"),
@@ -84,9 +85,10 @@ def test_flags_take_away_what_they_leave_without_effect(settings):
     assert merged({"optim": "adafactor", "optimizer": "adam"}, {"seed": 1})["optim"] == "adafactor"
 
 
-def test_rules_name_flags(settings):
-    known = {field.name for group in GROUPS for field in dataclasses.fields(group)}
-    assert {name for rule in _RULES for name in (*rule.flags.split(), *rule.others.split())} <= known
+def test_conditions_name_flags():
+    conditions = {condition for flag in flags().values() for condition in (*flag.needs, *flag.unless)}
+    assert {condition.split("=")[0] for condition in conditions} <= flags().keys()
+    assert FLAGS.keys() | UNREAD.keys() <= {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
 
 
 @pytest.mark.parametrize("name", bundled_configs())
