@@ -2,7 +2,7 @@
 
 from ray import serve
 
-from hf_summ import shipped_model
+from hf_summ import bundled_model
 from hf_summ.serving import Service, create_app
 
 
@@ -10,7 +10,7 @@ def build_app():
     """The application of a replica, which serves the bundled model on the same paths as `hf-summ serve`."""
     from transformers import pipeline
 
-    return create_app(Service(lambda: pipeline("summarization", model=shipped_model())).start())
+    return create_app(Service(lambda: pipeline("summarization", model=bundled_model())).start())
 
 
 @serve.deployment(max_ongoing_requests=256)

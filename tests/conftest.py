@@ -119,7 +119,7 @@ def tiny_tokenizer() -> "PreTrainedTokenizerFast":
     return fit_vocabulary(SENTENCES, vocab_size=400, show_progress=False)
 
 
-def save_shipped_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> None:
+def save_bundled_model(folder: Path, tokenizer: "PreTrainedTokenizerFast") -> None:
     """A folder like those of the models in the package: a tiny model that copies, in half precision."""
     from tests.models.architectures import HIGHLIGHT_TRANSFORMER, build_with_processor
 
@@ -136,7 +136,7 @@ def shipped(tiny_tokenizer, tmp_path_factory, monkeypatch) -> Path:
     """The folder of a tiny model that replaces those in the package."""
     folder = tmp_path_factory.mktemp("pretrained") / "arxiv-tldr"
     monkeypatch.setattr("hf_summ.pretrained.FOLDER", folder.parent)
-    save_shipped_model(folder, tiny_tokenizer)
+    save_bundled_model(folder, tiny_tokenizer)
     return folder
 
 

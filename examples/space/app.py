@@ -7,7 +7,7 @@ from transformers import pipeline
 
 import hf_summ
 
-summarizer = pipeline("summarization", model=os.environ.get("MODEL") or hf_summ.shipped_model())
+summarizer = pipeline("summarization", model=os.environ.get("MODEL") or hf_summ.bundled_model())
 
 
 def summarize(text: str, num_beams: float, max_new_tokens: float) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .models.processing_highlight_transformer import HighlightTransformerProcessor
     from .models.processing_sagcopy import SagCopyProcessor
     from .models.quantization_int8 import Int8Config
-    from .pretrained import shipped_model
+    from .pretrained import bundled_model
 
 __version__ = "0.1.0"
 
@@ -58,7 +58,7 @@ __all__ = [
     "SagCopyProcessor",
     "SummarizationCollator",
     "SummarizationPipeline",
-    "shipped_model",
+    "bundled_model",
 ]
 
 __getattr__, __dir__ = lazily(__name__, PLACES)

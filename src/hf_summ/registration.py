@@ -35,6 +35,8 @@ PLACES = {
     "Int8Config": ".models.quantization_int8",
     "SummarizationCollator": ".data.collator",
     "SummarizationPipeline": ".models.pipeline_summarization",
+    "bundled_model": ".pretrained",
+    # the former name
     "shipped_model": ".pretrained",
 }
 

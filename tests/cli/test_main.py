@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from hf_summ import __version__, shipped_model
+from hf_summ import __version__, bundled_model
 from hf_summ.cli import COMMANDS, main
 from tests.cli.conftest import start
 from tests.conftest import SENTENCES
@@ -48,7 +48,7 @@ def test_new_process_reads_standard_input(run, workplace):
         ["train", "--do_train", "--model_type", "gdlf", "--train_file", "rows.jsonl", "--output_dir"],
         ["table", "gdlf_4", "--scale", "tiny", "--output_dir"],
         ["vocabulary", "rows.jsonl", "--tags", "none", "--output"],
-        ["average", str(shipped_model()), str(shipped_model()), "--output"],
+        ["average", str(bundled_model()), str(bundled_model()), "--output"],
         ["prepare", "xsum", ".", "--output"],
         ["explain", "a.txt", "--output"],
     ],

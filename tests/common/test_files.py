@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.common import files
-from hf_summ.common.files import moved_into_place, shipped_folder, write_atomically
+from hf_summ.common.files import bundled_folder, moved_into_place, write_atomically
 
 
 def test_written_files_replace_the_old_ones(tmp_path):
@@ -143,20 +143,20 @@ def test_devices_are_written_to(tmp_path):
     assert (tmp_path / "out").read_text() == "before text"
 
 
-def test_shipped_folders_are_those_that_the_wheel_has_inside():
+def test_bundled_folders_are_those_that_the_wheel_has_inside():
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     build = project["tool"]["hatch"]["build"]["targets"]
     included = build["wheel"]["force-include"]
     assert included == {name: f"hf_summ/{name}" for name in ("configs", "model_cards")}
     for name in included:
-        assert shipped_folder(name) == root / name
+        assert bundled_folder(name) == root / name
         assert f"/{name}" in build["sdist"]["include"]
-    assert (shipped_folder("model_cards") / "template.md").is_file()
+    assert (bundled_folder("model_cards") / "template.md").is_file()
 
 
-def test_an_installed_package_has_its_shipped_folders_inside(tmp_path, monkeypatch):
+def test_an_installed_package_has_its_bundled_folders_inside(tmp_path, monkeypatch):
     (tmp_path / "hf_summ" / "configs").mkdir(parents=True)
     monkeypatch.setattr(files, "__file__", str(tmp_path / "hf_summ" / "common" / "files.py"))
-    assert shipped_folder("configs") == tmp_path / "hf_summ" / "configs"
-    assert shipped_folder("model_cards") == tmp_path.parent / "model_cards"
+    assert bundled_folder("configs") == tmp_path / "hf_summ" / "configs"
+    assert bundled_folder("model_cards") == tmp_path.parent / "model_cards"

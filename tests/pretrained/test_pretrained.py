@@ -9,7 +9,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 
 import hf_summ
 from hf_summ import Int8Config, pretrained
-from hf_summ.pretrained import model_folder, purpose, shipped_model, shipped_models
+from hf_summ.pretrained import bundled_model, bundled_models, model_folder, purpose
 from tests.conftest import SENTENCES
 
 ROOT = Path(__file__).parents[2]
@@ -17,13 +17,15 @@ AGAIN = "install the package again"
 
 
 def test_models_are_found_by_name(shipped):
-    assert hf_summ.shipped_model() == shipped_model("arxiv-tldr") == shipped
+    assert hf_summ.bundled_model() == bundled_model("arxiv-tldr") == shipped
+    # the former name
+    assert hf_summ.shipped_model is bundled_model
     shutil.copytree(shipped, shipped.with_name("news"))
     shipped.with_name("__pycache__").mkdir()
-    assert shipped_models() == ["arxiv-tldr", "news"]
+    assert bundled_models() == ["arxiv-tldr", "news"]
     assert purpose("news") == "titles of news"
     with pytest.raises(ValueError, match=r"^`name` is 'arxiv-tlrd', but must be .*; did you mean arxiv-tldr\?$"):
-        shipped_model("arxiv-tlrd")
+        bundled_model("arxiv-tlrd")
 
 
 def test_other_names_are_left_as_they_are(shipped, tmp_path, monkeypatch):
@@ -37,7 +39,7 @@ def test_other_names_are_left_as_they_are(shipped, tmp_path, monkeypatch):
 
 def test_half_precision_is_computed_in_float32(shipped):
     model = AutoModelForSeq2SeqLM.from_pretrained(shipped)
-    summarizer = pipeline("summarization", model=shipped_model(), device="cpu")
+    summarizer = pipeline("summarization", model=bundled_model(), device="cpu")
     assert {parameter.dtype for loaded in (model, summarizer.model) for parameter in loaded.parameters()} == {
         torch.float32
     }
@@ -52,28 +54,28 @@ def test_a_damaged_folder_is_named(shipped, name):
     content = (shipped / name).read_bytes()
     (shipped / name).unlink()
     with pytest.raises(ValueError, match=f"^{shipped}: it has no {name}: {AGAIN}$"):
-        shipped_model()
+        bundled_model()
     if name != "purpose.txt":
         (shipped / name).write_bytes(content[: len(content) // 2])
         with pytest.raises(ValueError, match=f"^{shipped}: {name} cannot be read .*: {AGAIN}$"):
-            shipped_model()
+            bundled_model()
 
 
 def test_a_missing_folder_is_named(shipped):
     shutil.rmtree(shipped)
     with pytest.raises(ValueError, match=f"^{shipped}: it has no purpose.txt: {AGAIN}$"):
-        shipped_model()
+        bundled_model()
 
 
 @pytest.mark.skipif(not (pretrained.FOLDER / pretrained.DEFAULT_MODEL).is_dir(), reason="a clone without the model")
 def test_the_model_of_the_package(tmp_path):
-    assert (shipped_model() / "model.safetensors").stat().st_size <= 8_000_000
-    assert (shipped_model() / "README.md").is_file()
-    summarizer = pipeline("summarization", model=shipped_model(), device="cpu")
+    assert (bundled_model() / "model.safetensors").stat().st_size <= 8_000_000
+    assert (bundled_model() / "README.md").is_file()
+    summarizer = pipeline("summarization", model=bundled_model(), device="cpu")
     assert {parameter.dtype for parameter in summarizer.model.parameters()} == {torch.float32}
     (record,) = summarizer((ROOT / "examples" / "abstract.txt").read_text(encoding="utf-8"))
     assert 3 <= len(record["summary_text"].split()) <= 25
-    int8 = AutoModelForSeq2SeqLM.from_pretrained(shipped_model(), quantization_config=Int8Config())
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(bundled_model(), quantization_config=Int8Config())
     int8.save_pretrained(tmp_path)
     # a quarter of float32, its scales and biases
     assert (tmp_path / "model.safetensors").stat().st_size <= 0.26 * 4 * summarizer.model.num_parameters()

@@ -12,7 +12,7 @@ from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
 from hf_summ.data.rows import STREAMED_FILES, kind_of_file, locate, read_rows
 from hf_summ.models.checks import SETTINGS, Range, Setting, check_own_settings
-from hf_summ.pretrained import DEFAULT_MODEL, model_folder, purpose, shipped_model, shipped_models
+from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, bundled_models, model_folder, purpose
 
 STANDARD_INPUT = "-"
 _DECODING = {name: setting for name, setting in SETTINGS.items() if setting.help}
@@ -186,7 +186,7 @@ def find_model(arguments: argparse.Namespace) -> None:
         ValueError: the folder is missing or damaged.
     """
     if arguments.model is None:
-        arguments.model = str(shipped_model())
+        arguments.model = str(bundled_model())
         print(f"hf-summ: no --model: {DEFAULT_MODEL}, which writes {purpose(DEFAULT_MODEL)}", file=sys.stderr)
     arguments.model = model_folder(arguments.model)
 
@@ -267,7 +267,7 @@ def loading(model: str) -> Generator[None]:
         reason = one_line(reason.splitlines()[-1] if "Traceback" in reason else reason)
         if not Path(model).exists():
             # names with a slash are repositories or paths, not bundled models
-            hint = "" if "/" in model else nearest(model, shipped_models(), cutoff=0.7)
+            hint = "" if "/" in model else nearest(model, bundled_models(), cutoff=0.7)
             reason = f"no such folder, and no such repository on the Hub within reach{hint or f': {reason}'}"
         raise ValueError(f"--model {model}: cannot be loaded: {reason}") from error
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
-def shipped_folder(name: str) -> Path:
+def bundled_folder(name: str) -> Path:
     """A bundled folder: beside the code if installed, otherwise at the root of the repository."""
     package = Path(__file__).parents[1]
     installed = package / name

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import yaml
 
-from hf_summ.common.files import shipped_folder
+from hf_summ.common.files import bundled_folder
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.common.records import parse_yaml
 from hf_summ.evaluation import measures
@@ -160,7 +160,7 @@ class Table:
 
 def configs_folder() -> Path:
     """The folder of the configurations."""
-    return shipped_folder("configs")
+    return bundled_folder("configs")
 
 
 def table_names() -> list[str]:

@@ -1,4 +1,4 @@
-"""The bundled models: folders beside this file, each with a phrase in `purpose.txt` that says what it writes."""
+"""The bundled models: folders in this one, each with a phrase in `purpose.txt` that says what the model writes."""
 
 from pathlib import Path
 
@@ -11,37 +11,41 @@ _PURPOSE = "purpose.txt"
 _FILES = (_PURPOSE, "config.json", "generation_config.json", "processor_config.json", "tokenizer.json")
 
 
-def shipped_model(name: str = DEFAULT_MODEL) -> Path:
-    """The folder of a bundled model, as in `pipeline("summarization", model=shipped_model())`.
+def bundled_model(name: str = DEFAULT_MODEL) -> Path:
+    """The folder of a bundled model, as in `pipeline("summarization", model=bundled_model())`.
 
     Args:
-        name: one of `shipped_models`.
+        name: one of `bundled_models`.
 
     Raises:
         ValueError: there is no such model, or its folder is missing or damaged.
     """
-    if name not in (known := shipped_models()):
-        raise ValueError(unknown_choice("`name`", name, known))
+    if name not in (names := bundled_models()):
+        raise ValueError(unknown_choice("`name`", name, names))
     from hf_summ.checkpoints.folders import model_problem
 
     folder = FOLDER / name
-    lacking = next((file for file in _FILES if not (folder / file).is_file()), None)
-    problem = model_problem(folder) if lacking is None else f"it has no {lacking}"
+    missing = next((file for file in _FILES if not (folder / file).is_file()), None)
+    problem = model_problem(folder) if missing is None else f"it has no {missing}"
     if problem is not None:
         raise ValueError(f"{folder}: {problem}: install the package again")
     return folder
+
+
+# the former name
+shipped_model = bundled_model
 
 
 def model_folder(name: str) -> str:
     """The folder of a bundled model by its name; the name of a folder or of a Hub repository is returned unchanged.
 
     Raises:
-        ValueError: as `shipped_model`.
+        ValueError: as `bundled_model`.
     """
-    return str(shipped_model(name)) if name in shipped_models() and not Path(name).is_dir() else name
+    return str(bundled_model(name)) if name in bundled_models() and not Path(name).is_dir() else name
 
 
-def shipped_models() -> list[str]:
+def bundled_models() -> list[str]:
     """The names of the bundled models, including the default model even if it is missing."""
     return sorted({DEFAULT_MODEL, *(file.parent.name for file in FOLDER.glob(f"*/{_PURPOSE}"))})
 

@@ -16,7 +16,7 @@ from transformers.hf_argparser import string_to_bool
 
 from hf_summ.checkpoints.overrides import MergeOverrides, override_item
 from hf_summ.common import flags as declarations
-from hf_summ.common.files import shipped_folder
+from hf_summ.common.files import bundled_folder
 from hf_summ.common.flags import Flag, check_ranges, names, with_default, without_none
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
@@ -229,7 +229,7 @@ def _parser() -> _Parser:
 
 def bundled_configs() -> dict[str, Path]:
     """The bundled configurations, by names such as `gdlf/xsum`."""
-    folder = shipped_folder("configs")
+    folder = bundled_folder("configs")
     files = (file.relative_to(folder) for file in sorted(folder.rglob("*.yaml")))
     return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
 

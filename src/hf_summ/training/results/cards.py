@@ -16,7 +16,7 @@ from transformers.modelcard import extract_hyperparameters_from_trainer
 
 import hf_summ
 from hf_summ.checkpoints.adapters import base_model, is_adapted
-from hf_summ.common.files import shipped_folder, write_atomically
+from hf_summ.common.files import bundled_folder, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
@@ -94,7 +94,7 @@ def make_card(
     needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
-        template_path=str(shipped_folder("model_cards") / "template.md"),
+        template_path=str(bundled_folder("model_cards") / "template.md"),
         name=as_text(name),
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
