@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hf_summ.models.generation_coverage import CoveragePenaltyLogitsProcessor
+from hf_summ.models.generation_mixin import CoveragePenaltyLogitsProcessor
 from tests.models.architectures import COPY_TRANSFORMER, COPY_TRANSFORMER_BERT, DRGD_PRINTED, GDLF, GDLF_COPY
 from tests.models.naive_search import all_texts
 

@@ -18,8 +18,8 @@ from transformers import (
 
 from hf_summ import CopyTransformerConfig
 from hf_summ.models import layers_language_model
-from hf_summ.models.generation_language_model import LanguageModelLogitsProcessor
 from hf_summ.models.layers_language_model import (
+    LanguageModelLogitsProcessor,
     above_percentile,
     condition_in_training,
     draft_predictions,
@@ -321,21 +321,3 @@ def test_beams_are_scored_by_the_conditioned_distribution(masked_lm, space):
             total += conditioned[token]
         torch.testing.assert_close(output.sequences_scores[row].double(), total / len(written), rtol=1e-5, atol=1e-5)
     assert not torch.equal(output.sequences, model.generate(source, **decoding).sequences)
-
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"top_tokens": 0}, "`lm_top_tokens` is 0, but must be an integer of at least 1"),
-        ({"percentile": 101}, "`lm_percentile` is 101, but must be a number from 0 to below 100"),
-        ({"percentile": float("nan")}, "`lm_percentile` is nan"),
-        ({"rejected_factor": 0.0}, "`lm_rejected_factor` is 0.0, but must be a number above 0 and at most 1"),
-        ({"rejected_factor": 1.1}, "`lm_rejected_factor` is 1.1"),
-        ({"accepted_factor": 0.9}, "`lm_accepted_factor` is 0.9, but must be at least 1 and finite"),
-        ({"accepted_factor": float("inf")}, "`lm_accepted_factor` is inf"),
-    ],
-)
-def test_settings_outside_their_range_are_named(masked_lm, setting, message):
-    settings = {"top_tokens": 5, "percentile": 90, **setting}
-    with pytest.raises(ValueError, match=message):
-        LanguageModelLogitsProcessor(masked_lm, MASK, PAD, **settings)

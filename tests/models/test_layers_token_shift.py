@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import AutoModelForSeq2SeqLM
 
-from hf_summ.models.layers_token_shift import TokenShift
+from hf_summ.models.layers_transformer import TokenShift
 from tests.models.architectures import (
     COPY_TRANSFORMER,
     COPY_TRANSFORMER_BERT,

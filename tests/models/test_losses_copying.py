@@ -7,8 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from hf_summ.models.layers_copying import copy_log_probs
-from hf_summ.models.losses import smoothed_cross_entropy
-from hf_summ.models.losses_copying import copy_cross_entropy
+from hf_summ.models.losses import copy_cross_entropy, smoothed_cross_entropy
 
 VOCABULARY, WIDTH, TARGET, SOURCE = 17, 6, 5, 8
 NAMES = ("hidden", "weight", "bias", "gate_logits", "copy_attention")

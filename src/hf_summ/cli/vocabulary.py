@@ -8,8 +8,8 @@ from pathlib import Path
 from hf_summ.common.flags import add_flags
 from hf_summ.data.corpora import Corpus, Reading
 from hf_summ.data.units import UNITS
+from hf_summ.models.text_documents import WASHINGS
 from hf_summ.models.text_tagging import TAGS
-from hf_summ.models.text_washing import WASHINGS
 
 # flags that a pruned BERT does not have
 _OF_PROCESSORS = (

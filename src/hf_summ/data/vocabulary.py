@@ -11,9 +11,8 @@ from hf_summ.data.units import UNITS, character_tokenizer, subword_tokenizer, un
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.processing_drgd import DrgdProcessor
 from hf_summ.models.processing_gdlf import GdlfProcessor
-from hf_summ.models.text_documents import readable
+from hf_summ.models.text_documents import WASHINGS, readable, washed
 from hf_summ.models.text_tagging import check_script, default_tag_vocabulary, tag_vocabulary_of
-from hf_summ.models.text_washing import WASHINGS, washed
 
 # their ids follow this order
 SPECIAL_TOKENS = {

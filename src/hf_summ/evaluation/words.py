@@ -8,9 +8,7 @@ from collections.abc import Iterable, Sequence
 from hf_summ.common.messages import unknown_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.models.checks import check_list, check_text, check_texts, is_list
-from hf_summ.models.text_documents import IDEOGRAPHS, RUNNING
-from hf_summ.models.text_scripts import MARKS
-from hf_summ.models.text_washing import washed
+from hf_summ.models.text_documents import IDEOGRAPHS, MARKS, RUNNING, washed
 
 _ENGLISH_WORD = re.compile("[a-z0-9]+")
 _LETTERS = rf"[^\W_{IDEOGRAPHS}]"

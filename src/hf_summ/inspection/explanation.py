@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from hf_summ.common.files import shared_name
-from hf_summ.models.generation_unknown import replace_unknown
-from hf_summ.models.generation_words import WordTable, word_table
+from hf_summ.models.generation_words import WordTable, replace_unknown, word_table
 from hf_summ.models.text_documents import prefix_of, with_prefix
 
 # number of source words listed for a summary word, and their least probability

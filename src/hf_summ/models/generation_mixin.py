@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList
 from transformers.generation import GenerationMixin
 from transformers.utils import logging
 
@@ -30,29 +30,59 @@ _ALWAYS_SET = ("num_beams", "num_return_sequences")
 _CAPTURED = ("output_attentions", "output_hidden_states")
 
 
+class CoveragePenaltyLogitsProcessor(LogitsProcessor):
+    """Lowers a beam's score by β (Σ_i max(coverage_i, 1) - S) for repeated copying (Aksenov 2020, section 6.3).
+
+    The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
+    penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
+    continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
+
+    Args:
+        penalty: β.
+    """
+
+    # whether a row's scores depend on that row only
+    is_by_row = True
+
+    def __init__(self, penalty: float):
+        self.penalty = penalty
+        self._growth: torch.Tensor | None = None
+
+    def observe(self, coverage: torch.Tensor, step: torch.Tensor) -> None:
+        """Record the coverage (R, S) including the step to be scored, and that step's copy distribution (R, S)."""
+        overlap, before = ((total.clamp(min=1.0) - 1.0).sum(-1) for total in (coverage, coverage - step))
+        self._growth = overlap - before
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return scores - self.penalty * self._growth[:, None].to(scores.device, scores.dtype)
+
+
 @dataclass
-class Running:
+class RunningGeneration:
     """State of a running `generate()` that transformers does not pass on.
 
     Attributes:
         tokenizer: for the methods that create the processors.
         source_ids: the ids of the documents.
-        asked: the caller's settings, if all beams are returned for ranking.
+        caller_config: the caller's settings, if all beams are returned for ranking.
         step_inputs: further inputs of each step.
-        kept: values that an architecture stores between its methods.
+        coverage_penalty: the processor that reads each step's coverage.
+        unknown_id, source: the id of unknown words to replace, and the model's inputs that locate them.
     """
 
     tokenizer: Any
     source_ids: torch.Tensor | None = None
-    asked: Any = None
+    caller_config: Any = None
     step_inputs: dict[str, Any] = field(default_factory=dict)
-    kept: dict[str, Any] = field(default_factory=dict)
+    coverage_penalty: CoveragePenaltyLogitsProcessor | None = None
+    unknown_id: int | None = None
+    source: dict[str, Any] = field(default_factory=dict)
 
 
-_running: ContextVar[Running | None] = ContextVar("running_generation", default=None)
+_running: ContextVar[RunningGeneration | None] = ContextVar("running_generation", default=None)
 
 
-def running_generation() -> Running | None:
+def running_generation() -> RunningGeneration | None:
     """The state of the running `generate()`; None in a caller's own decoding loop."""
     return _running.get()
 
@@ -97,7 +127,7 @@ class SummarizationGenerationMixin(GenerationMixin):
     """
 
     # whether the model's outputs include the coverage of the source
-    has_coverage = False
+    has_coverage = True
     # whether the decoder accepts `compile_step`: its steps share one graph at any length
     compiles_steps = False
     # loaded when words are first counted without a `tokenizer`
@@ -124,11 +154,11 @@ class SummarizationGenerationMixin(GenerationMixin):
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         if tokenizer is not None:
             kwargs["tokenizer"] = tokenizer
-        running = Running(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
+        running = RunningGeneration(tokenizer, args[0] if args else kwargs.get("inputs", kwargs.get("input_ids")))
         outer = _running.set(running)
         try:
             output = super().generate(*args, **kwargs)
-            if running.asked is not None:
+            if running.caller_config is not None:
                 output = self._ranked(output, running)
             return self._finished(output, running)
         finally:
@@ -144,19 +174,19 @@ class SummarizationGenerationMixin(GenerationMixin):
         if running is None or running.source_ids is None:
             raise ValueError("`support_weight` needs the documents: give `input_ids` to `generate`, or set it to 0")
         self._word_tokenizer()
-        running.asked = copy.copy(config)
+        running.caller_config = copy.copy(config)
         config.num_return_sequences, config.return_dict_in_generate, config.output_scores = config.num_beams, True, True
 
-    def _ranked(self, output, running: Running):
+    def _ranked(self, output, running: RunningGeneration):
         """Select each document's best beams by score and support, as many as the caller's settings return."""
-        tokenizer, settings, beams = self._word_tokenizer(), running.asked, running.asked.num_beams
+        tokenizer, settings = self._word_tokenizer(), running.caller_config
         documents = tokenizer.batch_decode(running.source_ids, skip_special_tokens=True)
         summaries = tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
         supports = [SupportInSource(document) for document in documents]
-        support = [supports[row // beams](summary) for row, summary in enumerate(summaries)]
+        support = [supports[row // settings.num_beams](summary) for row, summary in enumerate(summaries)]
         scores = output.sequences_scores + settings.support_weight * output.sequences_scores.new_tensor(support)
-        best = scores.view(-1, beams).topk(settings.num_return_sequences or 1).indices
-        best = (best + torch.arange(0, len(scores), beams, device=best.device)[:, None]).view(-1)
+        best = scores.view(-1, settings.num_beams).topk(settings.num_return_sequences or 1).indices
+        best = (best + torch.arange(0, len(scores), settings.num_beams, device=best.device)[:, None]).view(-1)
         indices = output.beam_indices[best]
         # the longest beam may be one of those dropped
         unused = indices.shape[1] - int((indices >= 0).sum(-1).max())
@@ -169,7 +199,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             output.scores = output.sequences_scores = None
         return output
 
-    def _finished(self, output, running: Running):
+    def _finished(self, output, running: RunningGeneration):
         """Postprocess generate()'s output."""
         return output
 
@@ -191,17 +221,15 @@ class SummarizationGenerationMixin(GenerationMixin):
         **model_kwargs,
     ):
         running = _running.get()
-        asked = generation_config if running is None or running.asked is None else running.asked
-        setting = unsupported_setting(generation_config, asked, stopping_criteria, model_kwargs, synced_gpus)
+        caller_config = None if running is None else running.caller_config
+        setting = unsupported_setting(
+            generation_config, caller_config or generation_config, stopping_criteria, model_kwargs, synced_gpus
+        )
         if streamer is not None:
             setting, model_kwargs["streamer"] = "streamer", streamer
         if setting is not None:
-            rules = {
-                "beam_stopping": generation_config.beam_stopping,
-                "ngram_blocking": generation_config.ngram_blocking,
-            }
-            for name, value in rules.items():
-                if value not in (None, "token"):
+            for name in ("beam_stopping", "ngram_blocking"):
+                if (value := getattr(generation_config, name)) not in (None, "token"):
                     raise ValueError(
                         f"`{name}` is '{value}', but transformers' own beam search, which runs because of `{setting}`, "
                         "lacks this rule: leave one of them out"
@@ -233,6 +261,11 @@ class SummarizationGenerationMixin(GenerationMixin):
                 f"`coverage_penalty` is {penalty}, but a {self.config.model_type} that does not copy computes no "
                 "coverage of the source: set it to 0"
             )
+        if penalty and getattr(generation_config, "renormalize_logits", False):
+            raise ValueError(
+                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the latter undoes a penalty on "
+                "all scores of a beam; set only one"
+            )
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
         # repeat only the decoder's rows: its layers infer the number of beams from the shapes
@@ -251,10 +284,10 @@ class SummarizationGenerationMixin(GenerationMixin):
         # transformers would not treat None as unset here
         kwargs = {name: value for name, value in kwargs.items() if value is not None or name not in _ALWAYS_SET}
         kwargs |= in_floats(kwargs)
-        given = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
+        own = {key: kwargs.pop(key) for key in self.generation_keys if key in kwargs}
         config, model_kwargs = super()._prepare_generation_config(generation_config, *args, **kwargs)
         for key in self.generation_keys:
-            setattr(config, key, given.get(key, getattr(config, key, None)))
+            setattr(config, key, own.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
         if config.guidance_scale not in (None, 1):
             raise ValueError(
@@ -269,7 +302,7 @@ class SummarizationGenerationMixin(GenerationMixin):
         if config.support_weight and config.num_beams > 1:
             self._return_all_beams(config)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
-            if any(getattr(part, key, None) for part in (config, self.config) for key in _CAPTURED):
+            if any(getattr(settings, key, None) for settings in (config, self.config) for key in _CAPTURED):
                 raise ValueError(
                     f"`compile_config` compiles steps that return no {' or '.join(_CAPTURED)}: switch these off, "
                     "or leave `compile_config` out"
@@ -315,9 +348,8 @@ class SummarizationGenerationMixin(GenerationMixin):
         processors: list = []
         if ends_beams and size:
             processors.append(EndRepetitionsLogitsProcessor(size, list, prompt_length))
-        if not min_new_words and not ngram_size and not generation_config.english_articles:
-            return processors
-        table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
+        if min_new_words or ngram_size or generation_config.english_articles:
+            table = word_table(self._word_tokenizer(), self.config.vocab_size, device)
         if min_new_words:
             ends = generation_config._eos_token_tensor
             eos_token_ids = [] if ends is None else ends.tolist()
@@ -328,7 +360,18 @@ class SummarizationGenerationMixin(GenerationMixin):
             processors.append(NoRepeatWordNGramLogitsProcessor(ngram_size, table, prompt_length))
         if generation_config.english_articles:
             processors.append(EnglishArticlesLogitsProcessor(table, prompt_length))
+        if generation_config.coverage_penalty:
+            processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
+            if (running := _running.get()) is not None:
+                running.coverage_penalty = processors[-1]
         return processors
+
+    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
+        # transformers calls this between the forward pass and the logits processors
+        running = _running.get()
+        if running is not None and running.coverage_penalty is not None:
+            running.coverage_penalty.observe(outputs.coverage, outputs.copy_attentions[:, -1])
+        return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
     def _word_tokenizer(self):
         """The caller's tokenizer, or the model's own."""

@@ -1,11 +1,10 @@
-"""Base classes of all models: outputs, the skeleton of encoder, decoder and output layer, and the cache.
+"""The base class of all models, with their loading and initialization, and the decoder's cache.
 
 Besides keys and values, the cache holds other decoder state; beam search reorders all of it.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,8 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput, ModelOutput, Seq2SeqLMOutput, Seq2SeqModelOutput
-from transformers.utils import can_return_tuple
 
-from .generation_mixin import SummarizationGenerationMixin
-from .losses import IGNORED_LABEL, smoothed_cross_entropy
+from .losses import IGNORED_LABEL
 from .quantization_int8 import Int8Config  # noqa: F401 registers the method named in saved checkpoints
 
 if TYPE_CHECKING:
@@ -31,20 +27,6 @@ RUNTIMES: dict[str, Callable[[str], PreTrainedModel]] = {}
 RUNTIME_FILE = "runtime.json"
 
 _HUB_SETTINGS = ("cache_dir", "force_download", "local_files_only", "revision", "subfolder", "token")
-# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
-_FEW_ROWS = range(2, 9)
-
-
-@dataclass
-class SummarizationOutput(Seq2SeqLMOutput):
-    """transformers' `Seq2SeqLMOutput` with the parts of the loss.
-
-    Attributes:
-        loss_parts: name -> float32 scalar, detached, normalized like the loss; `nll` is the negative log-likelihood
-            without smoothing.
-    """
-
-    loss_parts: dict[str, torch.Tensor] | None = None
 
 
 class SummarizationPreTrainedModel(PreTrainedModel):
@@ -117,13 +99,13 @@ class SummarizationPreTrainedModel(PreTrainedModel):
             # gathering copies tied weights, and transformers does not recognize the copies
             tied = getattr(self, "all_tied_weights_keys", {})
             state_dict = {name: value for name, value in state_dict.items() if name not in tied}
-        kind = type(self)
+        own_class = type(self)
         # FSDP2 derives a class from the model's, and transformers would save that class's code
-        self.__class__ = next(base for base in kind.__mro__ if not base.__module__.startswith("torch."))
+        self.__class__ = next(base for base in own_class.__mro__ if not base.__module__.startswith("torch."))
         try:
             return super().save_pretrained(save_directory, *args, state_dict=state_dict, **kwargs)
         finally:
-            self.__class__ = kind
+            self.__class__ = own_class
 
     def post_init(self):
         super().post_init()
@@ -170,180 +152,23 @@ def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
         ImportError: the runtime is not installed.
     """
     if runtime not in RUNTIMES:
-        known = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
-        raise ValueError(f"`runtime` is {runtime!r:.80}, but must be {known}")
+        allowed = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"
+        raise ValueError(f"`runtime` is {runtime!r:.80}, but must be {allowed}")
     return RUNTIMES[runtime](name)
-
-
-class SummarizationModel(SummarizationPreTrainedModel):
-    """The skeleton of every architecture's model: an encoder of the source, and a decoder that attends to it.
-
-    Subclasses list this class as their last base, and create `shared` (the word embedding), `encoder` and `decoder`.
-
-    Attributes:
-        source_inputs: names of the encoder's inputs in addition to subwords.
-        output_class: class of the joint output of encoder and decoder.
-    """
-
-    source_inputs: tuple[str, ...] = ()
-    output_class = Seq2SeqModelOutput
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        return self.shared
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
-
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        cache=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        use_cache=None,
-        **kwargs,
-    ):
-        """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
-
-        Raises:
-            ValueError: `cache` was not created by this model.
-        """
-        # the name before transformers 5.24
-        cache = kwargs.pop("past_key_values", cache)
-        check_decoder_cache(cache)
-        source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
-        if encoder_outputs is None:
-            encoder_outputs = self.encoder(
-                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
-            )
-        encoder_outputs = self._read_encoder_outputs(encoder_outputs, input_ids)
-        decoder_outputs = self.decoder(
-            input_ids=decoder_input_ids,
-            attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
-            encoder_attention_mask=attention_mask,
-            cache=cache,
-            inputs_embeds=decoder_inputs_embeds,
-            use_cache=use_cache,
-            **self._decoder_inputs(encoder_outputs, attention_mask),
-            **kwargs,
-        )
-        # unprefixed, the decoder's fields are the model's (last hidden state, cross-attentions)
-        encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
-        decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
-        return filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
-
-    def _decoder_inputs(self, encoder_outputs: BaseModelOutput, attention_mask) -> dict[str, Any]:
-        """Further inputs of the decoder from the encoder's output, by name."""
-        return {}
-
-    def _read_encoder_outputs(self, encoder_outputs, input_ids) -> BaseModelOutput:
-        """The encoder's output; callers may pass it as a tuple."""
-        if isinstance(encoder_outputs, (tuple, list)):
-            return BaseModelOutput(*encoder_outputs)
-        return encoder_outputs
-
-
-class SummarizationForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
-    """The skeleton of every architecture's model with its output layer, `lm_head`.
-
-    A subclass's `forward` lists all inputs in its signature, which `Trainer` and `generate()` inspect, and passes them
-    to `_forward`. Subclasses with another output override `_score`.
-
-    Attributes:
-        scoring_inputs: names of the inputs of `_score`, which the model does not get.
-        output_class: class of the output.
-    """
-
-    scoring_inputs: tuple[str, ...] = ()
-    output_class = SummarizationOutput
-
-    def _forward(self, labels=None, num_items_in_batch=None, **inputs) -> SummarizationOutput:
-        """Compute the scores of the next subword and, with labels, the loss; inputs are passed by name.
-
-        Raises:
-            ValueError: a label is outside the vocabulary.
-        """
-        scoring = {name: inputs.pop(name) for name in self.scoring_inputs}
-        if labels is not None:
-            _check_labels(labels, self.config.vocab_size)
-            inputs["use_cache"] = False
-            if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
-                inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
-        outputs = self.model(**inputs)
-        scored = self._score(outputs, inputs, labels, num_items_in_batch, **scoring)
-        return filled(self.output_class, outputs, scored)
-
-    def _score(self, outputs, inputs, labels, num_items_in_batch) -> dict[str, Any]:
-        """Fields of the output: `logits`; with labels also `loss` and `loss_parts`.
-
-        Args:
-            outputs: the model's output.
-            inputs: the model's inputs, by name.
-            labels, num_items_in_batch: as in `forward`.
-        """
-        return self._loss(self._project(outputs.last_hidden_state), labels, num_items_in_batch)
-
-    def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """Apply the output layer: hidden states (R, T, C) -> scores (R, T, V)."""
-        layer, states = self.lm_head, hidden_states.flatten(0, 1)
-        is_plain = type(layer) is nn.Linear and layer.weight.device.type == "cpu" and states.dtype == torch.float32
-        # a compiled graph must work for any number of rows
-        is_kept = torch.is_grad_enabled() or torch.compiler.is_compiling()
-        if is_kept or not is_plain or len(states) not in _FEW_ROWS:
-            return layer(hidden_states)
-        if layer.bias is None:
-            scores = layer.weight @ states.T
-        else:
-            scores = torch.addmm(layer.bias[:, None], layer.weight, states.T)
-        return scores.T.contiguous().unflatten(0, hidden_states.shape[:2])
-
-    def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True) -> dict[str, Any]:
-        """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
-        if labels is None:
-            return {"logits": logits}
-        loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
-        return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
-
-
-def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
-    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
-    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway;
-    # a compiled graph cannot branch on values
-    if labels.device.type != "cpu" or torch.compiler.is_compiling():
-        return
-    wanted = labels[labels != IGNORED_LABEL]
-    outside = wanted[(wanted < 0) | (wanted >= vocab_size)]
-    if outside.numel():
-        raise ValueError(
-            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
-            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
-        )
 
 
 def _loading_problem(loaded: Mapping[str, Any]) -> str | None:
     """Describe mismatched, missing or unused weights in transformers' loading info; None if there are none."""
-    others = sorted(loaded["mismatched_keys"])
-    if others:
-        name, saved, own = others[0]
-        return f"has {name} with the shape {tuple(saved)}, but its config.json with {tuple(own)} ({len(others)} differ)"
+    mismatched = sorted(loaded["mismatched_keys"])
+    if mismatched:
+        name, saved, own = mismatched[0]
+        shapes = f"the shape {tuple(saved)}, but its config.json with {tuple(own)}"
+        return f"has {name} with {shapes} ({len(mismatched)} differ)"
     for word, names in (("no", loaded["missing_keys"]), ("unused", loaded["unexpected_keys"])):
         if names:
             which = "missing" if word == "no" else "unused"
             return f"has {word} weights for {min(names)} ({len(names)} are {which})"
     return None
-
-
-def filled(output_class: type[ModelOutput], *parts: Mapping[str, Any]) -> ModelOutput:
-    """Create an output; each field comes from the last part that has it."""
-    # torch.compile does not support `dataclasses.fields`
-    names = output_class.__dataclass_fields__
-    return output_class(**{name: value for part in parts for name, value in part.items() if name in names})
 
 
 class DecoderStateLayer(CacheLayerMixin):
@@ -424,17 +249,3 @@ class SharedSourceCache(EncoderDecoderCache):
 def make_decoder_cache(layers: list[CacheLayerMixin]) -> SharedSourceCache:
     """Create a cache with these empty layers on the decoder side."""
     return SharedSourceCache(Cache(layers=layers), DynamicCache())
-
-
-def check_decoder_cache(cache) -> None:
-    """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
-    layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]
-    if cache is not None and not isinstance(layers[-1], DecoderStateLayer):
-        raise ValueError(
-            "`cache` is not a cache made by this model: leave it out, and the decoder creates one; for "
-            "parameter-efficient training use LoRA or IA3, as prefix tuning needs a cache of its own"
-        )
-
-
-SummarizationModel.register_for_auto_class("AutoModel")
-SummarizationForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")

@@ -10,20 +10,20 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .checks import own_settings
 from .configuration_copy_transformer import CopyTransformerConfig
-from .generation_language_model import LanguageModelLogitsProcessor
 from .layers_bert import BertWindows, BertWordEmbedding, bert_words, word_embeddings_name
-from .layers_language_model import condition_in_training
-from .layers_token_shift import TokenShift
+from .layers_language_model import LanguageModelLogitsProcessor, condition_in_training
 from .layers_transformer import (
     InputLayer,
     SelfAttention,
+    TokenShift,
     TransformerEncoderLayer,
     source_padding_mask,
     stack_norm,
 )
 from .layers_windowed_attention import ConvolutionalSelfAttention
 from .modeling_base import SummarizationPreTrainedModel
-from .modeling_copying import CopyEncoderOutput, CopyingDecoder, CopyingForConditionalGeneration, CopyingModel
+from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel
+from .modeling_transformer import CopyingDecoder
 from .pretrained_parts import HIDDEN_STATES, read_model
 
 

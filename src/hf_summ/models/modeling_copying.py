@@ -1,46 +1,31 @@
-"""The skeleton of models that copy from the source: outputs, Transformer encoder and decoder, and output layer."""
+"""The skeleton of all models: outputs, an encoder and a decoder together, and the output layer with its loss.
 
-from collections.abc import Mapping
+Every architecture can copy from the source; the config's `copy` decides.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import nn
-from transformers.cache_utils import DynamicLayer
-from transformers.masking_utils import create_causal_mask
 from transformers.modeling_outputs import (
     BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
+    ModelOutput,
+    Seq2SeqLMOutput,
     Seq2SeqModelOutput,
 )
 from transformers.utils import can_return_tuple
-from transformers.utils.generic import merge_with_config_defaults
-from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
-from .generation_coverage import CoveragePenaltyLogitsProcessor
-from .generation_mixin import running_generation
-from .layers_copying import CopyAttention, copy_log_probs
-from .layers_token_shift import TokenShift
-from .layers_transformer import (
-    CrossAttention,
-    InputLayer,
-    SelfAttention,
-    TransformerDecoderLayer,
-    TransformerEncoderLayer,
-    cache_argument,
-    source_padding_mask,
-    stack_norm,
-)
-from .losses_copying import copy_cross_entropy
-from .modeling_base import (
-    DecoderStateLayer,
-    SummarizationForConditionalGeneration,
-    SummarizationModel,
-    SummarizationOutput,
-    SummarizationPreTrainedModel,
-    make_decoder_cache,
-)
+from .generation_mixin import SummarizationGenerationMixin
+from .layers_copying import copy_log_probs
+from .losses import IGNORED_LABEL, copy_cross_entropy, smoothed_cross_entropy
+from .modeling_base import DecoderStateLayer, SummarizationPreTrainedModel
+
+# for so few states, a CPU multiplies a wide matrix up to twice as fast if they are columns rather than rows
+_FEW_ROWS = range(2, 9)
 
 
 @dataclass
@@ -83,211 +68,92 @@ class CopyModelOutput(Seq2SeqModelOutput):
 
 
 @dataclass
-class CopySummarizationOutput(SummarizationOutput):
-    """`SummarizationOutput` with the copy distributions; `logits` are normalized log-probabilities if the model copies.
+class CopySummarizationOutput(Seq2SeqLMOutput):
+    """transformers' `Seq2SeqLMOutput` with the parts of the loss and the copy distributions.
+
+    If the model copies, `logits` are normalized log-probabilities.
 
     Attributes:
+        loss_parts: name -> float32 scalar, detached, normalized like the loss; `nll` is the negative log-likelihood
+            without smoothing.
         copy_attentions: (R, T, S), the copy distributions over the source. For a model that does not copy, the weights
             of the first head of the last layer's cross-attention; None in training.
         copy_gates: (R, T), the probabilities of copying.
         coverage: (R, S), the sum of the copy distributions since the summary's first position.
     """
 
+    loss_parts: dict[str, torch.Tensor] | None = None
     copy_attentions: torch.Tensor | None = None
     copy_gates: torch.Tensor | None = None
     coverage: torch.Tensor | None = None
 
 
-class CopyingEncoder(SummarizationPreTrainedModel):
-    """A Transformer encoder with trained word embeddings.
+class CopyingModel(SummarizationPreTrainedModel):
+    """The skeleton of every architecture's model: an encoder of the source, and a decoder that attends to it.
 
-    Subclasses define `forward`, which calls `encode`, and may override `self_attention`.
+    Subclasses list this class as their last base, and create `shared` (the word embedding), `encoder` and `decoder`.
 
-    Args:
-        config: has `encoder_layers`, `token_shift`, `activation_dropout`, optionally `activation`, and the settings of
-            `InputLayer` and `TransformerEncoderLayer`.
-        embed_tokens: the word embedding.
+    Attributes:
+        source_inputs: names of the encoder's inputs in addition to subwords.
+        output_class: class of the joint output of encoder and decoder.
     """
 
-    _can_record_outputs = {
-        "hidden_states": TransformerEncoderLayer,
-        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
-    }
+    source_inputs: tuple[str, ...] = ()
+    output_class = CopyModelOutput
 
-    def __init__(self, config, embed_tokens: nn.Embedding):
-        super().__init__(config)
-        self.embed_tokens = embed_tokens
-        self.token_shift = TokenShift(config.d_model, config.d_model) if config.token_shift else None
-        self.input_layer = InputLayer(config)
-        self.layers = nn.ModuleList(
-            TransformerEncoderLayer(config, self.self_attention(config, index), **feed_forward_settings(config))
-            for index in range(config.encoder_layers)
-        )
-        self.layer_norm = stack_norm(config)
-        self.gradient_checkpointing = False
-        self.post_init()
+    def get_input_embeddings(self) -> nn.Embedding:
+        return self.shared
 
-    @staticmethod
-    def self_attention(config, layer_index: int) -> SelfAttention:
-        """A layer's self-attention."""
-        return SelfAttention(config, config.d_model, config.num_heads, config.attention_dropout)
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        self.shared = self.encoder.embed_tokens = self.decoder.embed_tokens = value
 
-    def encode(
-        self,
-        words: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        of_layers: Mapping[int, Mapping[str, Any]] = MappingProxyType({}),
-        **kwargs,
-    ) -> tuple[torch.Tensor, list]:
-        """Embeddings (B, S, C) -> the output (B, S, C), and further outputs of the last layer's self-attention.
-
-        Args:
-            of_layers: index of a layer -> further arguments of its self-attention, without gradients.
-        """
-        if self.token_shift is not None:
-            words = words + self.token_shift(words, attention_mask)
-        hidden_states = self.input_layer(words)
-        source_mask = source_padding_mask(attention_mask)
-        beside: list = []
-        for index, layer in enumerate(self.layers):
-            hidden_states, *beside = layer(hidden_states, source_mask, **of_layers.get(index, {}), **kwargs)
-        return self.layer_norm(hidden_states), beside
-
-
-def feed_forward_settings(config) -> dict[str, Any]:
-    """Settings of the layers' feed-forward network."""
-    return {
-        "activation": getattr(config, "activation", "relu"),
-        "activation_dropout": config.activation_dropout,
-    }
-
-
-class CopyingDecoder(SummarizationPreTrainedModel):
-    """A Transformer decoder that also returns, for each position, a copy distribution over the source.
-
-    `copy_attention` selects that distribution: the weights of a separate attention on top of the layers (`separate`),
-    of the first head of the last layer's cross-attention (`first_head`), or the mean over its heads (`mean`).
-
-    Args:
-        config: has `decoder_layers`, `copy`, `copy_attention`, `activation_dropout`, optionally `activation`, and the
-            settings of `InputLayer` and `TransformerDecoderLayer`.
-        embed_tokens: maps ids (R, T) to (R, T, C).
-    """
-
-    _can_record_outputs = {
-        "hidden_states": TransformerDecoderLayer,
-        "attentions": OutputRecorder(SelfAttention, index=1, layer_name="self_attention"),
-        "cross_attentions": OutputRecorder(CrossAttention, index=1, layer_name="cross_attention"),
-    }
-
-    def __init__(self, config, embed_tokens: nn.Module):
-        super().__init__(config)
-        self.embed_tokens = embed_tokens
-        self.input_layer = InputLayer(config)
-        self.layers = nn.ModuleList(
-            TransformerDecoderLayer(
-                config, index, **feed_forward_settings(config), attention_class=self.attention_class(config, index)
-            )
-            for index in range(config.decoder_layers)
-        )
-        self.layer_norm = stack_norm(config)
-        if config.copy and config.copy_attention == "separate":
-            self.copy_attention = CopyAttention(config.d_model, layer_index=config.decoder_layers)
-        self.gradient_checkpointing = False
-        self.post_init()
-
-    @staticmethod
-    def attention_class(config, layer_index: int) -> type[CrossAttention]:
-        """The class of a layer's cross-attention."""
-        return CrossAttention
-
-    @merge_with_config_defaults
-    @capture_outputs
+    @can_return_tuple
     def forward(
         self,
         input_ids=None,
         attention_mask=None,
-        encoder_hidden_states=None,
-        encoder_attention_mask=None,
+        decoder_input_ids=None,
+        decoder_attention_mask=None,
+        encoder_outputs=None,
         cache=None,
         inputs_embeds=None,
+        decoder_inputs_embeds=None,
         use_cache=None,
-        source_scores=None,
         **kwargs,
     ):
-        """`input_ids` (R, T), R = B · beams; `encoder_hidden_states` (B, S, C) -> last_hidden_state (R, T, C).
+        """Source and `source_inputs` (B, S), and the summary so far (R, T) -> last_hidden_state (R, T, C).
 
-        Also copy_attentions (R, T, S) and coverage (R, S), their sum since the first position; both are None in
-        training if the model does not copy. `source_scores` (B, S) are passed to the cross-attentions.
+        Raises:
+            ValueError: `cache` was not created by this model.
         """
-        if inputs_embeds is None:
-            inputs_embeds = self.embed_tokens(input_ids)
-        if use_cache and cache is None:
-            # the last layer of the cache holds the coverage
-            cache = make_decoder_cache([*(DynamicLayer() for _ in self.layers), DecoderStateLayer()])
-        own_cache = None if cache is None else cache.self_attention_cache
-        hidden_states = self.input_layer(inputs_embeds, seen=0 if own_cache is None else cache.get_seq_length())
-        causal_mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            **cache_argument(own_cache),
-        )
-        source_mask = source_padding_mask(encoder_attention_mask)
-        # without copying, only decoding needs the coverage
-        has_coverage = self.config.copy or not self.training
-        of_last_layer = has_coverage and not (self.config.copy and self.config.copy_attention == "separate")
-        context = weights = None
-        for index, layer in enumerate(self.layers, start=1):
-            hidden_states, context, weights = layer(
-                hidden_states,
-                encoder_hidden_states,
-                source_scores,
-                causal_mask=causal_mask,
-                source_mask=source_mask,
-                cache=cache,
-                needs_weights=of_last_layer and index == len(self.layers),
-                **kwargs,
+        # the name before transformers 5.24
+        cache = kwargs.pop("past_key_values", cache)
+        _check_cache(cache)
+        source = {name: kwargs.pop(name) for name in self.source_inputs if name in kwargs}
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **source, **kwargs
             )
-        hidden_states = self.layer_norm(hidden_states)
-        copy_attentions = coverage = None
-        if has_coverage:
-            copy_attentions = self._copy_attentions(hidden_states, weights, encoder_hidden_states, source_mask, cache)
-            coverage = summed_coverage(copy_attentions, attention_mask)
-            if own_cache is not None:
-                coverage = own_cache.layers[-1].accumulate("coverage", coverage)
-        if own_cache is not None:
-            own_cache.layers[-1].advance(inputs_embeds.shape[1])
-        return CopyDecoderOutput(
-            last_hidden_state=hidden_states,
-            **cache_argument(cache),
-            copy_attentions=copy_attentions,
-            copy_gate_logits=self._copy_gate_logits(inputs_embeds, hidden_states, context),
-            coverage=coverage,
+        encoder_outputs = self._read_encoder_outputs(encoder_outputs, input_ids)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            cache=cache,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **self._decoder_inputs(encoder_outputs, attention_mask),
+            **kwargs,
         )
+        # unprefixed, the decoder's fields are the model's (last hidden state, cross-attentions)
+        encoded = {f"encoder_{name}": value for name, value in encoder_outputs.items()}
+        decoded = {f"decoder_{name}": value for name, value in decoder_outputs.items()}
+        return _filled(self.output_class, encoder_outputs, encoded, decoded, decoder_outputs)
 
-    def _copy_gate_logits(self, words, hidden_states, context) -> torch.Tensor | None:
-        """The logits (R, T) of copying, for decoders that compute them from more than the output; here None.
-
-        Args:
-            words: (R, T, C), embeddings.
-            hidden_states: (R, T, C), the output.
-            context: (R, T, C), of the last layer's cross-attention.
-        """
-        return None
-
-    def _copy_attentions(self, hidden_states, weights, source, source_mask, cache) -> torch.Tensor:
-        """The copy distributions (R, T, S), from the layers' output or the last layer's weights (R, H, T, S)."""
-        config = self.config
-        if config.copy and config.copy_attention == "separate":
-            return self.copy_attention(hidden_states, source, source_mask, cache)
-        return weights.mean(1) if config.copy and config.copy_attention == "mean" else weights[:, 0]
-
-
-class CopyingModel(SummarizationModel):
-    """A `SummarizationModel` whose encoder output includes the source's subwords, for copying."""
-
-    output_class = CopyModelOutput
+    def _decoder_inputs(self, encoder_outputs: BaseModelOutput, attention_mask) -> dict[str, Any]:
+        """Further inputs of the decoder from the encoder's output, by name."""
+        return {}
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> CopyEncoderOutput:
         """The encoder's output as a `CopyEncoderOutput`; callers may pass a tuple, or omit the subwords."""
@@ -298,47 +164,22 @@ class CopyingModel(SummarizationModel):
         if getattr(encoder_outputs, "source_ids", None) is not None:
             return encoder_outputs
         return CopyEncoderOutput(
-            last_hidden_state=encoder_outputs.last_hidden_state,
-            hidden_states=encoder_outputs.hidden_states,
-            attentions=encoder_outputs.attentions,
-            source_ids=input_ids,
+            encoder_outputs.last_hidden_state, encoder_outputs.hidden_states, encoder_outputs.attentions, input_ids
         )
 
 
-class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
-    """A copying model with its output: a softmax over the vocabulary, mixed with copying if the config's `copy` is set.
+class CopyingForConditionalGeneration(SummarizationPreTrainedModel, SummarizationGenerationMixin):
+    """The skeleton of every model with its output: a softmax over the vocabulary, mixed with copying if it copies.
 
     Subclasses create `model` and `lm_head`. If the model copies and its decoder returns no `copy_gate_logits`, they
-    also create `copy_gate`, which maps the decoder's output to the logit of copying.
+    also create `copy_gate`, which maps the decoder's output to the logit of copying. `Trainer` and `generate()` inspect
+    the signature of `forward`: subclasses with further inputs extend it by `with_inputs_of`.
+
+    Attributes:
+        output_class: class of the output.
     """
 
-    scoring_inputs = ("skip_logits",)
     output_class = CopySummarizationOutput
-    has_coverage = True
-
-    def check_generation_keys(self, generation_config) -> None:
-        super().check_generation_keys(generation_config)
-        penalty = getattr(generation_config, "coverage_penalty", None)
-        if penalty and getattr(generation_config, "renormalize_logits", False):
-            raise ValueError(
-                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the penalty lowers all scores of "
-                "a beam, which renormalizing undoes; set only one"
-            )
-
-    def _own_processors(self, generation_config, prompt_length, device) -> list:
-        processors = super()._own_processors(generation_config, prompt_length, device)
-        if generation_config.coverage_penalty:
-            processors.append(CoveragePenaltyLogitsProcessor(generation_config.coverage_penalty))
-            if (running := running_generation()) is not None:
-                running.kept["coverage"] = processors[-1]
-        return processors
-
-    def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
-        # transformers calls this between the forward pass and the logits processors
-        running = running_generation()
-        if running is not None and "coverage" in running.kept:
-            running.kept["coverage"].observe(outputs.coverage, outputs.copy_attentions[:, -1])
-        return super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
 
     @can_return_tuple
     def forward(
@@ -376,6 +217,9 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             ValueError: a label is outside the vocabulary, or copying lacks the source's subwords.
         """
         return self._forward(
+            labels,
+            num_items_in_batch,
+            skip_logits,
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
@@ -384,14 +228,29 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
             cache=cache,
             inputs_embeds=inputs_embeds,
             decoder_inputs_embeds=decoder_inputs_embeds,
-            labels=labels,
             use_cache=use_cache,
-            num_items_in_batch=num_items_in_batch,
-            skip_logits=skip_logits,
             **kwargs,
         )
 
+    def _forward(self, labels, num_items_in_batch, skip_logits, **inputs) -> CopySummarizationOutput:
+        """As `forward`, with the model's inputs by name."""
+        if labels is not None:
+            _check_labels(labels, self.config.vocab_size)
+            inputs["use_cache"] = False
+            if inputs["decoder_input_ids"] is None and inputs["decoder_inputs_embeds"] is None:
+                inputs["decoder_input_ids"] = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs = self.model(**inputs)
+        scored = self._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
+        return _filled(self.output_class, outputs, scored)
+
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
+        """Fields of the output: `logits`, and `copy_gates` if the model copies; with labels `loss` and `loss_parts`.
+
+        Args:
+            outputs: the model's output.
+            inputs: the model's inputs, by name.
+            labels, num_items_in_batch, skip_logits: as in `forward`.
+        """
         gates = None
         if self.config.copy:
             if outputs.source_ids is None:
@@ -434,6 +293,39 @@ class CopyingForConditionalGeneration(SummarizationForConditionalGeneration):
         """The inputs (R, T, W) of the output layer; here the decoder's output."""
         return outputs.last_hidden_state
 
+    def _project(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """Apply the output layer: hidden states (R, T, C) -> scores (R, T, V)."""
+        layer, states = self.lm_head, hidden_states.flatten(0, 1)
+        is_plain = type(layer) is nn.Linear and layer.weight.device.type == "cpu" and states.dtype == torch.float32
+        # a compiled graph must work for any number of rows
+        is_recorded = torch.is_grad_enabled() or torch.compiler.is_compiling()
+        if is_recorded or not is_plain or len(states) not in _FEW_ROWS:
+            return layer(hidden_states)
+        if layer.bias is None:
+            scores = layer.weight @ states.T
+        else:
+            scores = torch.addmm(layer.bias[:, None], layer.weight, states.T)
+        return scores.T.contiguous().unflatten(0, hidden_states.shape[:2])
+
+    def _loss(self, logits, labels, num_items_in_batch, normalize: bool = True) -> dict[str, Any]:
+        """Scores (R, T, V) and, with labels, their smoothed cross-entropy, as fields of the output."""
+        if labels is None:
+            return {"logits": logits}
+        loss, nll = smoothed_cross_entropy(logits, labels, self.config.label_smoothing, num_items_in_batch, normalize)
+        return {"logits": logits, "loss": loss, "loss_parts": {"nll": nll}}
+
+
+def with_inputs_of(base: Callable) -> Callable:
+    """Decorator: list the parameters of another `forward` before a method's own in its signature."""
+
+    def extend(method: Any) -> Any:
+        inherited, own = ([*inspect.signature(function).parameters.values()] for function in (base, method))
+        further = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
+        method.__signature__ = inspect.Signature([*inherited[:-1], *further, inherited[-1]])
+        return method
+
+    return extend
+
 
 def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor | None) -> torch.Tensor:
     """Sum the copy distributions (R, T, S) over the unpadded positions -> (R, S)."""
@@ -445,5 +337,40 @@ def summed_coverage(copy_attentions: torch.Tensor, attention_mask: torch.Tensor 
     return copied.sum(1)
 
 
+def _check_cache(cache) -> None:
+    """Raise a ValueError for a cache whose last layer is no `DecoderStateLayer`, unlike all of ours."""
+    layers = getattr(getattr(cache, "self_attention_cache", None), "layers", None) or [None]
+    if cache is not None and not isinstance(layers[-1], DecoderStateLayer):
+        raise ValueError(
+            "`cache` is not from this model: leave it out; for prefix tuning, which adds one, use LoRA instead"
+        )
+
+
+def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
+    """Raise a ValueError for a label outside the vocabulary, before it reaches an embedding."""
+    # on an accelerator this check would synchronize at every step, and the device asserts the range anyway;
+    # a compiled graph cannot branch on values
+    if labels.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    outside = labels[(labels != IGNORED_LABEL) & ((labels < 0) | (labels >= vocab_size))]
+    if outside.numel():
+        raise ValueError(
+            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
+            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
+        )
+
+
+def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> ModelOutput:
+    """Create an output; each field comes from the last of the outputs that has it."""
+    # torch.compile does not support `dataclasses.fields`
+    names = output_class.__dataclass_fields__
+    return output_class(**{name: value for output in outputs for name, value in output.items() if name in names})
+
+
 def _is_ids(item) -> bool:
     return isinstance(item, torch.Tensor) and not item.is_floating_point()
+
+
+# checkpoints are saved with their code
+CopyingModel.register_for_auto_class("AutoModel")
+CopyingForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")

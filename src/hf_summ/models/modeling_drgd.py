@@ -11,8 +11,7 @@ from transformers.utils.generic import merge_with_config_defaults
 from .checks import own_settings
 from .configuration_drgd import DrgdConfig
 from .generation_mixin import running_generation
-from .generation_unknown import replace_unknown
-from .generation_words import check_vocabulary
+from .generation_words import check_vocabulary, replace_unknown
 from .layers_copying import keys_once
 from .layers_drgd import GatedOutput, LatentChain, SummedOutput, draw_noise, gaussian_kl, seeded_noise
 from .layers_recurrent import AttentiveGrus, BidirectionalGru
@@ -248,7 +247,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
 
     `generate()` has three more keys. `sample_latent` samples the latent variables instead of using their means, and
     `latent_seed` makes their noise repeatable. `replace_unk` replaces unknown words of the finished text by the source
-    words with the most attention; see `generation_unknown`.
+    words with the most attention; see `generation_words.replace_unknown`.
     """
 
     output_class = DrgdOutput
@@ -288,7 +287,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     def _prepare_generation_config(self, *args, **kwargs: Any):
         config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)
         if config.replace_unk and (running := running_generation()) is not None:
-            running.kept["unknown"] = self._unknown_token_id()
+            running.unknown_id = self._unknown_token_id()
         if config.sample_latent:
             seed = config.latent_seed
             # drawn from torch's generator by default: `set_seed` makes it repeatable
@@ -298,8 +297,8 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     def _update_model_kwargs_for_generation(self, outputs, *args, **kwargs):
         updated = super()._update_model_kwargs_for_generation(outputs, *args, **kwargs)
         running = running_generation()
-        if running is not None and "unknown" in running.kept:
-            running.kept["source"] = {name: updated.get(name) for name in ("encoder_outputs", "attention_mask")}
+        if running is not None and running.unknown_id is not None:
+            running.source = {name: updated.get(name) for name in ("encoder_outputs", "attention_mask")}
         return updated
 
     def _unknown_token_id(self) -> int:
@@ -312,12 +311,12 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     @torch.no_grad()
     def _finished(self, output, running):
         """Replace the unknown words in generate()'s output if `replace_unk` is set."""
-        unknown = running.kept.get("unknown")
+        unknown = running.unknown_id
         sequences = output if isinstance(output, torch.Tensor) else output.sequences
         if unknown is None or not (sequences[:, 1:] == unknown).any():
             return output
         # recompute the attention in one pass: beams were reordered since their steps computed it
-        written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **running.kept["source"])
+        written = self.model(decoder_input_ids=sequences[:, :-1], use_cache=False, **running.source)
         if written.source_ids is None:
             raise ValueError("`replace_unk` needs the source's words: give `input_ids`")
         special = [token for token in self._word_tokenizer().all_special_ids if token != unknown]

@@ -5,7 +5,7 @@ from functools import cache
 
 import torch
 from torch import nn
-from transformers.utils import can_return_tuple, logging
+from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -35,6 +35,7 @@ from .modeling_copying import (
     CopyingForConditionalGeneration,
     CopyingModel,
     summed_coverage,
+    with_inputs_of,
 )
 
 logger = logging.get_logger(__name__)
@@ -322,24 +323,8 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGen
         # without copying, evaluation reads each row's NLL from the logits
         return self.config.copy and super()._can_skip_logits()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        tag_ids=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        cache=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        labels=None,
-        use_cache=None,
-        num_items_in_batch=None,
-        skip_logits=None,
-        **kwargs,
-    ):
+    @with_inputs_of(CopyingForConditionalGeneration.forward)
+    def forward(self, *args, tag_ids=None, **kwargs):
         """As `CopyingForConditionalGeneration.forward`, with tags.
 
         Args:
@@ -349,22 +334,7 @@ class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGen
         Raises:
             ValueError: as `CopyingForConditionalGeneration.forward`, or `tag_ids` are missing.
         """
-        return self._forward(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            tag_ids=tag_ids,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            cache=cache,
-            inputs_embeds=inputs_embeds,
-            decoder_inputs_embeds=decoder_inputs_embeds,
-            labels=labels,
-            use_cache=use_cache,
-            num_items_in_batch=num_items_in_batch,
-            skip_logits=skip_logits,
-            **kwargs,
-        )
+        return super().forward(*args, tag_ids=tag_ids, **kwargs)
 
 
 __all__ = ["GdlfForConditionalGeneration", "GdlfModel", "GdlfPreTrainedModel"]

@@ -1,7 +1,6 @@
 """Highlight-Transformer: its encoder attends more to key phrases (Liu et al. 2021; docs/equations.md, section 3)."""
 
 from torch import nn
-from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
@@ -11,11 +10,11 @@ from .layers_transformer import SelfAttention
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import (
     CopyEncoderOutput,
-    CopyingDecoder,
-    CopyingEncoder,
     CopyingForConditionalGeneration,
     CopyingModel,
+    with_inputs_of,
 )
+from .modeling_transformer import CopyingDecoder, CopyingEncoder
 
 
 class HighlightTransformerPreTrainedModel(SummarizationPreTrainedModel):
@@ -98,26 +97,8 @@ class HighlightTransformerForConditionalGeneration(
             self.copy_gate = nn.Linear(config.d_model, 1)
         self.post_init()
 
-    @can_return_tuple
-    def forward(
-        self,
-        input_ids=None,
-        attention_mask=None,
-        phrase_starts=None,
-        phrase_ends=None,
-        phrase_values=None,
-        decoder_input_ids=None,
-        decoder_attention_mask=None,
-        encoder_outputs=None,
-        cache=None,
-        inputs_embeds=None,
-        decoder_inputs_embeds=None,
-        labels=None,
-        use_cache=None,
-        num_items_in_batch=None,
-        skip_logits=None,
-        **kwargs,
-    ):
+    @with_inputs_of(CopyingForConditionalGeneration.forward)
+    def forward(self, *args, phrase_starts=None, phrase_ends=None, phrase_values=None, **kwargs):
         """As `CopyingForConditionalGeneration.forward`, with key phrases.
 
         Args:
@@ -129,24 +110,8 @@ class HighlightTransformerForConditionalGeneration(
             ValueError: as `CopyingForConditionalGeneration.forward`, or some of the three are missing, differ in shape
                 or end beyond the source.
         """
-        return self._forward(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            phrase_starts=phrase_starts,
-            phrase_ends=phrase_ends,
-            phrase_values=phrase_values,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            cache=cache,
-            inputs_embeds=inputs_embeds,
-            decoder_inputs_embeds=decoder_inputs_embeds,
-            labels=labels,
-            use_cache=use_cache,
-            num_items_in_batch=num_items_in_batch,
-            skip_logits=skip_logits,
-            **kwargs,
-        )
+        phrases = {"phrase_starts": phrase_starts, "phrase_ends": phrase_ends, "phrase_values": phrase_values}
+        return super().forward(*args, **phrases, **kwargs)
 
 
 __all__ = [

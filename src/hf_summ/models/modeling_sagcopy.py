@@ -20,13 +20,12 @@ from .losses import IGNORED_LABEL
 from .modeling_base import SummarizationPreTrainedModel
 from .modeling_copying import (
     CopyEncoderOutput,
-    CopyingDecoder,
-    CopyingEncoder,
     CopyingForConditionalGeneration,
     CopyingModel,
     CopyModelOutput,
     CopySummarizationOutput,
 )
+from .modeling_transformer import CopyingDecoder, CopyingEncoder
 from .pretrained_parts import read_config, read_model
 
 logger = logging.get_logger(__name__)

@@ -1,4 +1,4 @@
-"""The base of all architectures' processors."""
+"""The base of all architectures' processors, and that of processors which also accept BERT's tokenizer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -390,6 +390,29 @@ class SummarizationProcessor(ProcessorMixin):
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
         return [*row[: None if length is None else length - 1], self.eos_token_id]
+
+
+class CopyingProcessor(SummarizationProcessor):
+    """A `SummarizationProcessor` that also accepts BERT's tokenizer.
+
+    With `[CLS]`, documents begin with it and have no end token (Aksenov 2020, section 5.1); summaries begin with
+    `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
+    """
+
+    def __init__(self, tokenizer, *args, **kwargs):
+        for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
+            if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
+                setattr(tokenizer, special, getattr(tokenizer, substitute))
+        if tokenizer.cls_token is not None:
+            # WordPiece separates words from punctuation: "it's" would be decoded as "it ' s"
+            tokenizer.clean_up_tokenization_spaces = True
+        # the name of a special token in a text is plain text
+        tokenizer.split_special_tokens = True
+        super().__init__(tokenizer, *args, **kwargs)
+
+    def _special_ids(self) -> tuple[list[int], list[int]]:
+        first = self.tokenizer.cls_token_id
+        return super()._special_ids() if first is None else ([first], [])
 
 
 def _per_document(texts: Sequence[str], documents: Sequence) -> int:

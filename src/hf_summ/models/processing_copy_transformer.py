@@ -1,6 +1,6 @@
 """Processor of CopyTransformer: BERT's subwords, with `[CLS]` before the source."""
 
-from .processing_copying import CopyingProcessor
+from .processing_base import CopyingProcessor
 
 
 class CopyTransformerProcessor(CopyingProcessor):

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from .generation_unknown import decode_pointed, has_pointers, pointed_words
+from .generation_words import decode_pointed, has_pointers, pointed_words
 from .processing_base import SummarizationProcessor
-from .text_washing import WASHINGS, washed
+from .text_documents import WASHINGS, washed
 
 
 class DrgdProcessor(SummarizationProcessor):
@@ -15,8 +15,8 @@ class DrgdProcessor(SummarizationProcessor):
         max_source_length: number of tokens to which documents are truncated, including the end token.
         max_target_length: the same for summaries.
         washing: None leaves texts unchanged. `lcsts` lower-cases texts and deletes white space, digits and punctuation
-            as DRGD's program does for LCSTS; see `text_washing`. Numbers are lost, Latin words run together, and
-            documents, but not summaries, lose `。！？，；`.
+            as DRGD's program does for LCSTS; see `washed`. Numbers are lost, Latin words run together, and documents,
+            but not summaries, lose `。！？，；`.
         document_separator, restore_case: as for `SummarizationProcessor`.
         chat_template: stored and saved as in every transformers processor, but not used.
 

@@ -10,7 +10,7 @@ from typing import Any
 from transformers.utils import logging
 
 from .checks import check_integer, check_list
-from .processing_copying import CopyingProcessor
+from .processing_base import CopyingProcessor
 from .text_documents import JoinedRow
 from .text_phrases import Phrase, document_frequencies, given_phrases, key_phrases, read_phrases
 

@@ -1,6 +1,6 @@
 """Processor of SAGCopy, with special tokens as in BART and MASS."""
 
-from .processing_copying import CopyingProcessor
+from .processing_base import CopyingProcessor
 
 
 class SagCopyProcessor(CopyingProcessor):

@@ -7,8 +7,7 @@ from functools import lru_cache
 from itertools import accumulate
 from unicodedata import category, normalize
 
-from .text_documents import IDEOGRAPHS
-from .text_scripts import MARKS
+from .text_documents import IDEOGRAPHS, MARKS
 
 # the space before a token, and the token: an ideograph, a run of letters and digits, or another character
 _TOKEN = re.compile(rf"(\s*)([{IDEOGRAPHS}]|(?:[^\W_{IDEOGRAPHS}]+[{MARKS}]*)+|\S)")

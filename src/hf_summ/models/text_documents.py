@@ -1,5 +1,7 @@
-"""A model's documents: their characters, the row of several, and their differences from training documents."""
+"""A model's documents: characters and washing, the row of several, and differences from training documents."""
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,28 @@ RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 DOCUMENT_SEPARATOR = "\n\n"
 # name -> format and unit of its values. Text in another language or without words has many short tokens
 _SHOWN = {"tokens_per_character": ("{:.3g}", "tokens a character"), "characters": ("{:,.0f}", "characters")}
+# white space, ASCII digits and punctuation, and the Chinese marks listed in DRGD's program for LCSTS
+_LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
+# name -> characters deleted from lower-case summaries and documents; the program splits documents into clauses, and
+# joins them again
+WASHINGS = {"lcsts": (re.compile(f"[{_LCSTS}]+"), re.compile(f"[{_LCSTS}。！？，；]+"))}
+
+
+def _mark_ranges() -> str:
+    ranges: list[list[int]] = []
+    # no mark has a smaller code; from 0x20000 on there are ideographs, then variation selectors
+    for code in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)):
+        if unicodedata.category(chr(code)).startswith("M"):
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
+
+
+# vowel signs, accents and the like, which belong to the preceding letter but which `\w` does not match, and the joiners
+# of Persian and Indian scripts
+MARKS = f"{_mark_ranges()}\u200c\u200d"
 
 
 def readable(text: str) -> str:
@@ -23,6 +47,18 @@ def readable(text: str) -> str:
     Surrogate pairs become their character.
     """
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def washed(text: str, washing: str | None, is_document: bool = False) -> str:
+    """Wash a text; with None it is unchanged.
+
+    Args:
+        washing: None, or a name in `WASHINGS`. `lcsts` follows DRGD's program for LCSTS: the text is lower-cased, and
+            white space, ASCII digits and punctuation and most Chinese punctuation are deleted. Latin words run
+            together, and numbers are lost, but full-width digits and marks such as `％` and `—` remain.
+        is_document: whether to delete `。！？，；` as well, which summaries keep.
+    """
+    return text if washing is None else WASHINGS[washing][is_document].sub("", text.lower())
 
 
 @dataclass(frozen=True)

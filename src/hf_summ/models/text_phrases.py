@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .checks import check_texts
-from .text_scripts import MARKS
+from .text_documents import MARKS
 
 # words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
 _WORD = re.compile(rf"\w[\w{MARKS}]+")
