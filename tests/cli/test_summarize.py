@@ -136,7 +136,7 @@ def test_files_that_are_cut_or_unlike_the_training_are_named_with_the_flag(run, 
     characters = len(" ".join(SENTENCES * len("long.txt")))
     unlike = (
         "hf-summ: long.txt; longer.txt: unlike those that the model was trained on: "
-        f"the first has {characters:,} characters, theirs 1 to 100\n"
+        f"the first has {characters:,} characters (training: 1 to 100)\n"
     )
     shares = re.search(cut + way + unlike, errors)
     assert 0 < int(shares[2]) < int(shares[1]) < 100

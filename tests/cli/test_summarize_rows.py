@@ -80,7 +80,7 @@ def test_rows_unlike_those_of_the_training_are_counted_once(run, rows, caplog):
     # the third of the eleven is the first that is longer
     assert [line for line in errors.splitlines() if "unlike" in line] == [
         "hf-summ: 6 of them are unlike those that the model was trained on: "
-        f"one has {len(ROWS[2]['text'])} characters, theirs 1 to {len(ROWS[1]['text'])}"
+        f"one has {len(ROWS[2]['text'])} characters (training: 1 to {len(ROWS[1]['text'])})"
     ]
     assert not caplog.text
 

@@ -515,7 +515,7 @@ def test_prefix_tuning_is_refused(architecture):
     sizes = {"num_layers": 2, "num_attention_heads": 4, "token_dim": 16}
     prefix = PrefixTuningConfig(task_type="SEQ_2_SEQ_LM", num_virtual_tokens=3, **sizes)
     adapted = get_peft_model(architecture.model().float(), prefix)
-    with pytest.raises(ValueError, match="use LoRA or IA3, as prefix tuning needs a cache of its own"):
+    with pytest.raises(ValueError, match="for prefix tuning, which adds one, use LoRA instead"):
         adapted(**architecture.inputs(), labels=architecture.labels())
 
 

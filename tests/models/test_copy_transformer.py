@@ -415,7 +415,7 @@ def test_encoder_output_without_source_ids_takes_them_from_the_inputs():
 def test_cache_of_another_model_is_refused(name):
     model, cache = COPY_TRANSFORMER.model(), EncoderDecoderCache(DynamicCache(), DynamicCache())
     cache.self_attention_cache.update(torch.zeros(3, 4, 0, 4), torch.zeros(3, 4, 0, 4), 0)
-    with pytest.raises(ValueError, match="is not a cache made by this model"):
+    with pytest.raises(ValueError, match="`cache` is not from this model"):
         model(**COPY_TRANSFORMER.inputs(), decoder_input_ids=torch.tensor([[1]] * 3), **{name: cache})
 
 

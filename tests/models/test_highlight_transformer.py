@@ -197,9 +197,9 @@ def test_default_heads_and_layers_are_the_first():
     ("settings", "message"),
     [
         ({"highlighting": "weigthed"}, r"`highlighting` is 'weigthed', but must be one of weighted, additive, repl"),
-        ({"lit_heads": [4]}, r"`lit_heads` is \[4\], but must be numbers from 0 to 3$"),
-        ({"lit_layers": [-1]}, r"`lit_layers` is \[-1\], but must be numbers from 0 to 1$"),
-        ({"lit_heads": [1, 1]}, r"`lit_heads` is \[1, 1\], but must name each only once$"),
+        ({"lit_heads": [4]}, r"`lit_heads` is \[4\], but must be different numbers from 0 to 3$"),
+        ({"lit_layers": [-1]}, r"`lit_layers` is \[-1\], but must be different numbers from 0 to 1$"),
+        ({"lit_heads": [1, 1]}, r"`lit_heads` is \[1, 1\], but must be different numbers"),
         ({"lit_layers": []}, r"`lit_layers` is empty: to switch highlighting off, set `highlighting=\"none\"`$"),
         ({"brightness": -1.0}, r"`brightness` is -1.0, but must be at least 0 and finite$"),
         ({"brightness": math.inf}, r"`brightness` is inf, but must be at least 0 and finite$"),

@@ -160,7 +160,7 @@ def test_memory_is_linear_in_the_length():
 
 
 def test_layer_equals_the_naive_attention_of_its_projections():
-    layer = ConvolutionalSelfAttention(12, 3, window_size=5, head_window_size=3, circular=True, dropout=0.0).double()
+    layer = ConvolutionalSelfAttention(None, 12, 3, 0.0, window_size=5, head_window_size=3, circular=True).double()
     hidden_states = torch.randn(2, 14, 12, dtype=torch.float64)
     mask = prefix_mask([14, 6], 14)
     projected = (
@@ -173,7 +173,7 @@ def test_layer_equals_the_naive_attention_of_its_projections():
 
 
 def test_layer_drops_out_in_training_alone():
-    layer = ConvolutionalSelfAttention(4, 2, window_size=3, head_window_size=1, circular=False, dropout=0.5)
+    layer = ConvolutionalSelfAttention(None, 4, 2, 0.5, window_size=3, head_window_size=1, circular=False)
     hidden_states = torch.randn(1, 8, 4)
     assert not torch.equal(layer.train()(hidden_states)[0], layer(hidden_states)[0])
     torch.testing.assert_close(layer.eval()(hidden_states)[0], layer(hidden_states)[0], rtol=0, atol=0)

@@ -277,8 +277,6 @@ def test_settings_of_other_architectures_are_refused(folder, summarizer):
 def test_row_framework(folder):
     """`framework="pt"`."""
     assert pipeline("summarization", model=str(folder), framework="pt")("a", max_length=4)
-    with pytest.raises(ValueError, match="`framework` is 'tf', but must be 'pt'"):
-        pipeline("summarization", model=str(folder), framework="tf")
 
 
 def test_row_no_model(warnings):
@@ -319,7 +317,7 @@ def test_row_output_dictionary(summarizer):
         ({"max_length": 0}, "`max_length` is 0, but must be an integer of at least 2"),
         ({"max_new_tokens": -3}, "`max_new_tokens` is -3, but must be an integer of at least 1"),
         ({"max_new_tokens": 2.5}, "`max_new_tokens` is 2.5, but must be an integer of at least 1"),
-        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large an exponent .*: lower it"),
+        ({"length_penalty": 1e4}, "`length_penalty` is 10000.0, too large for a summary's length: lower it"),
         ({"length_penalty": float("inf")}, "`length_penalty` is inf, but must be a finite number"),
         (
             {"max_new_tokens": 10**30},
@@ -327,8 +325,8 @@ def test_row_output_dictionary(summarizer):
         ),
         ({"repetition_penalty": 0.0}, "`repetition_penalty` is 0.0, but must be a number from 0.0001 to 10000"),
         ({"batch_size": 0}, "`batch_size` is 0, but must be at least 1"),
-        ({"truncation": "most"}, "`truncation` is 'most', but must be True, False or one of only_first, only_second"),
-        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries, or leave it out"),
+        ({"truncation": "most"}, "`truncation` is 'most', but must be a bool or one of only_first, only_second"),
+        ({"stop_sequence": ""}, "`stop_sequence` is empty: give a text that ends summaries"),
     ],
 )
 def test_row_numbers(summarizer, settings, message):
@@ -343,15 +341,15 @@ def test_row_numbers(summarizer, settings, message):
         ("a", {"generation_config": {"num_beams": 2}}, "`generation_config` must be a GenerationConfig, but is dict"),
         ("a", {"stop_sequence": 3}, "`stop_sequence` must be a list, but is int: 3"),
         (["a"], {"batch_size": "2"}, "`batch_size` must be an integer, but is str: '2'"),
-        (["a"], {"phrases": 3}, "`phrases` must be a list, but is int: 3"),
-        (["a"], {"phrases": {"a": 1.0}}, "`phrases` must be a list, but is dict: {'a': 1.0}"),
+        (["a"], {"phrases": 3}, "`phrases` must be a list, with an entry for each of 1 documents: 3"),
+        (["a"], {"phrases": {"a": 1.0}}, "`phrases` must be a list, with an entry for each of 1 documents: {'a': 1.0}"),
         ([[["a"]]], {}, r"a document must be a string, but is list: \['a'\]"),
         (["a", ["b", None]], {}, "a document must be a string, but is NoneType: None"),
     ],
 )
 def test_row_types(summarizer, documents, settings, message):
     """settings and documents of other types."""
-    with pytest.raises(TypeError, match=f"^{message}"):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         summarizer(documents, max_length=9, **settings)
 
 

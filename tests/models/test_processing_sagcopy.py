@@ -33,7 +33,7 @@ def test_with_a_token_for_the_beginning_both_sides_begin_with_it():
 @pytest.mark.parametrize("name", ["max_source_length", "max_target_length"])
 def test_lengths_beyond_the_positions_are_refused(name):
     processor = SagCopyProcessor(tokenizer_of_words(eos_token="</s>"), **{name: 513})
-    message = rf"`{name}` is 513, but the model has positions for 512: lower it, or raise `max_positions`"
+    message = rf"`{name}` is 513, but `max_positions` is 512"
     with pytest.raises(ValueError, match=message):
         processor.align(SagCopyConfig())
     processor.align(SagCopyConfig(max_positions=513))

@@ -314,10 +314,7 @@ def test_text_longer_than_the_positions_is_named():
         ({"guidance_weight": -1}, "`guidance_weight` is -1, but must be at least 0 and finite"),
         ({"guidance_weight": math.nan}, "`guidance_weight` is nan, but must be at least 0 and finite"),
         ({"guidance_sum": "rows"}, "`guidance_sum` is 'rows', but must be one of tokens, documents"),
-        (
-            {"copy": False},
-            r'guides copying, but `copy` is false: for the plain model \(MASS\), set `centrality="none"`',
-        ),
+        ({"copy": False}, '`centrality="indegree-1"` needs `copy`: for the plain MASS, set it to "none"'),
         ({"positions": "rotary"}, "`positions` is 'rotary', but must be one of learned, sinusoids"),
         ({"activation": "gelo"}, "`activation` is 'gelo', but must be one of"),
         ({"max_positions": 0}, "`max_positions` is 0, but must be at least 1"),

@@ -14,11 +14,11 @@ RANGES = {"tokens_per_character": [0.5, 0.65], "characters": [40, 200]}
 GERMAN = "Die Bürgermeisterin eröffnete am Montag die neue Brücke über den Fluss."
 # by name, what a model of English sentences is not made for
 UNLIKE = {
-    "German": (GERMAN, "0.986 tokens a character, theirs 0.5 to 0.65"),
-    "Chinese": ("市长星期一为河上的新桥剪彩，造桥用了三年。" * 3, "3.03 tokens a character, theirs 0.5 to 0.65"),
-    "no letters": ("12.5 7 3.14 -- 9 (4) 2020/11/23 = 18 %\n" * 4, "1.01 tokens a character, theirs 0.5 to 0.65"),
-    "100,000 words": (" ".join(SENTENCES * 1700), "555,899 characters, theirs 40 to 200"),
-    "short": ("The mayor opened the bridge.", "28 characters, theirs 40 to 200"),
+    "German": (GERMAN, "0.986 tokens per character (training: 0.5 to 0.65)"),
+    "Chinese": ("市长星期一为河上的新桥剪彩，造桥用了三年。" * 3, "3.03 tokens per character (training: 0.5 to 0.65)"),
+    "no letters": ("12.5 7 3.14 -- 9 (4) 2020/11/23 = 18 %\n" * 4, "1.01 tokens per character (training: 0.5 to 0.65)"),
+    "100,000 words": (" ".join(SENTENCES * 1700), "555,899 characters (training: 40 to 200)"),
+    "short": ("The mayor opened the bridge.", "28 characters (training: 40 to 200)"),
 }
 
 
@@ -54,7 +54,7 @@ def test_ranges_include_their_ends():
         for tokens in range(1, 8):
             is_like = 2 <= characters <= 4 and 0.25 <= tokens / characters <= 1
             assert (difference("x" * characters, tokens, ranges) is None) == is_like
-    assert difference("x" * 5000, 5000, {"characters": [1, 1234]}) == "5,000 characters, theirs 1 to 1,234"
+    assert difference("x" * 5000, 5000, {"characters": [1, 1234]}) == "5,000 characters (training: 1 to 1,234)"
     assert difference("x", 1, {}) is None
 
 
@@ -73,7 +73,7 @@ def test_a_document_unlike_those_of_the_training_is_warned_of(folder, warnings, 
     document, reason = UNLIKE[name]
     summarizer = pipeline("summarization", model=str(folder))
     (warning,) = warnings(lambda: summarizer(document, max_new_tokens=2))
-    assert warning.startswith("the document is unlike those that the model was trained on: it has ")
+    assert warning.startswith("the document differs from the training data: it has ")
     assert warning.endswith(reason)
     (record,) = summarizer(document, max_new_tokens=2, return_details=True)
     assert warning.endswith(record["details"]["unlike"])
@@ -86,14 +86,14 @@ def test_one_warning_a_call_counts_them(folder, warnings):
     documents = [*SENTENCES, GERMAN, "Short.", " "]
     told = [
         "1 of 8 documents are blank, and so are their summaries",
-        "2 of 8 documents are unlike those that the model was trained on: the first has " + UNLIKE["German"][1],
+        "2 of 8 documents differ from the training data: the first has " + UNLIKE["German"][1],
     ]
     assert warnings(lambda: summarizer(documents, max_new_tokens=2)) == told
     assert warnings(lambda: list(summarizer(iter(documents), batch_size=3, max_new_tokens=2))) == told
     # of what is shortened, the whole counts
     long = " ".join(SENTENCES * 9)
     (warning,) = warnings(lambda: summarizer(long, long_documents="extract", max_new_tokens=2))
-    assert warning.endswith(f"{len(long):,} characters, theirs 40 to 200")
+    assert warning.endswith(f"{len(long):,} characters (training: 40 to 200)")
 
 
 def test_a_checkpoint_without_ranges_warns_of_nothing(tiny_tokenizer, warnings):

@@ -275,7 +275,7 @@ class _Trace:
     def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
         """The words of all documents, and source position -> number of its word."""
         words, of_position = [], {}
-        parts = zip(self.texts, self.encoded["input_ids"], self.encoded["offset_mapping"], self.row.places, strict=True)
+        parts = zip(self.texts, self.encoded["input_ids"], self.encoded["offset_mapping"], self.row.spans, strict=True)
         for document, (text, ids, offsets, (first, kept)) in enumerate(parts):
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
                 positions = [first + place for place in subwords if place < kept]

@@ -31,8 +31,17 @@ class SummarizationConfig(PreTrainedConfig):
     unless `trust_remote_code` is set. Loading with the package therefore hides the entry.
     """
 
-    keys_to_ignore_at_inference = ["cache", "past_key_values", "loss_parts"]
-    # key -> the values allowed, a range or choices; here the keys shared by architectures
+    attribute_map = {
+        "hidden_size": "d_model",
+        "num_hidden_layers": "encoder_layers",
+        "num_attention_heads": "num_heads",
+    }
+    keys_to_ignore_at_inference = [
+        *("cache", "past_key_values", "loss_parts"),
+        *("copy_attentions", "copy_gates", "coverage"),
+    ]
+
+    # key -> its range or choices; here the keys shared by architectures
     rules: ClassVar[Mapping[str, Range | tuple[str, ...]]] = {
         **dict.fromkeys(("vocab_size", "d_model", "num_heads", "ffn_dim", "encoder_layers", "decoder_layers"), SIZE),
         **dict.fromkeys(("dropout", "attention_dropout", "activation_dropout", "label_smoothing"), PROBABILITY),
@@ -44,6 +53,13 @@ class SummarizationConfig(PreTrainedConfig):
 
     # the values of keys that older checkpoints lack
     values_before: ClassVar[Mapping[str, Any]] = {}
+
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
@@ -79,8 +95,8 @@ class SummarizationConfig(PreTrainedConfig):
         """Require each value to follow its rule."""
         for key, allowed in self.rules.items():
             if key in self.__dataclass_fields__ and (value := getattr(self, key)) not in allowed:
-                wanted = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
-                raise ValueError(f"`{key}` is {value!r:.80}, but must be {wanted}")
+                requirement = f"one of {', '.join(allowed)}" if isinstance(allowed, tuple) else allowed
+                raise ValueError(f"`{key}` is {value!r:.80}, but must be {requirement}")
 
     def validate_heads(self):
         """Require the heads to divide the width evenly."""

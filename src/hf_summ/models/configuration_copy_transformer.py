@@ -78,17 +78,6 @@ class CopyTransformerConfig(SummarizationConfig):
     """
 
     model_type = "copy_transformer"
-    attribute_map = {
-        "hidden_size": "d_model",
-        "num_hidden_layers": "encoder_layers",
-        "num_attention_heads": "num_heads",
-    }
-    keys_to_ignore_at_inference = [
-        *SummarizationConfig.keys_to_ignore_at_inference,
-        "copy_attentions",
-        "copy_gates",
-        "coverage",
-    ]
 
     rules = {
         **SummarizationConfig.rules,
@@ -151,13 +140,9 @@ class CopyTransformerConfig(SummarizationConfig):
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2
     label_smoothing: float | int = 0.0
-    use_cache: bool = True
-    is_encoder_decoder: bool = True
-    pad_token_id: int | None = 0
     bos_token_id: int | None = 101
     eos_token_id: int | list[int] | None = 102
     decoder_start_token_id: int | None = 101
-    tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
         if self.copy_attention == "last":
@@ -227,42 +212,31 @@ class CopyTransformerConfig(SummarizationConfig):
             return
         for key in ("window_size", "head_window_size"):
             if getattr(self, key) < 1 or getattr(self, key) % 2 == 0:
-                raise ValueError(
-                    f"`{key}` is {getattr(self, key)}, but must be odd and positive, with the query in the middle"
-                )
-        if self.convolutional_attention != "1d" and self.head_window_size > self.num_heads:
-            raise ValueError(
-                f"`head_window_size` is {self.head_window_size}, but must be at most `num_heads` ({self.num_heads}): "
-                "use a smaller window, or more heads"
-            )
+                raise ValueError(f"`{key}` is {getattr(self, key)}, but must be odd and positive")
+        window, heads, layers = self.head_window_size, self.num_heads, self.convolutional_layers
+        if self.convolutional_attention != "1d" and window > heads:
+            raise ValueError(f"`head_window_size` is {window}, but must be at most `num_heads` ({heads})")
         if self.encoder_type == "bert":
             raise ValueError(
-                '`encoder_type="bert"` has no layers for `convolutional_attention`: set `encoder_type` to '
-                '"bert_transformer", or `convolutional_attention` to "none"'
+                '`convolutional_attention` needs Transformer layers: set `encoder_type="bert_transformer"`'
             )
-        if not 1 <= self.convolutional_layers <= self.encoder_layers:
+        if not 1 <= layers <= self.encoder_layers:
             raise ValueError(
-                f"`convolutional_layers` is {self.convolutional_layers}, but must be from 1 to `encoder_layers` "
-                f'({self.encoder_layers}); to disable it, set `convolutional_attention="none"`'
+                f"`convolutional_layers` is {layers}, but must be from 1 to `encoder_layers` ({self.encoder_layers})"
             )
 
     def validate_bert(self):
         """Require a BERT where one is needed, and windows, layers and a vocabulary that fit it."""
-        if self.side_layers and self.encoder_type != "bert_transformer":
-            raise ValueError(
-                f"`side_layers` is {self.side_layers}, but a network beside BERT needs "
-                f'`encoder_type="bert_transformer"`, not "{self.encoder_type}"'
-            )
-        if not 0 <= self.side_layers < self.encoder_layers:
-            raise ValueError(
-                f"`side_layers` is {self.side_layers}, but must be from 0 to below `encoder_layers` "
-                f"({self.encoder_layers}): the side network consists of the lowest of these"
-            )
+        side_layers, total = self.side_layers, self.encoder_layers
+        if side_layers and self.encoder_type != "bert_transformer":
+            raise ValueError(f'`side_layers` is {side_layers}, which needs `encoder_type="bert_transformer"`')
+        if not 0 <= side_layers < total:
+            raise ValueError(f"`side_layers` is {side_layers}, but must be from 0 to below `encoder_layers` ({total})")
         if not self.uses_bert:
             if self.output_embedding == "bert":
                 raise ValueError(
-                    '`output_embedding="bert"` needs a model built on BERT: set `encoder_type` to "bert" or '
-                    '"bert_transformer", or `decoder_embedding` to "bert"'
+                    '`output_embedding="bert"` needs BERT: set `encoder_type` to "bert" or "bert_transformer", or '
+                    '`decoder_embedding` to "bert"'
                 )
             return
         if self.bert_config is None:
@@ -282,37 +256,21 @@ class CopyTransformerConfig(SummarizationConfig):
             )
 
     def _check_windows(self) -> None:
-        # BertWindows checks again, as some architectures cannot use all of their positions
-        positions = getattr(self.bert_config, "max_position_embeddings", None)
-        if positions is not None and self.bert_window_size > positions:
-            raise ValueError(
-                f"`bert_window_size` is {self.bert_window_size}, but must be at most {positions}, the number of tokens "
-                "BERT has positions for"
-            )
-        if not 1 <= self.bert_window_stride <= self.bert_window_size:
-            raise ValueError(
-                f"`bert_window_stride` is {self.bert_window_stride}, but must be from 1 to `bert_window_size` "
-                f"({self.bert_window_size}); otherwise tokens would be left out"
-            )
-        if self.bert_config.num_hidden_layers < HIDDEN_STATES:
-            raise ValueError(
-                f"BERT has {self.bert_config.num_hidden_layers} layers, but must have at least {HIDDEN_STATES}: its "
-                f"last {HIDDEN_STATES} hidden states are read"
-            )
+        size, stride, layers = self.bert_window_size, self.bert_window_stride, self.bert_config.num_hidden_layers
+        if not 1 <= stride <= size:
+            raise ValueError(f"`bert_window_stride` is {stride}, but must be from 1 to `bert_window_size` ({size})")
+        if layers < HIDDEN_STATES:
+            raise ValueError(f"BERT has {layers} layers, but must have at least {HIDDEN_STATES}, whose states are read")
 
     def validate_language_model(self):
         """Require generator conditioning to have a language model and an output that does not copy."""
         if self.masked_lm_name is None and self.masked_lm_config is None:
             if self.lm_training_factor != 1:
-                raise ValueError(
-                    f"`lm_training_factor` is {self.lm_training_factor}, which needs a language model: set "
-                    "`masked_lm_name`"
-                )
+                raise ValueError("`lm_training_factor` needs a language model: set `masked_lm_name`")
             return
         if self.copy:
             raise ValueError(
-                "`masked_lm_name` and `copy=True` exclude each other: the language model does not see the source and "
-                "would undo the copying; set `copy=False`"
+                "`masked_lm_name` and `copy=True` exclude each other: the language model would undo the copying"
             )
         if self.masked_lm_config is not None:
             self._check_vocabulary("the masked language model", self.masked_lm_config)
@@ -320,8 +278,7 @@ class CopyTransformerConfig(SummarizationConfig):
     def _check_vocabulary(self, whose: str, nested: PreTrainedConfig) -> None:
         if not 0 <= nested.vocab_size - self.vocab_size <= PADDING_ROWS:
             raise ValueError(
-                f"`vocab_size` is {self.vocab_size}, but {whose} has {nested.vocab_size} tokens: source and summary "
-                "must use its subwords; use the tokenizer that came with it"
+                f"`vocab_size` is {self.vocab_size}, but {whose} has {nested.vocab_size} tokens: use its tokenizer"
             )
 
 

@@ -42,14 +42,7 @@ class DrgdConfig(SummarizationConfig):
 
     model_type = "drgd"
     attribute_map = {"d_model": "hidden_size"}
-    keys_to_ignore_at_inference = [
-        *SummarizationConfig.keys_to_ignore_at_inference,
-        "copy_attentions",
-        "copy_gates",
-        "coverage",
-        "latent_kl",
-        "latent_means",
-    ]
+    keys_to_ignore_at_inference = [*SummarizationConfig.keys_to_ignore_at_inference, "latent_kl", "latent_means"]
 
     rules = {
         **SummarizationConfig.rules,
@@ -75,13 +68,7 @@ class DrgdConfig(SummarizationConfig):
     word_dropout: float | int = 0.0
     dropout: float | int = 0.0
     label_smoothing: float | int = 0.0
-    use_cache: bool = True
-    is_encoder_decoder: bool = True
-    pad_token_id: int | None = 0
-    bos_token_id: int | None = 1
-    eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 0
-    tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs):
         if self.kl_weight is None:
@@ -91,18 +78,13 @@ class DrgdConfig(SummarizationConfig):
     def validate_free_bits(self):
         """Require no more free bits than latent variables."""
         if self.free_bits > self.latent_size:
-            raise ValueError(
-                f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size}), one for "
-                "each latent variable"
-            )
+            raise ValueError(f"`free_bits` is {self.free_bits}, but must be at most `latent_size` ({self.latent_size})")
 
     def validate_tie(self):
         """Require a tied output layer's input to be as wide as the embeddings."""
         if self.tie_output and self.variant == "printed" and self.embedding_size != self.hidden_size:
-            raise ValueError(
-                f"`tie_output` is True, but the printed variant's output has {self.hidden_size} features "
-                f"(`hidden_size`), and embeddings have {self.embedding_size} (`embedding_size`): make them equal"
-            )
+            sizes = f"{self.hidden_size}) and `embedding_size` ({self.embedding_size}"
+            raise ValueError(f'`tie_output` with `variant="printed"` needs an equal `hidden_size` ({sizes})')
 
 
 __all__ = ["DrgdConfig"]

@@ -55,17 +55,6 @@ class GdlfConfig(SummarizationConfig):
     """
 
     model_type = "gdlf"
-    attribute_map = {
-        "hidden_size": "d_model",
-        "num_hidden_layers": "encoder_layers",
-        "num_attention_heads": "num_heads",
-    }
-    keys_to_ignore_at_inference = [
-        *SummarizationConfig.keys_to_ignore_at_inference,
-        "copy_attentions",
-        "copy_gates",
-        "coverage",
-    ]
 
     rules = {
         **SummarizationConfig.rules,
@@ -98,13 +87,7 @@ class GdlfConfig(SummarizationConfig):
     kernel_dropout: float | int = 0.1
     label_smoothing: float | int = 0.1
     conv_implementation: str = "auto"
-    use_cache: bool = True
-    is_encoder_decoder: bool = True
-    pad_token_id: int | None = 0
-    bos_token_id: int | None = 1
-    eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 1
-    tie_word_embeddings: bool = True
 
     def validate_kernel_sizes(self):
         """Require one odd kernel size per layer."""
@@ -115,9 +98,9 @@ class GdlfConfig(SummarizationConfig):
                     f"`{side}_kernel_sizes` has {len(sizes)} kernel sizes ({sizes}), but `{side}_layers` is {layers}: "
                     "give one kernel size for each layer"
                 )
-            wrong = [size for size in sizes if size < 1 or size % 2 == 0]
-            if wrong:
-                raise ValueError(f"`{side}_kernel_sizes` contains {wrong[0]}, but must be odd and positive")
+            for size in sizes:
+                if size < 1 or size % 2 == 0:
+                    raise ValueError(f"`{side}_kernel_sizes` contains {size}, but must be odd and positive")
 
 
 __all__ = ["GdlfConfig"]

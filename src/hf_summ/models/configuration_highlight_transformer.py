@@ -40,17 +40,6 @@ class HighlightTransformerConfig(SummarizationConfig):
     """
 
     model_type = "highlight_transformer"
-    attribute_map = {
-        "hidden_size": "d_model",
-        "num_hidden_layers": "encoder_layers",
-        "num_attention_heads": "num_heads",
-    }
-    keys_to_ignore_at_inference = [
-        *SummarizationConfig.keys_to_ignore_at_inference,
-        "copy_attentions",
-        "copy_gates",
-        "coverage",
-    ]
 
     rules = {
         **SummarizationConfig.rules,
@@ -83,13 +72,7 @@ class HighlightTransformerConfig(SummarizationConfig):
     attention_dropout: float | int = 0.2
     activation_dropout: float | int = 0.2
     label_smoothing: float | int = 0.0
-    use_cache: bool = True
-    is_encoder_decoder: bool = True
-    pad_token_id: int | None = 0
-    bos_token_id: int | None = 1
-    eos_token_id: int | list[int] | None = 2
     decoder_start_token_id: int | None = 1
-    tie_word_embeddings: bool = True
 
     @property
     def alpha(self) -> float:
@@ -116,10 +99,8 @@ class HighlightTransformerConfig(SummarizationConfig):
                 continue
             if not numbers:
                 raise ValueError(f'`{key}` is empty: to switch highlighting off, set `highlighting="none"`')
-            if len(set(numbers)) < len(numbers):
-                raise ValueError(f"`{key}` is {numbers}, but must name each only once")
-            if not all(0 <= number < total for number in numbers):
-                raise ValueError(f"`{key}` is {numbers}, but must be numbers from 0 to {total - 1}")
+            if len(set(numbers) & set(range(total))) < len(numbers):
+                raise ValueError(f"`{key}` is {numbers}, but must be different numbers from 0 to {total - 1}")
 
 
 __all__ = ["HighlightTransformerConfig"]

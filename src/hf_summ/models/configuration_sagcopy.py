@@ -47,18 +47,7 @@ class SagCopyConfig(SummarizationConfig):
     """
 
     model_type = "sagcopy"
-    attribute_map = {
-        "hidden_size": "d_model",
-        "num_hidden_layers": "encoder_layers",
-        "num_attention_heads": "num_heads",
-    }
-    keys_to_ignore_at_inference = [
-        *SummarizationConfig.keys_to_ignore_at_inference,
-        "copy_attentions",
-        "copy_gates",
-        "coverage",
-        "centrality",
-    ]
+    keys_to_ignore_at_inference = [*SummarizationConfig.keys_to_ignore_at_inference, "centrality"]
 
     rules = {
         **SummarizationConfig.rules,
@@ -94,13 +83,9 @@ class SagCopyConfig(SummarizationConfig):
     attention_dropout: float | int = 0.1
     activation_dropout: float | int = 0.1
     label_smoothing: float | int = 0.1
-    use_cache: bool = True
-    is_encoder_decoder: bool = True
-    pad_token_id: int | None = 0
     bos_token_id: int | None = 101
     eos_token_id: int | list[int] | None = 102
     decoder_start_token_id: int | None = 102
-    tie_word_embeddings: bool = True
 
     @property
     def copy_attention(self) -> str:
@@ -148,16 +133,13 @@ class SagCopyConfig(SummarizationConfig):
         """The settings of a model with a BART's network."""
         if start.model_type != "bart":
             raise ValueError(
-                f"`start_name` is {self.start_name!r}, whose model type is {start.model_type!r}, but must be a BART: "
-                "`hf-summ convert mass` makes one of MASS's checkpoints"
+                f"`start_name` is {self.start_name!r}, a {start.model_type}, but must be a BART: "
+                "`hf-summ convert mass` makes one of a MASS"
             )
         for name in ("attention_heads", "ffn_dim"):
             encoder, decoder = getattr(start, f"encoder_{name}"), getattr(start, f"decoder_{name}")
             if encoder != decoder:
-                raise ValueError(
-                    f"`start_name` is {self.start_name!r}, whose encoder and decoder differ: `{name}` is {encoder} and "
-                    f"{decoder}, but must be the same"
-                )
+                raise ValueError(f"`start_name` is {self.start_name!r}, whose `{name}` differ: {encoder} and {decoder}")
         return {
             "vocab_size": start.vocab_size,
             "d_model": start.d_model,
@@ -185,10 +167,7 @@ class SagCopyConfig(SummarizationConfig):
     def validate_guidance(self):
         """Require copying if it is guided."""
         if self.is_guided and not self.copy:
-            raise ValueError(
-                f'`centrality="{self.centrality}"` guides copying, but `copy` is false: for the plain model (MASS), '
-                'set `centrality="none"`'
-            )
+            raise ValueError(f'`centrality="{self.centrality}"` needs `copy`: for the plain MASS, set it to "none"')
 
 
 __all__ = ["SagCopyConfig"]

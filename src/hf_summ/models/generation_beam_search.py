@@ -10,27 +10,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from transformers import (
-    ExponentialDecayLengthPenalty,
-    ForcedBOSTokenLogitsProcessor,
-    ForcedEOSTokenLogitsProcessor,
-    InfNanRemoveLogitsProcessor,
-    LogitNormalization,
-    LogitsProcessor,
-    MinLengthLogitsProcessor,
-    MinNewTokensLengthLogitsProcessor,
-    NoBadWordsLogitsProcessor,
-    NoRepeatNGramLogitsProcessor,
-    RepetitionPenaltyLogitsProcessor,
-    SequenceBiasLogitsProcessor,
-    SuppressTokensAtBeginLogitsProcessor,
-    SuppressTokensLogitsProcessor,
-)
+from transformers import LogitsProcessor
 from transformers.generation import (
     EosTokenCriteria,
     GenerateBeamEncoderDecoderOutput,
     GenerateEncoderDecoderOutput,
     MaxLengthCriteria,
+    logits_process,
 )
 
 from .generation_words import ForbiddingLogitsProcessor
@@ -41,29 +27,29 @@ _ABSENT = -1e9
 # number of scores in a block, of which `_top` compares the maxima first
 _BLOCK = 128
 # settings and outputs that only transformers' own search has
-_LEFT_OUT = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
-# transformers' processors that score a row by its own ids, regardless of its place in the batch; ours have `is_by_row`
+_OMITTED = ("output_scores", "output_logits", "output_attentions", "output_hidden_states", "do_sample", "low_memory")
+# transformers' processors that score a row by its own ids, wherever it is in the batch; ours have `is_by_row`
 _BY_ROW = {
-    ExponentialDecayLengthPenalty,
-    ForcedBOSTokenLogitsProcessor,
-    ForcedEOSTokenLogitsProcessor,
-    InfNanRemoveLogitsProcessor,
-    LogitNormalization,
-    NoBadWordsLogitsProcessor,
-    RepetitionPenaltyLogitsProcessor,
-    SequenceBiasLogitsProcessor,
-    SuppressTokensAtBeginLogitsProcessor,
-    SuppressTokensLogitsProcessor,
+    logits_process.ExponentialDecayLengthPenalty,
+    logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
+    logits_process.InfNanRemoveLogitsProcessor,
+    logits_process.LogitNormalization,
+    logits_process.NoBadWordsLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.SequenceBiasLogitsProcessor,
+    logits_process.SuppressTokensAtBeginLogitsProcessor,
+    logits_process.SuppressTokensLogitsProcessor,
 }
 
 _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
-def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
+def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
     """The first setting of a running `generate()` that `search` does not support, or None.
 
     Args:
-        config, asked: the generation config of the search, and the caller's.
+        config, caller_config: the generation config of the search, and the caller's.
         stopping_criteria, model_kwargs, synced_gpus: as given to `GenerationMixin._beam_search`.
     """
 
@@ -72,14 +58,14 @@ def unsupported_setting(config, asked, stopping_criteria, model_kwargs, synced_g
             return criterion.max_length == config.max_length
         return type(criterion) is EosTokenCriteria and criterion.eos_token_id is config._eos_token_tensor
 
-    left_out = {
-        **{name: getattr(asked, name) for name in _LEFT_OUT},
+    settings = {
+        **{name: getattr(caller_config, name) for name in _OMITTED},
         **{name: model_kwargs.get(name) is not None for name in ("decoder_attention_mask", CACHE)},
         "use_cache": not model_kwargs["use_cache"],
         "synced_gpus": synced_gpus,
         "stopping_criteria": not all(map(is_of_config, stopping_criteria)),
     }
-    return next((name for name, is_set in left_out.items() if is_set), None)
+    return next((name for name, is_set in settings.items() if is_set), None)
 
 
 def search(
@@ -92,7 +78,7 @@ def search(
     Args:
         model: one of ours, which stores each document's source once.
         input_ids: (R, T), R = B · beams, the prompts.
-        processors: the processors of the scores. If one may depend on a row's place in the batch, rows of finished
+        processors: the processors of the scores. If one may depend on a row's position in the batch, rows of finished
             documents stay.
         config: the generation config.
         model_kwargs: the model's inputs, without a cache.
@@ -115,17 +101,17 @@ def search(
             scores = process(ids, scores)
         rows = beams.advance(scores if rows_may_leave else scores.clone())
         ids = beams.ids
-        left = (~beams.is_done).nonzero()[:, 0]
+        unfinished = (~beams.is_done).nonzero()[:, 0]
         cache = model_kwargs[CACHE]
-        if not len(left) or beams.length == config.max_length:
+        if not len(unfinished) or beams.length == config.max_length:
             return beams.output(cache)
         if not inputs:
             inputs = model.prepare_inputs_for_generation(ids, next_sequence_length=1, **model_kwargs)
         # removing rows would recompile a compiled step
-        if len(left) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
-            rows, ids = beams.keep(left, rows), beams.ids
-            cache.keep_documents(left)
-            inputs = {name: value if value is cache else _rows_of(value, left) for name, value in inputs.items()}
+        if len(unfinished) < len(beams.is_done) and rows_may_leave and not inputs.get("compile_step"):
+            rows, ids = beams.select(unfinished, rows), beams.ids
+            cache.select_documents(unfinished)
+            inputs = {name: value if value is cache else _rows_of(value, unfinished) for name, value in inputs.items()}
         if not torch.equal(rows, torch.arange(len(scores), device=rows.device)):
             cache.reorder_cache(rows)
         inputs["decoder_input_ids"] = ids[:, -1:]
@@ -133,15 +119,15 @@ def search(
 
 
 def _by_row(processor: LogitsProcessor) -> _Process | None:
-    """A function that applies a processor, in place if possible; None if a row's place in the batch may matter."""
+    """A function that applies a processor, in place if possible; None if a row's position in the batch may matter."""
     if isinstance(processor, ForbiddingLogitsProcessor):
         return processor.forbid
-    if type(processor) is MinLengthLogitsProcessor:
+    if type(processor) is logits_process.MinLengthLogitsProcessor:
         return partial(_forbid_ends, processor.min_length, processor.eos_token_id)
-    if type(processor) is MinNewTokensLengthLogitsProcessor:
+    if type(processor) is logits_process.MinNewTokensLengthLogitsProcessor:
         shortest = processor.prompt_length_to_skip + processor.min_new_tokens
         return partial(_forbid_ends, shortest, processor.eos_token_id)
-    if type(processor) is NoRepeatNGramLogitsProcessor:
+    if type(processor) is logits_process.NoRepeatNGramLogitsProcessor:
         return partial(_forbid_ngrams, processor.ngram_size)
     return processor if type(processor) in _BY_ROW or getattr(processor, "is_by_row", False) else None
 
@@ -160,17 +146,17 @@ def _forbid_ngrams(size: int, ids: torch.Tensor, scores: torch.Tensor) -> torch.
 
 
 def _top(scores: torch.Tensor, number: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The highest of scores (B, M), in descending order, and their places, both (B, number)."""
-    whole = scores.shape[1] - scores.shape[1] % _BLOCK
-    if whole <= number * _BLOCK:
+    """The highest of scores (B, M), in descending order, and their indices, both (B, number)."""
+    blocked = scores.shape[1] - scores.shape[1] % _BLOCK
+    if blocked <= number * _BLOCK:
         return scores.topk(number)
     # they are in the blocks with the highest maxima, which takes a fraction of the time to find
-    blocks = scores[:, :whole].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
+    blocks = scores[:, :blocked].view(len(scores), -1, _BLOCK).amax(-1).topk(number, sorted=False).indices
     within = (blocks[..., None] * _BLOCK + torch.arange(_BLOCK, device=scores.device)).flatten(1)
-    behind = torch.arange(whole, scores.shape[1], device=scores.device).expand(len(scores), -1)
-    places = torch.cat((within, behind), dim=1)
-    best, order = scores.gather(1, places).topk(number)
-    return best, places.gather(1, order)
+    behind = torch.arange(blocked, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    indices = torch.cat((within, behind), dim=1)
+    best, order = scores.gather(1, indices).topk(number)
+    return best, indices.gather(1, order)
 
 
 def _rows_of(value: Any, documents: torch.Tensor) -> Any:
@@ -178,9 +164,9 @@ def _rows_of(value: Any, documents: torch.Tensor) -> Any:
     if isinstance(value, torch.Tensor):
         return value[documents]
     if isinstance(value, Mapping):
-        return type(value)(**{name: _rows_of(part, documents) for name, part in value.items()})
+        return type(value)(**{name: _rows_of(item, documents) for name, item in value.items()})
     if isinstance(value, tuple | list):
-        return type(value)(_rows_of(part, documents) for part in value)
+        return type(value)(_rows_of(item, documents) for item in value)
     return value
 
 
@@ -213,10 +199,11 @@ class _Texts:
             self.is_done = self.is_done | torch.isin(tokens, self.ends)
         return torch.arange(len(tokens), device=tokens.device)
 
-    def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    def select(self, documents: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         """Continue with some of the documents only -> their rows."""
-        self.ids, self.documents, self.is_done = self.ids[left], self.documents[left], self.is_done[left]
-        return rows[left]
+        self.ids, self.documents = self.ids[documents], self.documents[documents]
+        self.is_done = self.is_done[documents]
+        return rows[documents]
 
     def output(self, cache) -> GenerateEncoderDecoderOutput:
         """The texts of all documents."""
@@ -263,27 +250,27 @@ class _Beams:
     def advance(self, scores: torch.Tensor) -> torch.Tensor:
         """Append the best tokens by scores (R, V), which become totals -> the rows (R,) that they continue."""
         vocab_size = scores.shape[1]
-        totals, places = _top(scores.add_(self.scores.reshape(-1, 1)).reshape(len(self.scores), -1), self.candidates)
-        beams, tokens = places // vocab_size, places % vocab_size
+        totals, indices = _top(scores.add_(self.scores.reshape(-1, 1)).reshape(len(self.scores), -1), self.candidates)
+        beams, tokens = indices // vocab_size, indices % vocab_size
         rows = beams + torch.arange(0, len(scores), self.number, device=scores.device)[:, None]
         if self.config.beam_stopping == "drgd":
             width = self.number - self._number_finished()
             totals = totals.masked_fill(torch.arange(self.number, device=width.device) >= width[:, None], -torch.inf)
         if self.config.ngram_blocking == "beam":
-            self._keep_repetitions(totals)
+            self._finish_repetitions(totals)
         is_end = torch.isin(tokens, self.ends)
         if self.length + 1 == self.config.max_length:
             is_end = torch.ones_like(is_end)
-        best = [part[:, : self.number] for part in (totals, rows, beams, tokens)]
+        best = [values[:, : self.number] for values in (totals, rows, beams, tokens)]
         # further candidates only replace beams that end
         if is_end.any():
             self._finish(*best, is_end[:, : self.number] & ~self.is_done[:, None])
             self.best_has_ended |= is_end[:, 0]
-            going = totals.masked_fill(is_end, -torch.inf) if self.config.beam_stopping else totals + _ABSENT * is_end
-            totals, order = going.topk(self.number)
-            best = [totals, *(part.gather(1, order) for part in (rows, beams, tokens))]
+            running = totals.masked_fill(is_end, -torch.inf) if self.config.beam_stopping else totals + _ABSENT * is_end
+            totals, order = running.topk(self.number)
+            best = [totals, *(values.gather(1, order) for values in (rows, beams, tokens))]
         self.scores = best[0]
-        rows, beams, tokens = (part.flatten() for part in best[1:])
+        rows, beams, tokens = (values.flatten() for values in best[1:])
         self.written = self.written[rows]
         self.written[:, 0, self.length], self.written[:, 1, self.length] = tokens, beams
         self.length += 1
@@ -305,7 +292,7 @@ class _Beams:
         self.finished_scores[self.documents] = scores
         self.finished[self.documents] = written.take_along_dim(best[..., None, None], dim=1)
 
-    def _keep_repetitions(self, totals: torch.Tensor) -> None:
+    def _finish_repetitions(self, totals: torch.Tensor) -> None:
         """Finish a document's running beams if, by its totals (B, N), all of them end in a repetition."""
         is_stuck = totals[:, :1].isneginf() & ~self.is_done[:, None] & (self._number_finished() == 0)[:, None]
         if is_stuck.any():
@@ -336,18 +323,18 @@ class _Beams:
             is_worse |= self._number_finished() == self.number
         return is_worse
 
-    def keep(self, left: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Continue with some of the documents only -> their part of the rows (R,)."""
-        self.written = self.written.unflatten(0, (-1, self.number))[left].flatten(0, 1)
-        self.scores, self.documents, self.is_done = self.scores[left], self.documents[left], self.is_done[left]
-        self.best_has_ended = self.best_has_ended[left]
-        return rows.view(-1, self.number)[left].view(-1)
+    def select(self, documents: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        """Continue with some of the documents only -> theirs of the rows (R,)."""
+        self.written = self.written.unflatten(0, (-1, self.number))[documents].flatten(0, 1)
+        self.scores, self.documents = self.scores[documents], self.documents[documents]
+        self.is_done, self.best_has_ended = self.is_done[documents], self.best_has_ended[documents]
+        return rows.view(-1, self.number)[documents].view(-1)
 
     def output(self, cache) -> GenerateBeamEncoderDecoderOutput:
         """The best finished beams of all documents."""
         config = self.config
         if config.beam_stopping == "drgd":
-            self._pass_over_short(config.min_new_tokens or 0)
+            self._demote_short(config.min_new_tokens or 0)
         number = config.num_return_sequences
         first_rows = torch.arange(0, self.finished_scores.numel(), self.number, device=self.finished.device)
         sequences, beams = self.finished[:, :number].flatten(0, 1).unbind(1)
@@ -364,7 +351,7 @@ class _Beams:
             **cache_argument(cache),
         )
 
-    def _pass_over_short(self, least: int) -> None:
+    def _demote_short(self, least: int) -> None:
         """Move finished beams with fewer tokens behind those with enough, if there are any."""
         tokens = self.finished[:, :, 0, self.prompt_length :]
         is_short = ((tokens >= 0) & ~torch.isin(tokens, self.ends)).sum(-1) < least

@@ -23,10 +23,7 @@ _CONTENT_WORD = re.compile(rf"[{IDEOGRAPHS}]|{_WORD_CHARACTER}*\d{_WORD_CHARACTE
 # maximum distance, in content words, of neighbors in the document
 _NEAR = 5
 # article, and the words that it cannot precede as far as their spelling shows
-_ARTICLES = [
-    ("[Aa]", "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+"),
-    ("[Aa]n", "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}"),
-]
+_ARTICLES = [("[Aa]", "(?![Ee]u|[Oo]n[ce])[AEIOaeio][a-z]+"), ("[Aa]n", "[B-DFGJ-NP-TV-Zb-dfgj-np-tv-z][a-z]{2,}")]
 _UNSPACED_CHARACTER = re.compile(f"[{IDEOGRAPHS}{RUNNING}]")
 # first bytes of ideographs in UTF-8, and continuation bytes, which may be separate tokens
 _UNSPACED_BYTES, _CONTINUATION_BYTES = range(0xE3, 0xEA), range(0x80, 0xC0)
@@ -63,23 +60,23 @@ class WordTable:
         special = {*tokenizer.all_special_ids, *range(len(tokenizer), vocab_size)}
         # some tokenizers use one token for unknown words and the end
         unknown = {tokenizer.unk_token_id} - {tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id}
-        self.opens, self.kinds, self.texts, self.continues, self.counts = [], [], [], [], []
+        self.opens, self.classes, self.texts, self.continues, self.counts = [], [], [], [], []
         self.tokens: dict[str, list[int]] = {}
-        known = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
-        for index, token in enumerate([*known, *[None] * (vocab_size - len(known))]):
+        tokens = tokenizer.convert_ids_to_tokens(range(min(vocab_size, len(tokenizer))))
+        for index, token in enumerate([*tokens, *[None] * (vocab_size - len(tokens))]):
             # a vocabulary may have gaps
             text, marked = marks.read(token or "")
-            kind = marks.kind(text)
+            character = marks.character_class(text)
             if index in special:
-                kind = _UNKNOWN if index in unknown else _SPECIAL
+                character = _UNKNOWN if index in unknown else _SPECIAL
                 # no other token has this text, or begins with it
                 text = f"\0{index}\0"
-            self.opens.append(kind in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and kind != _SPACE))
-            self.kinds.append(kind)
-            self.continues.append(kind == _LETTER and marks.continues(text))
+            self.opens.append(character in (_UNKNOWN, _SPECIAL, _UNSPACED) or (marked and character != _SPACE))
+            self.classes.append(character)
+            self.continues.append(character == _LETTER and marks.continues(text))
             # characters of scripts without spaces
-            self.counts.append(marks.unspaced(text) if kind in (_LETTER, _UNSPACED) else 0)
-            self.texts.append("" if kind == _SPACE else text)
+            self.counts.append(marks.unspaced(text) if character in (_LETTER, _UNSPACED) else 0)
+            self.texts.append("" if character == _SPACE else text)
             self.tokens.setdefault(self.texts[-1], []).append(index)
 
     @cached_property
@@ -91,7 +88,7 @@ class WordTable:
 
         return [
             (
-                {index for index, found in enumerate(tokens_of(article)) if found},
+                {index for index, matches in enumerate(tokens_of(article)) if matches},
                 torch.tensor(tokens_of(word), device=self.device) & torch.tensor(self.opens, device=self.device),
             )
             for article, word in _ARTICLES
@@ -99,13 +96,13 @@ class WordTable:
 
     def words_opened(self, ids: Sequence[int]) -> list[bool]:
         """Whether each token of a text starts a word; a special token is a separate word."""
-        return [self.kinds[token] != _SPACE for token in ids[:1]] + list(map(self.opens_after, ids, ids[1:]))
+        return [self.classes[token] != _SPACE for token in ids[:1]] + list(map(self.opens_after, ids, ids[1:]))
 
     def opens_after(self, before: int, token: int) -> bool:
         """Whether a token starts a word after another one."""
         # a token of space is no word, and the token after it starts one
-        parts = self.kinds[before] != self.kinds[token] != _SPACE
-        return self.opens[token] or (parts and not self.continues[token])
+        changes = self.classes[before] != self.classes[token] != _SPACE
+        return self.opens[token] or (changes and not self.continues[token])
 
     def words(self, ids: Sequence[int]) -> list[str]:
         """The words of a text."""
@@ -198,10 +195,13 @@ class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
 
     def _count(self, ids: list[int]) -> int:
         """The number of words of a text after its prompt."""
-        kinds, counts, opened = self.table.kinds, self.table.counts, self.table.words_opened(ids)
-        behind = range(self.prompt_length, len(ids))
-        words = sum(opened[place] and kinds[ids[place]] not in (_SPECIAL, _UNSPACED) for place in behind)
-        return words + sum(counts[token] for token in ids[self.prompt_length :])
+        opened = self.table.words_opened(ids)[self.prompt_length :]
+        ids = ids[self.prompt_length :]
+        uncounted = (_SPECIAL, _UNSPACED)
+        words = sum(
+            opens and self.table.classes[token] not in uncounted for opens, token in zip(opened, ids, strict=True)
+        )
+        return words + sum(self.table.counts[token] for token in ids)
 
 
 class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
@@ -234,15 +234,15 @@ class NoRepeatWordNGramLogitsProcessor(ForbiddingLogitsProcessor):
         begun = words[-1] if words else ""
         for word in self._followers(words, len(words) - 1):
             if word.startswith(begun) and word != begun:
-                rest = self.table.tokens.get(word.removeprefix(begun), ())
-                tokens += [token for token in rest if not self.table.opens_after(last, token)]
+                endings = self.table.tokens.get(word.removeprefix(begun), ())
+                tokens += [token for token in endings if not self.table.opens_after(last, token)]
         return tokens
 
-    def _followers(self, words: list[str], place: int) -> set[str]:
-        """The words that followed earlier occurrences of the n - 1 words before a place."""
+    def _followers(self, words: list[str], position: int) -> set[str]:
+        """The words that followed earlier occurrences of the n - 1 words before a position."""
         size = self.ngram_size - 1
-        context = words[max(place - size, 0) : place]
-        return {words[end] for end in range(size, place) if words[end - size : end] == context}
+        context = words[max(position - size, 0) : position]
+        return {words[end] for end in range(size, position) if words[end - size : end] == context}
 
 
 class EndRepetitionsLogitsProcessor(ForbiddingLogitsProcessor):
@@ -293,9 +293,9 @@ class SupportInSource:
     """
 
     def __init__(self, document: str):
-        self.places: dict[str, list[int]] = {}
-        for place, word in enumerate(_content_words(document)):
-            self.places.setdefault(word, []).append(place)
+        self.positions: dict[str, list[int]] = {}
+        for position, word in enumerate(_content_words(document)):
+            self.positions.setdefault(word, []).append(position)
 
     def __call__(self, summary: str) -> float:
         """The mean of two shares, from 0 to 1.
@@ -306,17 +306,17 @@ class SupportInSource:
         words = _content_words(summary)
         if not words:
             return 0.0
-        found = len(self.places.keys() & set(words)) / len(words)
+        share = len(self.positions.keys() & set(words)) / len(words)
         pairs = list(itertools.pairwise(words))
-        return (found + sum(map(self._are_near, pairs)) / len(pairs)) / 2 if pairs else found
+        return (share + sum(map(self._are_near, pairs)) / len(pairs)) / 2 if pairs else share
 
     def _are_near(self, pair: tuple[str, str]) -> bool:
         first, second = pair
-        others = self.places.get(second, [])
-        # bisect, as a word may fill half of all places in a long document
+        positions = self.positions.get(second, [])
+        # bisect, as a word may fill half of all positions in a long document
         return first != second and any(
-            bisect_left(others, here - _NEAR) < bisect_right(others, here + _NEAR)
-            for here in self.places.get(first, ())
+            bisect_left(positions, position - _NEAR) < bisect_right(positions, position + _NEAR)
+            for position in self.positions.get(first, ())
         )
 
 
@@ -328,13 +328,13 @@ def _content_words(text: str) -> list[str]:
 class WordMarks:
     """How a tokenizer marks words: the prefix of some tokens, and whether it marks tokens that start a word.
 
-    With `parts_kinds`, words are also split between kinds of characters. With `is_byte_level`, a token's characters
-    represent bytes. With `is_whole`, every token is a word.
+    With `splits_classes`, words are also split between classes of characters. With `is_byte_level`, a token's
+    characters represent bytes. With `is_whole`, every token is a word.
     """
 
     prefix: str
     opens: bool
-    parts_kinds: bool
+    splits_classes: bool
     is_byte_level: bool = False
     is_whole: bool = False
 
@@ -343,8 +343,8 @@ class WordMarks:
         marked = token.startswith(self.prefix)
         return token.removeprefix(self.prefix), self.is_whole or marked == self.opens
 
-    def kind(self, text: str) -> int:
-        """The kind of the text's first character."""
+    def character_class(self, text: str) -> int:
+        """The class of the text's first character."""
         if self.is_byte_level and text:
             content = self._bytes(text)
             text = content.decode("utf-8", "ignore")
@@ -355,7 +355,7 @@ class WordMarks:
             return _SPACE
         if not self.is_whole and _UNSPACED_CHARACTER.match(text):
             return _UNSPACED
-        if not self.parts_kinds or text[0].isalpha():
+        if not self.splits_classes or text[0].isalpha():
             return _LETTER
         return _DIGIT if text[0].isnumeric() else _OTHER
 
@@ -370,8 +370,8 @@ class WordMarks:
         if not self.is_byte_level:
             return len(_UNSPACED_CHARACTER.findall(text))
         content = self._bytes(text)
-        whole = len(_UNSPACED_CHARACTER.findall(content.decode("utf-8", "ignore")))
-        return max(whole, sum(byte in _UNSPACED_BYTES for byte in content))
+        decoded = _UNSPACED_CHARACTER.findall(content.decode("utf-8", "ignore"))
+        return max(len(decoded), sum(byte in _UNSPACED_BYTES for byte in content))
 
     @staticmethod
     def _bytes(text: str) -> bytes:
@@ -380,9 +380,9 @@ class WordMarks:
 
 def _byte_alphabet() -> dict[str, int]:
     """The characters that represent bytes in byte-level tokenizers (Radford et al. 2019)."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {chr(byte): byte for byte in shown} | {chr(256 + place): byte for place, byte in enumerate(hidden)}
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + index): byte for index, byte in enumerate(hidden)}
 
 
 _BYTES = _byte_alphabet()
@@ -394,17 +394,17 @@ def word_marks(tokenizer) -> WordMarks:
     Raises:
         ValueError: it does not mark them.
     """
-    parts = json.loads(tokenizer.backend_tokenizer.to_str())
-    description = parts.get("decoder") or {}
-    kinds = {part.get("type") for part in description.get("decoders", [description])}
-    if "ByteLevel" in kinds:
-        return WordMarks("Ġ", opens=True, parts_kinds=True, is_byte_level=True)
-    if "WordPiece" in kinds:
-        return WordMarks("##", opens=False, parts_kinds=False)
-    if kinds & {"Metaspace", "Replace"}:
-        return WordMarks("▁", opens=True, parts_kinds=True, is_whole=parts["model"]["type"] == "WordLevel")
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    decoder = state.get("decoder") or {}
+    types = {step.get("type") for step in decoder.get("decoders", [decoder])}
+    if "ByteLevel" in types:
+        return WordMarks("Ġ", opens=True, splits_classes=True, is_byte_level=True)
+    if "WordPiece" in types:
+        return WordMarks("##", opens=False, splits_classes=False)
+    if types & {"Metaspace", "Replace"}:
+        return WordMarks("▁", opens=True, splits_classes=True, is_whole=state["model"]["type"] == "WordLevel")
     raise ValueError(
-        f"the tokenizer's decoder ({', '.join(map(str, kinds))}) does not show where words start, so words cannot be "
+        f"the tokenizer's decoder ({', '.join(map(str, types))}) does not show where words start, so words cannot be "
         "counted: use `no_repeat_ngram_size` and `min_new_tokens`, which count tokens"
     )
 
@@ -426,9 +426,9 @@ def replace_unknown(
     """
     source_ids = source_ids.repeat_interleave(len(sequences) // len(source_ids), dim=0)
     is_word = ~torch.isin(source_ids, torch.tensor(special, device=source_ids.device))
-    places = attentions.masked_fill(~is_word[:, None], -1.0).argmax(-1)
-    words = source_ids.gather(1, places)
-    words = torch.where(words == unknown, FIRST_POINTER + places, words)
+    positions = attentions.masked_fill(~is_word[:, None], -1.0).argmax(-1)
+    words = source_ids.gather(1, positions)
+    words = torch.where(words == unknown, FIRST_POINTER + positions, words)
     is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdim=True)
     return torch.cat((sequences[:, :1], torch.where(is_replaced, words, sequences[:, 1:])), dim=1)
 
@@ -451,7 +451,7 @@ def pointed_words(
     for token in ids:
         if first <= token < first + len(offsets):
             begin, end = offsets[token - first]
-            # tokenizers that compose characters count only the first part
+            # tokenizers that compose characters count only the first one
             while end < len(document) and combining(document[end]):
                 end += 1
             word = document[begin:end].strip()
@@ -466,12 +466,12 @@ def decode_pointed(
 ) -> str:
     """Decode ids with pointers to a text; pointers without a word are omitted."""
     marks = word_marks(tokenizer)
-    left_out = set(tokenizer.all_special_ids) if skip_special_tokens else ()
+    skipped = set(tokenizer.all_special_ids) if skip_special_tokens else ()
     tokens = []
     for token in ids:
         if token in words:
             word, opens = words[token]
             tokens.append(word if opens != marks.opens else f"{marks.prefix}{word}")
-        elif token < FIRST_POINTER and token not in left_out:
+        elif token < FIRST_POINTER and token not in skipped:
             tokens.append(tokenizer.convert_ids_to_tokens(token))
     return tokenizer.backend_tokenizer.decoder.decode(tokens)

@@ -123,14 +123,14 @@ class BertWindows(nn.Module):
         starts, sizes = torch.tensor(windows).unsqueeze(-1).unbind(dim=1)
         offsets = torch.arange(max(int(sizes.max()), 1))
         mask = offsets < sizes
-        # places past the end of a short window stay within its row, and are masked
-        places = starts + offsets
+        # positions past the end of a short window stay within its row, and are masked
+        positions = starts + offsets
         real = mask.flatten().nonzero().squeeze(-1)
         device = input_ids.device
-        states = self._hidden_states(input_ids.flatten()[places.to(device)], mask.long().to(device)).flatten(0, 1)
+        states = self._hidden_states(input_ids.flatten()[positions.to(device)], mask.long().to(device)).flatten(0, 1)
         if total is None:
             total = states.new_zeros(input_ids.numel(), states.shape[-1])
-        return total.index_add_(0, places.flatten()[real].to(device), states[real.to(device)])
+        return total.index_add_(0, positions.flatten()[real].to(device), states[real.to(device)])
 
     def _windows_of_width(self, input_ids, attention_mask):
         """As `_averaged_windows`, for graphs: the sizes of all operations depend only on the width.
@@ -145,17 +145,17 @@ class BertWindows(nn.Module):
         number = len(window_starts(width, self.window_size, self.stride))
         steps = self.stride * torch.arange(number, device=input_ids.device)
         offsets = torch.arange(min(width, self.window_size), device=input_ids.device)
-        places = steps.minimum(last)[..., None] + offsets
-        real = places < lengths[..., None]
-        windows = input_ids.gather(1, places.flatten(1)).view(-1, len(offsets))
+        positions = steps.minimum(last)[..., None] + offsets
+        real = positions < lengths[..., None]
+        windows = input_ids.gather(1, positions.flatten(1)).view(-1, len(offsets))
         # BERT reads one position of an empty document, which is then discarded
         mask = (real | (offsets == 0)).flatten(0, 1).long()
         states = torch.cat(
-            [self._hidden_states(*part) for part in zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)]
+            [self._hidden_states(*batch) for batch in zip(windows.split(_WINDOWS), mask.split(_WINDOWS), strict=True)]
         ).flatten(0, 1)
         counted = (real & (steps < last + self.stride)[..., None]).flatten()
         rows = width * torch.arange(documents, device=input_ids.device)
-        flat = (places + rows[:, None, None]).flatten()
+        flat = (positions + rows[:, None, None]).flatten()
         states = torch.where(counted[:, None], states, 0.0)
         total = states.new_zeros(documents * width, states.shape[-1]).index_add(0, flat, states)
         counts = states.new_zeros(documents * width).index_add(0, flat, counted.to(states.dtype))

@@ -52,9 +52,9 @@ def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
     """The position of each source token's first occurrence in its document, (B, S) -> (B, S)."""
     positions = torch.arange(source_ids.shape[1], device=source_ids.device).expand_as(source_ids)
     # via the vocabulary, as comparing all pairs of positions is quadratic in the length
-    places = source_ids.new_empty(source_ids.shape[0], vocab_size)
-    places.scatter_reduce_(1, source_ids, positions, "amin", include_self=False)
-    return places.gather(1, source_ids)
+    first = source_ids.new_empty(source_ids.shape[0], vocab_size)
+    first.scatter_reduce_(1, source_ids, positions, "amin", include_self=False)
+    return first.gather(1, source_ids)
 
 
 def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, first: torch.Tensor) -> torch.Tensor:

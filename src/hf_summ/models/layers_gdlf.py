@@ -23,15 +23,15 @@ _VARIANTS = 64
 _TRAINED_POSITIONS, _POSITIONS = 512, 128
 
 
-def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
+def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) -> torch.Tensor:
     """Convolve each position with its own kernel, as products of short band matrices with chunks of the input.
 
-    Output position t reads input positions t - left to t - left + K - 1; positions outside the input are zero.
+    Output position t reads input positions t - padding to t - padding + K - 1; positions outside the input are zero.
 
     Args:
         inputs: (B, S, C), C divisible by the number of heads H.
         taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1.
-        left: number of input positions before the output's own: (K - 1) // 2 when centered, K - 1 when causal.
+        padding: number of input positions before the output's own: (K - 1) // 2 when centered, K - 1 when causal.
 
     Returns:
         (B, T, C).
@@ -41,7 +41,7 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> 
     # rounded up; ONNX rounds quotients of negative numbers towards zero
     chunks = (length + chunk - 1) // chunk
     # one chunk more than the queries have: each query chunk also reads the first K - 1 positions of the next
-    padded = nn.functional.pad(inputs, (0, 0, left, (chunks + 1) * chunk - inputs.shape[1] - left))
+    padded = nn.functional.pad(inputs, (0, 0, padding, (chunks + 1) * chunk - inputs.shape[1] - padding))
     padded = padded.view(batch, chunks + 1, chunk, heads, -1)
     spans = torch.cat((padded[:, :-1], padded[:, 1:, : kernel - 1]), dim=2).transpose(2, 3)
     taps = nn.functional.pad(taps, (0, 0, 0, 0, 0, chunks * chunk - length))
@@ -74,9 +74,9 @@ def _band(taps: torch.Tensor) -> torch.Tensor:
     return nn.functional.pad(taps, (0, queries)).flatten(-2)[..., : queries * width].unflatten(-1, (queries, width))
 
 
-def compiled_dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
+def compiled_dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) -> torch.Tensor:
     """`dynamic_convolution` with the same arguments, compiled at the first call for each kernel size."""
-    return _CompiledConvolution.apply(inputs, taps, left)
+    return _CompiledConvolution.apply(inputs, taps, padding)
 
 
 class _CompiledConvolution(torch.autograd.Function):
@@ -84,11 +84,11 @@ class _CompiledConvolution(torch.autograd.Function):
     # pad outside the compiled functions: inside, padding becomes a condition at every read and halves the speed
 
     @staticmethod
-    def forward(context, inputs, taps, left):
+    def forward(context, inputs, taps, padding):
         length, heads, kernel = taps.shape[1:]
-        padded = _pad(inputs, left, length + kernel - 1 - left - inputs.shape[1]).unflatten(-1, (heads, -1))
+        padded = _pad(inputs, padding, length + kernel - 1 - padding - inputs.shape[1]).unflatten(-1, (heads, -1))
         context.save_for_backward(padded, taps)
-        context.left, context.length = left, inputs.shape[1]
+        context.padding, context.length = padding, inputs.shape[1]
         return _compiled(_shifted_sum)(padded, taps).flatten(-2)
 
     @staticmethod
@@ -97,8 +97,8 @@ class _CompiledConvolution(torch.autograd.Function):
         length, heads, kernel = taps.shape[1:]
         gradient = gradient.unflatten(-1, (heads, -1))
         taps_gradient = _compiled(_taps_gradient)(gradient, padded)
-        # output position s + left - shift reads input position s with its tap `shift`
-        margins = (kernel - 1 - context.left, context.length + context.left - length)
+        # output position s + padding - shift reads input position s with its tap `shift`
+        margins = (kernel - 1 - context.padding, context.length + context.padding - length)
         input_gradient = _compiled(_input_gradient)(_pad(gradient, *margins), _pad(taps, *margins))
         return input_gradient.flatten(-2), taps_gradient, None
 
@@ -185,7 +185,7 @@ class DynamicConvolution(nn.Module):
         self.kernel_size = kernel_size
         self.num_heads = num_heads
         self.causal = causal
-        self.left = kernel_size - 1 if causal else (kernel_size - 1) // 2
+        self.padding = kernel_size - 1 if causal else (kernel_size - 1) // 2
         self.kernel_dropout = kernel_dropout
         self.implementation = implementation
         self.kernel_projection = nn.Linear(width, num_heads * kernel_size, bias=False)
@@ -197,42 +197,42 @@ class DynamicConvolution(nn.Module):
         # the kernel is normalized over all its taps, even those beyond the text
         taps = nn.functional.dropout(taps, self.kernel_dropout, self.training)
         if states is None:
-            return self.output_projection(self._convolve(inputs, taps, self.left))
+            return self.output_projection(self._convolve(inputs, taps, self.padding))
         past = states.get(_WINDOW)
         if past is None:
             past = inputs.new_zeros(inputs.shape[0], self.kernel_size - 1, inputs.shape[2])
         window = torch.cat((past, inputs), dim=1)
         # strides as after a reordering: a compiled step would be compiled again for others
-        kept = window[:, window.shape[1] - (self.kernel_size - 1) :]
-        states[_WINDOW] = kept.clone(memory_format=torch.contiguous_format)
+        last = window[:, window.shape[1] - (self.kernel_size - 1) :]
+        states[_WINDOW] = last.clone(memory_format=torch.contiguous_format)
         if inputs.shape[1] == 1:
             return self.output_projection(dynamic_convolution_step(window, taps))
         return self.output_projection(self._convolve(window, taps, 0))
 
-    def _convolve(self, inputs: torch.Tensor, taps: torch.Tensor, left: int) -> torch.Tensor:
+    def _convolve(self, inputs: torch.Tensor, taps: torch.Tensor, padding: int) -> torch.Tensor:
         is_compiled = self.implementation == "compiled"
         if self.implementation == "auto":
             is_compiled = self.training and inputs.device.type == "cpu" and compiler_works()
-        return (compiled_dynamic_convolution if is_compiled else dynamic_convolution)(inputs, taps, left)
+        return (compiled_dynamic_convolution if is_compiled else dynamic_convolution)(inputs, taps, padding)
 
 
 class OutputGate(nn.Module):
     """The convolution's input: o = (h W1 + b1) ⊙ σ(h W2 + b2) and its variants (GDLF, equations 5, 12 to 14)."""
 
-    def __init__(self, width: int, kind: str):
+    def __init__(self, width: int, variant: str):
         super().__init__()
-        self.kind = kind
-        if kind in ("glu", "gtu"):
+        self.variant = variant
+        if variant in ("glu", "gtu"):
             self.projection = nn.Linear(width, 2 * width)
 
     def forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
         """(B, T, C) -> (B, T, C)."""
-        if self.kind == "none":
+        if self.variant == "none":
             return hidden_states
-        if self.kind == "relu":
+        if self.variant == "relu":
             return nn.functional.relu(hidden_states)
         projected = self.projection(hidden_states)
-        if self.kind == "glu":
+        if self.variant == "glu":
             return nn.functional.glu(projected, dim=-1)
         values, gates = projected.chunk(2, dim=-1)
         return values.tanh() * gates.sigmoid()
@@ -246,19 +246,19 @@ class MemoryCell(nn.Module):
     - `gcnn`: f = σ(h W_f + b), u = (1 - f) ⊙ h, with the layer's input h in place of the gated o
     """
 
-    def __init__(self, width: int, kind: str):
+    def __init__(self, width: int, variant: str):
         super().__init__()
-        self.kind = kind
-        self.projection = nn.Linear(width, 3 * width if kind == "gate" else width)
+        self.variant = variant
+        self.projection = nn.Linear(width, 3 * width if variant == "gate" else width)
 
     def forward(self, layer_input: torch.Tensor, gated: torch.Tensor, memory: torch.Tensor | None) -> torch.Tensor:
         """Layer input h, gated input o and the memory of the layer below (None for zeros) -> memory, each (B, T, C)."""
-        if self.kind == "gate":
+        if self.variant == "gate":
             forget, candidate, update = self.projection(gated).chunk(3, dim=-1)
             forget = forget.sigmoid()
             written = candidate.tanh() * update.sigmoid()
         else:
-            read = layer_input if self.kind == "gcnn" else gated
+            read = layer_input if self.variant == "gcnn" else gated
             forget = self.projection(read).sigmoid()
             written = (1.0 - forget) * read
         return written if memory is None else forget * memory + written
@@ -280,7 +280,7 @@ class DeepLayerFusion(nn.Module):
             # a graph without backward must work for any number of positions
             return self.layer_norm(self._reduce(self.inner(total)))
         positions = _TRAINED_POSITIONS if torch.is_grad_enabled() else _POSITIONS
-        fused = [self._fuse(part) for part in total.flatten(0, 1).split(positions)]
+        fused = [self._fuse(chunk) for chunk in total.flatten(0, 1).split(positions)]
         return self.layer_norm(torch.cat(fused).view_as(total))
 
     def _fuse(self, total: torch.Tensor) -> torch.Tensor:

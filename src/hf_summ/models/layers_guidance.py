@@ -15,7 +15,7 @@ from .losses import IGNORED_LABEL
 _CHUNK_QUERIES, _CHUNK_WEIGHTS = 200, 2**20
 
 
-def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping: float = 1.0) -> torch.Tensor:
+def centrality(weights: torch.Tensor, is_token: torch.Tensor, measure: str, damping: float = 1.0) -> torch.Tensor:
     """The centrality of source tokens: a distribution over each document's tokens, (B, S, S) -> (B, S).
 
     The outdegree (equation 16) is the attention that a token receives, Aᵀ1. The indegree after n rounds (equations 13
@@ -25,18 +25,18 @@ def centrality(weights: torch.Tensor, is_token: torch.Tensor, kind: str, damping
     Args:
         weights: attention; each token's row sums to one over tokens.
         is_token: (B, S), false at padding, which neither sends nor receives.
-        kind: `outdegree`, or `indegree-n` with n rounds.
-        damping: weight of the new scores in each round after the first; the rest is the weight of the old ones.
+        measure: `outdegree`, or `indegree-n` with n rounds.
+        damping: weight of the new scores in each round after the first; the old ones have the remaining weight.
     """
     # excluding the queries of padding from sums takes less memory than masking the weights
     present = is_token.to(weights.dtype)
     number = present.sum(1, keepdim=True).clamp(min=1)
     received = (present[:, None] @ weights)[:, 0]
-    if kind == "outdegree":
+    if measure == "outdegree":
         return received / number
     scores = present / number
     received = received.clamp(min=torch.finfo(received.dtype).tiny)
-    for turn in range(int(kind.removeprefix("indegree-"))):
+    for turn in range(int(measure.removeprefix("indegree-"))):
         arrived = (weights @ (scores / received)[..., None])[..., 0] * present
         scores = arrived if turn == 0 else damping * arrived + (1.0 - damping) * scores
     return scores
@@ -162,9 +162,9 @@ def _of_scores(of_weights: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     return backward(of_weights, weights, -1, weights.dtype, grad_input=of_weights)
 
 
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """total += left @ right without a temporary tensor, (b, H, …, …) each."""
-    total.flatten(0, 1).baddbmm_(left.flatten(0, 1), right.flatten(0, 1))
+def _add_product(total: torch.Tensor, first: torch.Tensor, second: torch.Tensor) -> None:
+    """total += first @ second without a temporary tensor, (b, H, …, …) each."""
+    total.flatten(0, 1).baddbmm_(first.flatten(0, 1), second.flatten(0, 1))
 
 
 class GraphSelfAttention(SelfAttention):
@@ -172,9 +172,7 @@ class GraphSelfAttention(SelfAttention):
 
     def forward(self, hidden_states, attention_mask=None, **kwargs):
         """(B, S, C) -> (B, S, C), weights (B, H, S, S) or None, and their mean over heads (B, S, S)."""
-        queries, keys, values = (
-            self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
-        )
+        queries, keys, values = self._project(hidden_states)
         dropout = self.dropout if self.training else 0.0
         weights = None
         if self.config._attn_implementation == "eager":

@@ -100,9 +100,7 @@ class HighlightSelfAttention(SelfAttention):
 
     def forward(self, hidden_states, attention_mask=None, lit: LitRows | None = None, **kwargs):
         """As `SelfAttention`, with the rows of lit tokens."""
-        queries, keys, values = (
-            self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
-        )
+        queries, keys, values = self._project(hidden_states)
         context, weights = self.attend(queries, keys, values, attention_mask, lit, **kwargs)
         return self.out_proj(context.flatten(2)), weights
 
@@ -111,13 +109,13 @@ class HighlightSelfAttention(SelfAttention):
         if lit is None and self.highlighting != "replacement":
             return self._attend(queries, keys, values, attention_mask, **kwargs)
         sizes = [size for _, size in self.runs]
-        parts = zip(*(heads.split(sizes, dim=1) for heads in (queries, keys, values)), strict=True)
+        runs = zip(*(heads.split(sizes, dim=1) for heads in (queries, keys, values)), strict=True)
         contexts, weights = zip(
             *(
-                self._highlight(*part, attention_mask, lit, **kwargs)
+                self._highlight(*run, attention_mask, lit, **kwargs)
                 if is_lit
-                else self._attend(*part, attention_mask, **kwargs)
-                for part, (is_lit, _) in zip(parts, self.runs, strict=True)
+                else self._attend(*run, attention_mask, **kwargs)
+                for run, (is_lit, _) in zip(runs, self.runs, strict=True)
             ),
             strict=True,
         )
@@ -130,32 +128,32 @@ class HighlightSelfAttention(SelfAttention):
             context, weights = self._average(weights, values, attention_mask)
         if lit is None:
             return context, weights
-        # (B, R, h, D) and (B, h, R, S): the places of the lit tokens' rows
-        places = lit.rows[:, :, None, None].expand(-1, -1, *values.shape[1::2])
+        # (B, R, h, D) and (B, h, R, S): row indices of the lit tokens
+        positions = lit.rows[:, :, None, None].expand(-1, -1, *values.shape[1::2])
         squares = lit.rows[:, None, :, None].expand(-1, values.shape[1], -1, keys.shape[2])
         if self.highlighting == "weighted":
-            own = queries.gather(2, places.transpose(1, 2))
+            own = queries.gather(2, positions.transpose(1, 2))
             mask = lit.bias[:, None]
             if attention_mask is not None:
                 mask = mask.masked_fill(~attention_mask, torch.finfo(mask.dtype).min)
-            made, made_weights = self._attend(own, keys, values, mask, **kwargs)
+            lit_context, lit_weights = self._attend(own, keys, values, mask, **kwargs)
         else:
             scores = lit.bias.masked_fill(~lit.shares, torch.finfo(lit.bias.dtype).min)
-            made_weights = scores.softmax(-1)[:, None].expand_as(squares)
-            dropped = nn.functional.dropout(made_weights, self.dropout, self.training)
-            made = (dropped @ values).transpose(1, 2)
-            plain = context.gather(1, places)
-            made = torch.where(lit.is_lit[:, :, None, None], self._mixed(plain, made), plain)
+            lit_weights = scores.softmax(-1)[:, None].expand_as(squares)
+            dropped = nn.functional.dropout(lit_weights, self.dropout, self.training)
+            lit_context = (dropped @ values).transpose(1, 2)
+            plain = context.gather(1, positions)
+            lit_context = torch.where(lit.is_lit[:, :, None, None], self._mixed(plain, lit_context), plain)
             if weights is not None:
                 plain = weights.gather(2, squares)
-                made_weights = torch.where(lit.is_lit[:, None, :, None], self._mixed(plain, made_weights), plain)
+                lit_weights = torch.where(lit.is_lit[:, None, :, None], self._mixed(plain, lit_weights), plain)
         if weights is not None:
-            weights = weights.scatter(2, squares, made_weights)
-        return context.scatter(1, places, made), weights
+            weights = weights.scatter(2, squares, lit_weights)
+        return context.scatter(1, positions, lit_context), weights
 
-    def _mixed(self, plain: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    def _mixed(self, plain: torch.Tensor, phrases: torch.Tensor) -> torch.Tensor:
         """Combine plain attention and attention within phrases, either contexts or weights."""
-        return (plain + made) / 2 if self.highlighting == "additive" else made
+        return (plain + phrases) / 2 if self.highlighting == "additive" else phrases
 
     def _average(self, weights, values, attention_mask):
         """Uniform attention to all tokens, in the form of `_attend`, for tokens outside phrases."""

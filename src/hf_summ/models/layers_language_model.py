@@ -89,7 +89,7 @@ def draft_predictions(
 ) -> torch.Tensor:
     """The masked LM's scores of each draft's next token: those at [MASK] in `[draft so far, MASK]`.
 
-    Padding within a draft is masked. If a draft exceeds the LM's positions, only its last part is read.
+    Padding within a draft is masked. If a draft exceeds the LM's positions, only its end is read.
 
     Args:
         drafts: (R, T) ids, starting with `[CLS]` if the LM expects it.
@@ -103,13 +103,13 @@ def draft_predictions(
     if longest is not None:
         width = min(width, longest - 1)
     starts = (lengths - width).clamp(min=0)
-    places = torch.arange(width + 1, device=drafts.device)
-    columns = starts[:, None] + places
+    positions = torch.arange(width + 1, device=drafts.device)
+    columns = starts[:, None] + positions
     inputs = drafts.gather(1, columns.clamp(max=drafts.shape[1] - 1))
     ends = lengths - starts
-    inputs = inputs.masked_fill(places > ends[:, None], pad_token_id)
+    inputs = inputs.masked_fill(positions > ends[:, None], pad_token_id)
     inputs[torch.arange(len(drafts), device=drafts.device), ends] = mask_token_id
-    attention_mask = ((inputs != pad_token_id) | (places == ends[:, None])).long()
+    attention_mask = ((inputs != pad_token_id) | (positions == ends[:, None])).long()
     return _scores_at(masked_lm, inputs, attention_mask, ends)
 
 
@@ -174,21 +174,15 @@ def condition_in_training(
         candidates = torch.arange(scores.shape[-1], device=scores.device).expand(scores.shape)
     else:
         candidates = scores.detach().topk(min(top_tokens, scores.shape[-1])).indices
-    is_asked = decoder_input_ids != pad_token_id
-    is_asked[:, 0] = True
+    is_judged = decoder_input_ids != pad_token_id
+    is_judged[:, 0] = True
     # ordered by position: batches hold drafts of similar length
-    positions, rows = is_asked.T.nonzero(as_tuple=True)
-    # in the space `log` each place has the same candidates: expand a view, as indexing would copy them
+    positions, rows = is_judged.T.nonzero(as_tuple=True)
+    # in the space `log` each position has the same candidates: expand a view, as indexing would copy them
     judged = candidates[0, 0].expand(len(rows), -1) if space == "log" else candidates[rows, positions]
     accepted = torch.zeros(candidates.shape, dtype=torch.bool, device=scores.device)
     accepted[rows, positions] = accepted_tokens(
-        masked_lm,
-        decoder_input_ids[rows],
-        positions + 1,
-        judged,
-        percentile,
-        mask_token_id,
-        pad_token_id,
+        masked_lm, decoder_input_ids[rows], positions + 1, judged, percentile, mask_token_id, pad_token_id
     )
     factors = torch.where(accepted, scores.new_tensor(factor), scores.new_tensor(1.0))
     if space == "log":
@@ -196,17 +190,17 @@ def condition_in_training(
     return multiply_probabilities(scores, candidates, factors)
 
 
-def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, places: torch.Tensor) -> torch.Tensor:
+def _scores_at(masked_lm: nn.Module, input_ids, attention_mask, positions: torch.Tensor) -> torch.Tensor:
     """The LM's logits (R, V) at one position (R,) of each row of its inputs (R, L)."""
-    rows = torch.arange(len(places), device=places.device)
+    rows = torch.arange(len(positions), device=positions.device)
 
-    def keep_place(module, args, output):
-        output["last_hidden_state"] = output.last_hidden_state[rows, places][:, None]
+    def select_positions(module, args, output):
+        output["last_hidden_state"] = output.last_hidden_state[rows, positions][:, None]
         return output
 
     # the head processes positions independently: all positions would take more time than the layers below, and L times
     # the memory
-    hook = masked_lm.base_model.register_forward_hook(keep_place)
+    hook = masked_lm.base_model.register_forward_hook(select_positions)
     try:
         return masked_lm(input_ids=input_ids, attention_mask=attention_mask).logits[:, 0]
     finally:

@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 
 # elements of the attention's tanh layer in memory at once: few enough for a CPU's cache
 _CHUNK_ELEMENTS = 2**19
-# channels of that layer in a part of an exported graph, which fits in the cache as well
+# channels of that layer per product of an exported graph, which fit in the cache as well
 _CHANNELS = 100
 
 
@@ -167,10 +167,10 @@ def _unrolled(*inputs) -> tuple[torch.Tensor, ...]:
         before = second if settings.shares_state else first
         first = next_state(words, before, of.first_recurrent, of.first_recurrent_bias, settings.reset_after)
         queries = linear(first, of.query_weight).unflatten(0, (of.source.shape[0], -1))
-        columns = (part.split(channels, -2) for part in (of.keys.mT[:, None], queries[..., None]))
-        parts = zip(of.score_weight.split(channels, -1), *columns, strict=True)
+        columns = (tensor.split(channels, -2) for tensor in (of.keys.mT[:, None], queries[..., None]))
+        chunks = zip(of.score_weight.split(channels, -1), *columns, strict=True)
         # in ONNX Runtime, a product with a column of weights takes ten times as long
-        scores = sum(weight @ (keys + query).tanh() for weight, keys, query in parts).squeeze(-2)
+        scores = sum(weight @ (keys + query).tanh() for weight, keys, query in chunks).squeeze(-2)
         if padding is not None:
             scores = scores.masked_fill(padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
@@ -192,12 +192,12 @@ def next_state(words, state, weight, bias, reset_after: bool) -> torch.Tensor:
     """
     gates = 2 * state.shape[1]
     if reset_after:
-        recurrent, kept = linear(state, weight, bias).split((gates, state.shape[1]), -1)
+        recurrent, recalled = linear(state, weight, bias).split((gates, state.shape[1]), -1)
     else:
         recurrent = linear(state, weight[:gates], bias[:gates])
     reset, update = (words[:, :gates] + recurrent).sigmoid().chunk(2, -1)
-    kept = reset * kept if reset_after else linear(reset * state, weight[gates:], bias[gates:])
-    candidate = (words[:, gates:] + kept).tanh()
+    recalled = reset * recalled if reset_after else linear(reset * state, weight[gates:], bias[gates:])
+    candidate = (words[:, gates:] + recalled).tanh()
     # in ONNX, `torch.lerp` has twice the nodes
     return candidate + update * (state - candidate)
 
@@ -228,16 +228,16 @@ class _AttentiveGrus(torch.autograd.Function):
         second_weights = of.second_recurrent, of.second_recurrent_bias
         attend = _Attention(of.source, of.keys, of.query_weight, of.score_weight, settings.source_mask)
         for position in range(length):
-            kept = position if keeps else 0
+            slot = position if keeps else 0
             before = second[position] if settings.shares_state else first[position]
-            words, gates = of.first_words[position], first_gates[kept]
+            words, gates = of.first_words[position], first_gates[slot]
             _step(words, before, *first_weights, settings.reset_after, gates, first[position + 1])
             attend.forward(first[position + 1], attention[position], contexts[position])
             words = torch.addmm(of.context_bias, contexts[position], of.context_weight.T)
             if of.second_words is not None:
                 words += of.second_words[position]
             before = first[position + 1] if settings.shares_state else second[position]
-            _step(words, before, *second_weights, settings.reset_after, second_gates[kept], second[position + 1])
+            _step(words, before, *second_weights, settings.reset_after, second_gates[slot], second[position + 1])
         context.settings = settings
         if keeps:
             context.save_for_backward(*tensors, first, second, contexts, attention, first_gates, second_gates)
@@ -342,17 +342,17 @@ def _step(words, state, weight, bias, reset_after: bool, gates, result) -> None:
     projection of the state, otherwise the state times the reset gate.
     """
     width = state.shape[1]
-    both, rest = slice(2 * width), slice(2 * width, None)
-    reset, update, candidate, kept = gates.chunk(4, dim=-1)
+    both, last = slice(2 * width), slice(2 * width, None)
+    reset, update, candidate, recalled = gates.chunk(4, dim=-1)
     if reset_after:
         recurrent = torch.addmm(bias, state, weight.T)
         torch.add(words[:, both], recurrent[:, both], out=gates[:, both]).sigmoid_()
-        kept.copy_(recurrent[:, rest])
-        torch.addcmul(words[:, rest], reset, kept, out=candidate).tanh_()
+        recalled.copy_(recurrent[:, last])
+        torch.addcmul(words[:, last], reset, recalled, out=candidate).tanh_()
     else:
         torch.addmm(bias[both], state, weight[both].T, out=gates[:, both]).add_(words[:, both]).sigmoid_()
-        torch.mul(reset, state, out=kept)
-        torch.addmm(bias[rest], kept, weight[rest].T, out=candidate).add_(words[:, rest]).tanh_()
+        torch.mul(reset, state, out=recalled)
+        torch.addmm(bias[last], recalled, weight[last].T, out=candidate).add_(words[:, last]).tanh_()
     torch.lerp(candidate, state, update, out=result)
 
 
@@ -362,18 +362,18 @@ def _step_backward(gradient, state, gates, weight, reset_after: bool, inputs, re
     Without `reset_after`, the two projections are summed, so `recurrent` is `inputs`.
     """
     width = state.shape[1]
-    reset, update, candidate, kept = gates.chunk(4, dim=-1)
+    reset, update, candidate, recalled = gates.chunk(4, dim=-1)
     to_candidate = torch.ops.aten.tanh_backward(gradient * (1 - update), candidate)
     inputs[:, width : 2 * width] = torch.ops.aten.sigmoid_backward(gradient * (state - candidate), update)
     inputs[:, 2 * width :] = to_candidate
     if reset_after:
-        inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * kept, reset)
+        inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_candidate * recalled, reset)
         recurrent[:, : 2 * width] = inputs[:, : 2 * width]
         torch.mul(to_candidate, reset, out=recurrent[:, 2 * width :])
         return (gradient * update).addmm_(recurrent, weight)
-    to_kept = to_candidate @ weight[2 * width :]
-    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_kept * state, reset)
-    to_state = torch.addcmul(gradient * update, reset, to_kept)
+    to_recalled = to_candidate @ weight[2 * width :]
+    inputs[:, :width] = torch.ops.aten.sigmoid_backward(to_recalled * state, reset)
+    to_state = torch.addcmul(gradient * update, reset, to_recalled)
     return to_state.addmm_(inputs[:, : 2 * width], weight[: 2 * width])
 
 
@@ -382,8 +382,8 @@ def _weight_gradient(gradients, states, gates, reset_after: bool) -> torch.Tenso
     states, width = states.flatten(0, 1), states.shape[-1]
     if reset_after:
         return gradients.T @ states
-    kept = gates[..., 3 * width :].flatten(0, 1)
-    return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ kept))
+    recalled = gates[..., 3 * width :].flatten(0, 1)
+    return torch.cat((gradients[:, : 2 * width].T @ states, gradients[:, 2 * width :].T @ recalled))
 
 
 class _Attention:
@@ -405,8 +405,8 @@ class _Attention:
         queries = self._queries(states)
         scores = attention.new_empty(*queries.shape[:2], self.keys.shape[1], dtype=queries.dtype)
         score_weight = 2 * self.score_weight
-        for part, layer in self._layers(queries):
-            torch.matmul(layer, score_weight, out=scores[part])
+        for documents, layer in self._layers(queries):
+            torch.matmul(layer, score_weight, out=scores[documents])
         if self.padding is not None:
             scores.masked_fill_(self.padding, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=attention.dtype)
@@ -428,16 +428,16 @@ class _Attention:
         ).to(self.keys.dtype)
         queries = self._queries(states)
         to_queries = torch.empty_like(queries)
-        for part, layer in self._layers(queries):
-            own = to_scores[part]
+        for documents, layer in self._layers(queries):
+            own = to_scores[documents]
             self.score_gradient += own.reshape(-1) @ layer.flatten(0, 2)
             # σ' is σ - σ²
             layer.addcmul_(layer, layer, value=-1)
-            torch.matmul(own[:, :, None], layer, out=to_queries[part][:, :, None])
+            torch.matmul(own[:, :, None], layer, out=to_queries[documents][:, :, None])
             if own.shape[1] == 1:
-                self.slopes[part].addcmul_(layer[:, 0], own[:, 0, :, None])
+                self.slopes[documents].addcmul_(layer[:, 0], own[:, 0, :, None])
             else:
-                self.slopes[part] += (layer * own[..., None]).sum(1)
+                self.slopes[documents] += (layer * own[..., None]).sum(1)
         to_queries = to_queries.mul_(4 * self.score_weight).flatten(0, 1)
         self.query_gradients.append(to_queries)
         return to_queries @ self.query_weight
@@ -466,7 +466,7 @@ class _Attention:
         size = min(max(1, _CHUNK_ELEMENTS // max(elements, 1)), self.documents)
         buffer = self.keys.new_empty(size, queries.shape[1], *self.keys.shape[1:])
         for start in range(0, self.documents, size):
-            part = slice(start, min(start + size, self.documents))
-            layer = buffer[: part.stop - start]
-            torch.add(queries[part, :, None], self.keys[part, None], alpha=2, out=layer)
-            yield part, layer.sigmoid_()
+            documents = slice(start, min(start + size, self.documents))
+            layer = buffer[: documents.stop - start]
+            torch.add(queries[documents, :, None], self.keys[documents, None], alpha=2, out=layer)
+            yield documents, layer.sigmoid_()

@@ -159,14 +159,7 @@ class MultiHeadAttention(nn.Module):
 
     is_causal = False
 
-    def __init__(
-        self,
-        config,
-        width: int,
-        num_heads: int,
-        dropout: float,
-        layer_index: int | None = None,
-    ):
+    def __init__(self, config, width: int, num_heads: int, dropout: float, layer_index: int | None = None):
         super().__init__()
         self.config = config
         self.num_heads = num_heads
@@ -181,6 +174,10 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, states: torch.Tensor) -> torch.Tensor:
         return states.unflatten(-1, (self.num_heads, self.head_width)).transpose(1, 2)
+
+    def _project(self, states: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(B, T, C) -> queries, keys and values (B, H, T, D)."""
+        return tuple(self._heads(projection(states)) for projection in (self.q_proj, self.k_proj, self.v_proj))
 
     def _attend(self, queries, keys, values, attention_mask, needs_weights=False, **kwargs):
         """Queries (B, H, Q, D), keys and values (B, H, K, D) -> (B, Q, H, D) and weights (B, H, Q, K) or None."""
@@ -206,9 +203,7 @@ class SelfAttention(MultiHeadAttention):
         **kwargs,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """(B, T, C) -> (B, T, C) and weights (B, H, T, T) or None; cached keys and values come first."""
-        queries, keys, values = (
-            self._heads(projection(hidden_states)) for projection in (self.q_proj, self.k_proj, self.v_proj)
-        )
+        queries, keys, values = self._project(hidden_states)
         if cache is not None:
             keys, values = cache.self_attention_cache.update(keys, values, self.layer_index)
         context, weights = self._attend(queries, keys, values, attention_mask, **kwargs)
@@ -330,10 +325,10 @@ class TransformerEncoderLayer(ResidualLayer):
     def forward(self, hidden_states, source_mask=None, **kwargs):
         """(B, S, C) -> (B, S, C), and further outputs of self-attention: weights (B, H, S, S) or None, and others."""
         read = self._read(hidden_states, self.self_attention_norm)
-        outputs, *beside = self.self_attention(read, source_mask, **kwargs)
+        outputs, *further = self.self_attention(read, source_mask, **kwargs)
         hidden_states = self._add(hidden_states, outputs, self.self_attention_norm)
         outputs = self.feed_forward(self._read(hidden_states, self.feed_forward_norm))
-        return self._add(hidden_states, outputs, self.feed_forward_norm), *beside
+        return self._add(hidden_states, outputs, self.feed_forward_norm), *further
 
 
 class TransformerDecoderLayer(ResidualLayer):

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from .layers_transformer import MultiHeadAttention
+
 # minimum number of queries per product with the span of keys around them. more queries waste scores outside the
 # windows, and fewer copy more gradients. a chunk has at least window - 1 queries: a span must end in the next chunk.
 # for windows of 11 and 13, the resulting chunks of 10 and 12 are as fast as 16 in one dimension and faster in two; 24
@@ -144,41 +146,31 @@ def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
     return bias.masked_fill((index < 0) | (index >= heads), -torch.inf)[:, None, None, None, :, None]
 
 
-class ConvolutionalSelfAttention(nn.Module):
+class ConvolutionalSelfAttention(MultiHeadAttention):
     """Multi-head self-attention within a window of positions and of neighboring heads (Aksenov 2020, section 4.2.1).
 
     Args:
-        width: C, divisible by the number of heads.
-        num_heads: H.
         window_size: M + 1 positions, odd.
         head_window_size: N + 1 heads, odd; 1 is one-dimensional.
         circular: whether the window of heads wraps around from the last head to the first.
-        dropout: share of the attention weights dropped in training.
     """
 
-    def __init__(
-        self, width: int, num_heads: int, window_size: int, head_window_size: int, circular: bool, dropout: float
-    ):
-        super().__init__()
-        self.num_heads = num_heads
+    def __init__(self, *args, window_size: int, head_window_size: int, circular: bool):
+        super().__init__(*args)
         self.window_size = window_size
         self.head_window_size = head_window_size
         self.circular = circular
-        self.dropout = dropout
-        self.q_proj = nn.Linear(width, width)
-        self.k_proj = nn.Linear(width, width)
-        self.v_proj = nn.Linear(width, width)
-        self.out_proj = nn.Linear(width, width)
 
     def forward(
         self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs
     ) -> tuple[torch.Tensor, None]:
         """(B, S, C) and a mask (B, 1, 1, S), true at tokens -> (B, S, C) and None in place of weights."""
         padding_mask = None if attention_mask is None else attention_mask[:, 0, 0]
+        queries, keys, values = self._project(hidden_states)
         context = windowed_attention(
-            self._heads(self.q_proj(hidden_states)),
-            self._heads(self.k_proj(hidden_states)),
-            self._heads(self.v_proj(hidden_states)),
+            queries,
+            keys,
+            values,
             self.window_size,
             self.head_window_size,
             self.circular,
@@ -187,6 +179,3 @@ class ConvolutionalSelfAttention(nn.Module):
             self.training,
         )
         return self.out_proj(context.transpose(1, 2).flatten(2)), None
-
-    def _heads(self, states: torch.Tensor) -> torch.Tensor:
-        return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

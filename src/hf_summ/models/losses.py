@@ -49,13 +49,13 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(context, logits, labels, smoothing, items, normalize):
-        wanted = labels != IGNORED_LABEL
+        is_target = labels != IGNORED_LABEL
         partition = logits.logsumexp(-1, keepdim=True) if normalize else logits.new_zeros(*labels.shape, 1)
         scores = logits.gather(-1, labels.clamp(min=0)[..., None])
-        nll = (partition - scores)[..., 0].masked_fill(~wanted, 0.0).sum() / items
+        nll = (partition - scores)[..., 0].masked_fill(~is_target, 0.0).sum() / items
         uniform = nll.new_zeros(())
         if smoothing != 0.0:
-            uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~wanted, 0.0).sum() / items
+            uniform = (partition[..., 0] - logits.mean(-1)).masked_fill(~is_target, 0.0).sum() / items
         context.save_for_backward(logits, labels, partition)
         context.settings = smoothing, items, normalize
         context.mark_non_differentiable(nll)
@@ -136,11 +136,11 @@ class _CopyCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(context, hidden, weight, bias, gate_logits, copy_attention, source_ids, labels, settings):
         inputs = _Inputs(hidden, weight, bias, gate_logits, copy_attention)
-        wanted = [needed and settings.grad_enabled for needed in context.needs_input_grad[: len(inputs)]]
+        needs = [needed and settings.grad_enabled for needed in context.needs_input_grad[: len(inputs)]]
         labels = labels.flatten()
         rows = (labels != IGNORED_LABEL).nonzero()[:, 0]
         chunks = rows.chunk(max(1, -(-rows.shape[0] // settings.chunk_rows)))
-        sums = _Sums(inputs, wanted, source_ids, settings, chunks[0].shape[0])
+        sums = _Sums(inputs, needs, source_ids, settings, chunks[0].shape[0])
         for chunk in chunks:
             sums.add(chunk, labels[chunk])
 
@@ -187,13 +187,13 @@ class _Inputs(NamedTuple):
 class _Sums:
     """Sums over rows: the negative log-likelihood, the mean of -log p over the vocabulary, and their gradients."""
 
-    def __init__(self, inputs, wanted, source_ids, settings, largest_chunk):
+    def __init__(self, inputs, needs, source_ids, settings, largest_chunk):
         dtype = torch.promote_types(settings.dtype, torch.float32)
         # at least float32 for half-precision inputs as well: they sum chunks, and backward scales before it casts
         self.gradients = _Inputs(
             *(
                 tensor.new_zeros(tensor.shape, dtype=dtype) if needed else None
-                for tensor, needed in zip(inputs, wanted, strict=True)
+                for tensor, needed in zip(inputs, needs, strict=True)
             )
         )
         self.inputs, self.gradient_rows = inputs.rows(), self.gradients.rows()

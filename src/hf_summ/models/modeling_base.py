@@ -241,8 +241,8 @@ class SharedSourceCache(EncoderDecoderCache):
     def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
         self.self_attention_cache.reorder_cache(beam_idx)
 
-    def keep_documents(self, documents: torch.LongTensor) -> None:
-        """Drop the keys and values of all other documents."""
+    def select_documents(self, documents: torch.LongTensor) -> None:
+        """Keep only the keys and values of these documents."""
         self.cross_attention_cache.batch_select_indices(documents)
 
 

@@ -48,17 +48,15 @@ class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
 
 def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Module:
     """An encoder layer's self-attention, which may be convolutional in the lowest layers."""
-    width, heads, dropout = config.d_model, config.num_heads, config.attention_dropout
-    kind = config.convolutional_attention
-    if kind == "none" or layer_index >= config.convolutional_layers:
-        return SelfAttention(config, width, heads, dropout)
+    settings = (config, config.d_model, config.num_heads, config.attention_dropout)
+    scope = config.convolutional_attention
+    if scope == "none" or layer_index >= config.convolutional_layers:
+        return SelfAttention(*settings)
     return ConvolutionalSelfAttention(
-        width,
-        heads,
-        config.window_size,
-        head_window_size=1 if kind == "1d" else config.head_window_size,
-        circular=kind == "2d_circular",
-        dropout=dropout,
+        *settings,
+        window_size=config.window_size,
+        head_window_size=1 if scope == "1d" else config.head_window_size,
+        circular=scope == "2d_circular",
     )
 
 
@@ -272,20 +270,20 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         Raises:
             ValueError: a checkpoint cannot be read, or lacks weights.
         """
-        config, left = self.config, set(missing or ())
+        config, remaining = self.config, set(missing or ())
 
-        def is_wanted(name: str | None, *prefixes: str) -> bool:
-            found = {weight for weight in left if weight.startswith(prefixes)}
-            left.difference_update(found if name is not None else ())
-            return name is not None and (missing is None or bool(found))
+        def is_needed(name: str | None, *prefixes: str) -> bool:
+            own = {weight for weight in remaining if weight.startswith(prefixes)}
+            remaining.difference_update(own if name is not None else ())
+            return name is not None and (missing is None or bool(own))
 
-        if config.uses_bert and is_wanted(config.bert_name, "model.encoder.bert.", "model.decoder.embed_tokens.words."):
+        if config.uses_bert and is_needed(config.bert_name, "model.encoder.bert.", "model.decoder.embed_tokens.words."):
             self.model.load_bert(**hub_settings)
-        if self.masked_lm is not None and is_wanted(config.masked_lm_name, "masked_lm."):
+        if self.masked_lm is not None and is_needed(config.masked_lm_name, "masked_lm."):
             name, nested = config.masked_lm_name, config.masked_lm_config
             masked_lm = read_model(AutoModelForMaskedLM, "masked_lm_name", name, nested, **hub_settings)
             self.masked_lm.load_state_dict(masked_lm.state_dict())
-        return left
+        return remaining
 
     def _output_states(self, outputs) -> torch.Tensor:
         states = super()._output_states(outputs)

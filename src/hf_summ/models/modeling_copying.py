@@ -91,15 +91,31 @@ class CopySummarizationOutput(Seq2SeqLMOutput):
 class CopyingModel(SummarizationPreTrainedModel):
     """The skeleton of every architecture's model: an encoder of the source, and a decoder that attends to it.
 
-    Subclasses list this class as their last base, and create `shared` (the word embedding), `encoder` and `decoder`.
+    Subclasses list this class as their last base.
 
     Attributes:
+        encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
         source_inputs: names of the encoder's inputs in addition to subwords.
         output_class: class of the joint output of encoder and decoder.
     """
 
+    encoder_class: Callable
+    decoder_class: Callable
     source_inputs: tuple[str, ...] = ()
     output_class = CopyModelOutput
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config):
+        super().__init__(config)
+        width = getattr(config, "embedding_size", config.d_model)
+        self.shared = nn.Embedding(config.vocab_size, width, config.pad_token_id)
+        # share one embedding object: sharded training cannot tie separate ones
+        self.encoder = self.encoder_class(config, self.shared)
+        self.decoder = self.decoder_class(config, self.shared)
+        self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.shared

@@ -224,19 +224,8 @@ class DrgdDecoder(DrgdPreTrainedModel):
 class DrgdModel(DrgdPreTrainedModel, CopyingModel):
     """DRGD's encoder and decoder, which share their embedding."""
 
+    encoder_class, decoder_class = DrgdEncoder, DrgdDecoder
     output_class = DrgdModelOutput
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
-
-    def __init__(self, config: DrgdConfig):
-        super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.embedding_size, config.pad_token_id)
-        # share one embedding object: sharded training cannot tie separate ones
-        self.encoder = DrgdEncoder(config, self.shared)
-        self.decoder = DrgdDecoder(config, self.shared)
-        self.post_init()
 
 
 class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGeneration):
@@ -330,12 +319,12 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)
         if labels is None or outputs.latent_kl is None:
             return scored
-        wanted = labels != IGNORED_LABEL
-        items = wanted.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
-        kl = outputs.latent_kl.masked_fill(~wanted, 0.0)
+        is_target = labels != IGNORED_LABEL
+        items = is_target.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
+        kl = outputs.latent_kl.masked_fill(~is_target, 0.0)
         # clamp each token's KL, not the batch's mean: the loss must not depend on the batch
         paid = kl.clamp(min=self.config.free_bits) if self.config.free_bits else kl
-        loss = scored["loss"] + self.kl_weight * paid.masked_fill(~wanted, 0.0).sum() / items
+        loss = scored["loss"] + self.kl_weight * paid.masked_fill(~is_target, 0.0).sum() / items
         return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "kl": (kl.sum() / items).detach()}}
 
 

@@ -254,10 +254,7 @@ class GdlfDecoder(GdlfPreTrainedModel):
             for layer_state in cache.self_attention_cache.layers:
                 layer_state.advance(length)
         return CopyDecoderOutput(
-            last_hidden_state=hidden_states,
-            **cache_argument(cache),
-            copy_attentions=copy_attentions,
-            coverage=coverage,
+            last_hidden_state=hidden_states, **cache_argument(cache), copy_attentions=copy_attentions, coverage=coverage
         )
 
     def _run_layers(self, hidden_states, source, **kwargs):
@@ -276,28 +273,17 @@ def _compiled_layers():
 
 @cache
 def _announce_graph(has_documents: bool, has_beams: bool, has_padding: bool) -> None:
-    """Log that steps of a kind, whose graph no other kind can use, are compiled before the first of them."""
-    kind = ("several documents" if has_documents else "one document", "beams" if has_beams else "greedy search")
+    """Log, before the first of such steps, that their graph is compiled; other steps cannot use it."""
+    inputs = ("several documents" if has_documents else "one document", "beams" if has_beams else "greedy search")
     padded = " and padding" if has_padding else ""
-    logger.warning(f"compiling decoding steps for {' with '.join(kind)}{padded}: up to a minute at the first time")
+    logger.warning(f"compiling decoding steps for {' with '.join(inputs)}{padded}: up to a minute at the first time")
 
 
 class GdlfModel(GdlfPreTrainedModel, CopyingModel):
     """GDLF's encoder and decoder, which share their embedding."""
 
+    encoder_class, decoder_class = GdlfEncoder, GdlfDecoder
     source_inputs = ("tag_ids",)
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
-
-    def __init__(self, config: GdlfConfig):
-        super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # share one embedding object: sharded training cannot tie separate ones
-        self.encoder = GdlfEncoder(config, self.shared)
-        self.decoder = GdlfDecoder(config, self.shared)
-        self.post_init()
 
 
 class GdlfForConditionalGeneration(GdlfPreTrainedModel, CopyingForConditionalGeneration):

@@ -8,12 +8,7 @@ from .configuration_highlight_transformer import HighlightTransformerConfig
 from .layers_highlighting import HighlightSelfAttention, lit_rows
 from .layers_transformer import SelfAttention
 from .modeling_base import SummarizationPreTrainedModel
-from .modeling_copying import (
-    CopyEncoderOutput,
-    CopyingForConditionalGeneration,
-    CopyingModel,
-    with_inputs_of,
-)
+from .modeling_copying import CopyEncoderOutput, CopyingForConditionalGeneration, CopyingModel, with_inputs_of
 from .modeling_transformer import CopyingDecoder, CopyingEncoder
 
 
@@ -51,7 +46,7 @@ class HighlightTransformerEncoder(HighlightTransformerPreTrainedModel, CopyingEn
     ):
         """`input_ids` and `attention_mask` (B, S), phrases (B, P) -> last_hidden_state (B, S, C) and source_ids."""
         words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        phrases = [part for part in (phrase_starts, phrase_ends, phrase_values) if part is not None]
+        phrases = [tensor for tensor in (phrase_starts, phrase_ends, phrase_values) if tensor is not None]
         if len(phrases) not in (0, 3):
             raise ValueError("`phrase_starts`, `phrase_ends` and `phrase_values` belong together: give all, or none")
         lit = None
@@ -69,19 +64,8 @@ class HighlightTransformerDecoder(HighlightTransformerPreTrainedModel, CopyingDe
 class HighlightTransformerModel(HighlightTransformerPreTrainedModel, CopyingModel):
     """Highlight-Transformer's encoder and decoder, which share their embedding."""
 
+    encoder_class, decoder_class = HighlightTransformerEncoder, HighlightTransformerDecoder
     source_inputs = ("phrase_starts", "phrase_ends", "phrase_values")
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
-
-    def __init__(self, config: HighlightTransformerConfig):
-        super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # share one embedding object: sharded training cannot tie separate ones
-        self.encoder = HighlightTransformerEncoder(config, self.shared)
-        self.decoder = HighlightTransformerDecoder(config, self.shared)
-        self.post_init()
 
 
 class HighlightTransformerForConditionalGeneration(

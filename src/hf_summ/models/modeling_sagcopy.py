@@ -98,11 +98,11 @@ class SagCopyEncoder(SagCopyPreTrainedModel, CopyingEncoder):
         """`input_ids` and `attention_mask` (B, S) -> last_hidden_state (B, S, C), source_ids and centrality (B, S)."""
         words = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         hidden_states, (_, *graph) = self.encode(words, attention_mask, **kwargs)
-        found = None
+        scores = None
         if graph:
             is_token = torch.ones_like(graph[0][:, 0]) if attention_mask is None else attention_mask
-            found = centrality(graph[0], is_token, self.config.centrality, self.config.centrality_damping)
-        return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=found)
+            scores = centrality(graph[0], is_token, self.config.centrality, self.config.centrality_damping)
+        return SagCopyEncoderOutput(last_hidden_state=hidden_states, source_ids=input_ids, centrality=scores)
 
 
 class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
@@ -127,37 +127,26 @@ class SagCopyDecoder(SagCopyPreTrainedModel, CopyingDecoder):
 class SagCopyModel(SagCopyPreTrainedModel, CopyingModel):
     """SAGCopy's encoder and decoder, which share their embedding."""
 
+    encoder_class, decoder_class = SagCopyEncoder, SagCopyDecoder
     output_class = SagCopyModelOutput
-    _tied_weights_keys = {
-        "encoder.embed_tokens.weight": "shared.weight",
-        "decoder.embed_tokens.weight": "shared.weight",
-    }
-
-    def __init__(self, config: SagCopyConfig):
-        super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
-        # share one embedding object: sharded training cannot tie separate ones
-        self.encoder = SagCopyEncoder(config, self.shared)
-        self.decoder = SagCopyDecoder(config, self.shared)
-        self.post_init()
 
     def _read_encoder_outputs(self, encoder_outputs, input_ids) -> SagCopyEncoderOutput:
         if isinstance(encoder_outputs, (tuple, list)):
             # the entries of a tuple vary with what was recorded
-            found = next(filter(_is_centrality, encoder_outputs), None)
+            scores = next(filter(_is_centrality, encoder_outputs), None)
             encoder_outputs = [item for item in encoder_outputs if not _is_centrality(item)]
         else:
-            found = getattr(encoder_outputs, "centrality", None)
+            scores = getattr(encoder_outputs, "centrality", None)
         read = super()._read_encoder_outputs(encoder_outputs, input_ids)
-        return SagCopyEncoderOutput(**{**read, "centrality": found})
+        return SagCopyEncoderOutput(**{**read, "centrality": scores})
 
     def _decoder_inputs(self, encoder_outputs, attention_mask) -> dict[str, Any]:
         if not self.config.is_guided or encoder_outputs.centrality is None:
             return {}
-        found = encoder_outputs.centrality
-        number = found.shape[1] if attention_mask is None else attention_mask.sum(-1, keepdim=True)
+        scores = encoder_outputs.centrality
+        number = scores.shape[1] if attention_mask is None else attention_mask.sum(-1, keepdim=True)
         # scaled to a mean of one, the scores do not depend on the document's length
-        return {"source_scores": found * number}
+        return {"source_scores": scores * number}
 
 
 class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditionalGeneration):
@@ -227,8 +216,8 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
             divergence = divergence * tokens
         items = tokens.sum().clamp(min=1) if num_items_in_batch is None else num_items_in_batch
         guidance = divergence.sum() / items
-        parts = {**scored["loss_parts"], "guidance": guidance.detach()}
-        return {**scored, "loss": scored["loss"] + self.config.guidance_weight * guidance, "loss_parts": parts}
+        loss = scored["loss"] + self.config.guidance_weight * guidance
+        return {**scored, "loss": loss, "loss_parts": {**scored["loss_parts"], "guidance": guidance.detach()}}
 
 
 def weights_of_bart(bart: PreTrainedModel, vocab_size: int) -> dict[str, torch.Tensor]:

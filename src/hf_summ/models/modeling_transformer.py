@@ -77,18 +77,15 @@ class CopyingEncoder(SummarizationPreTrainedModel):
             words = words + self.token_shift(words, attention_mask)
         hidden_states = self.input_layer(words)
         source_mask = source_padding_mask(attention_mask)
-        beside: list = []
+        further: list = []
         for index, layer in enumerate(self.layers):
-            hidden_states, *beside = layer(hidden_states, source_mask, **of_layers.get(index, {}), **kwargs)
-        return self.layer_norm(hidden_states), beside
+            hidden_states, *further = layer(hidden_states, source_mask, **of_layers.get(index, {}), **kwargs)
+        return self.layer_norm(hidden_states), further
 
 
 def _feed_forward_settings(config) -> dict[str, Any]:
     """Settings of the layers' feed-forward network."""
-    return {
-        "activation": getattr(config, "activation", "relu"),
-        "activation_dropout": config.activation_dropout,
-    }
+    return {"activation": getattr(config, "activation", "relu"), "activation_dropout": config.activation_dropout}
 
 
 class CopyingDecoder(SummarizationPreTrainedModel):
@@ -157,10 +154,7 @@ class CopyingDecoder(SummarizationPreTrainedModel):
         own_cache = None if cache is None else cache.self_attention_cache
         hidden_states = self.input_layer(inputs_embeds, seen=0 if own_cache is None else cache.get_seq_length())
         causal_mask = create_causal_mask(
-            config=self.config,
-            inputs_embeds=hidden_states,
-            attention_mask=attention_mask,
-            **cache_argument(own_cache),
+            config=self.config, inputs_embeds=hidden_states, attention_mask=attention_mask, **cache_argument(own_cache)
         )
         source_mask = source_padding_mask(encoder_attention_mask)
         # without copying, only decoding needs the coverage

@@ -6,7 +6,6 @@ from typing import Any
 
 from transformers.utils import logging
 
-from .checks import check_text
 from .text_documents import DOCUMENT_SEPARATOR, prefix_of, readable, with_prefix
 
 logger = logging.get_logger(__name__)
@@ -81,39 +80,39 @@ class ModelReader:
         # a separator precedes each text but the first
         return max((self.limit or 0) - self.length(blank) - (texts - 1), 1)
 
-    def ends_of(self, texts: Sequence[str], kept: Sequence[tuple[int, int]] | None) -> list[int]:
+    def ends_of(self, texts: Sequence[str], counts: Sequence[tuple[int, int]] | None) -> list[int]:
         """The number of characters that the model reads of each text in a truncated example.
 
         Args:
-            kept: as for `details_of`.
+            counts: as for `details_of`.
         """
         before = len(self.prefix)
         texts = with_prefix(list(texts), self.prefix)
-        if kept is None:
-            left, tokens = (self.limit or 0) - (self.length("") - self.count([self.prefix])[0]), []
+        if counts is None:
+            room, tokens = (self.limit or 0) - (self.length("") - self.count([self.prefix])[0]), []
             for count in self.count(texts):
-                tokens.append(min(count, left))
-                left -= tokens[-1]
+                tokens.append(min(count, room))
+                room -= tokens[-1]
         else:
-            tokens = [own for own, _ in kept]
-        ends = [self.end_of(text, own) for text, own in zip(texts, tokens, strict=True)]
+            tokens = [read for read, _ in counts]
+        ends = [self.end_of(text, number) for text, number in zip(texts, tokens, strict=True)]
         return [max(ends[0] - before, 0), *ends[1:]]
 
     def end_of(self, text: str, tokens: int) -> int:
         """The number of characters in a text's first `tokens` tokens."""
         if tokens < 1:
             return 0
-        known, beyond = 0, min(len(text), 4 * tokens)
+        end, beyond = 0, min(len(text), 4 * tokens)
         # double the prefix, to tokenize no text that is much longer than the result
         while beyond < len(text) and self.count([text[:beyond]])[0] <= tokens:
-            known, beyond = beyond, min(len(text), 2 * beyond)
+            end, beyond = beyond, min(len(text), 2 * beyond)
         if beyond == len(text) and self.count([text])[0] <= tokens:
             return len(text)
-        while beyond - known > 1:
-            middle = (known + beyond) // 2
+        while beyond - end > 1:
+            middle = (end + beyond) // 2
             fits = self.count([text[:middle]])[0] <= tokens
-            known, beyond = (middle, beyond) if fits else (known, middle)
-        return known
+            end, beyond = (middle, beyond) if fits else (end, middle)
+        return end
 
 
 # value of `long_documents` -> function of examples, a ModelReader and the documents' language, which returns a Reading
@@ -122,28 +121,18 @@ SHORTENERS: dict[str, Callable[[Sequence[Example], ModelReader, str], list[Readi
 
 
 def check_long_documents(name: str) -> None:
-    """Check a value of `long_documents`.
-
-    Raises:
-        TypeError: it is no string.
-        ValueError: it is unknown, or needs hf_summ, which is not installed or not imported.
-    """
-    check_text("long_documents", name)
-    if name == TRUNCATE or name in SHORTENERS:
-        return
-    if not SHORTENERS:
-        raise ValueError(
-            f"`long_documents` is {name!r:.80}, but without hf-summ it must be {TRUNCATE!r}: install hf-summ, and "
-            "import hf_summ before creating the pipeline"
-        )
-    raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join([TRUNCATE, *SHORTENERS])}")
+    """Raise a ValueError unless `name` is a value of `long_documents`; all but one need hf_summ to be imported."""
+    choices = [TRUNCATE, *SHORTENERS]
+    if name not in choices:
+        hint = "" if SHORTENERS else ": import hf_summ for others"
+        raise ValueError(f"`long_documents` is {name!r:.80}, but must be one of {', '.join(choices)}{hint}")
 
 
 def details_of(
     example: Example,
     reader: ModelReader,
     length: int,
-    kept: Sequence[tuple[int, int]] | None,
+    counts: Sequence[tuple[int, int]] | None,
     reading: Reading | None,
 ) -> dict[str, Any]:
     """The pipeline's `details`: the part of an example that was read.
@@ -151,7 +140,7 @@ def details_of(
     Args:
         example: the user's example.
         length: number of tokens of the model's input before truncation.
-        kept: for each text, the number of tokens that the model reads and the total number; None if the texts are
+        counts: for each text, the number of tokens that the model reads and the total number; None if the texts are
             joined into one.
         reading: the example after shortening, if it was shortened.
 
@@ -169,7 +158,7 @@ def details_of(
     read_tokens = source_tokens if "windows" in more else limit
     if ranges is None:
         is_cut = length > limit and not more
-        ends = reader.ends_of(texts, kept) if is_cut else [len(text) for text in texts]
+        ends = reader.ends_of(texts, counts) if is_cut else [len(text) for text in texts]
         ranges = [[[0, end]] if end else [] for end in ends]
     return {
         "source_tokens": source_tokens,
@@ -192,11 +181,11 @@ def in_chunks(examples: Iterator[Any], size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def cut_of(document: Example, length: int, limit: int, kept: list[tuple[int, int]] | None) -> str:
+def cut_of(document: Example, length: int, limit: int, counts: list[tuple[int, int]] | None) -> str:
     """Describe the truncation of a document, or of several."""
-    if isinstance(document, str) or kept is None:
+    if isinstance(document, str) or counts is None:
         return f"the last {length - limit} ({1 - limit / length:.0%}) were truncated"
-    return f"{', '.join(f'{own} of {whole}' for own, whole in kept)} were kept"
+    return f"{', '.join(f'{read} of {total}' for read, total in counts)} were kept"
 
 
 def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[dict]]:
@@ -217,18 +206,17 @@ def with_warnings(results: Iterator[tuple[list[dict], dict]]) -> Iterator[list[d
             yield records
     finally:
         if blank:
-            who = f"{blank} of {read} documents are blank, and so are their summaries"
-            logger.warning(who if read > 1 else "the document is blank, and so is its summary")
+            several = f"{blank} of {read} documents are blank, and so are their summaries"
+            logger.warning(several if read > 1 else "the document is blank, and so is its summary")
         if unlike:
-            who, which = (
-                ("the document is", "it") if read == 1 else (f"{len(unlike)} of {read} documents are", "the first")
-            )
-            logger.warning(f"{who} unlike those that the model was trained on: {which} has {unlike[0]}")
+            several = f"{len(unlike)} of {read} documents differ from the training data: the first has"
+            one = "the document differs from the training data: it has"
+            logger.warning(f"{several if read > 1 else one} {unlike[0]}")
         if cut and read == 1:
             logger.warning(cut[0]["cut"])
         elif cut:
             lost = 1 - sum(note["limit"] for note in cut) / sum(note["length"] for note in cut)
             logger.warning(
                 f"{len(cut)} of {read} documents exceed the model's maximum of {cut[0]['limit']} tokens: {lost:.0%} of "
-                f"their tokens were truncated{cut[0]['way']}"
+                f"their tokens were truncated{cut[0]['hint']}"
             )

@@ -16,12 +16,12 @@ from .checks import (
     check_generation_config,
     check_generation_settings,
     check_integer,
-    check_list,
     check_own_settings,
     check_text,
     check_texts,
     check_tokenizer,
     in_floats,
+    is_list,
 )
 from .pipeline_long_documents import (
     SHORTENERS,
@@ -34,14 +34,7 @@ from .pipeline_long_documents import (
     in_chunks,
     with_warnings,
 )
-from .text_documents import (
-    DOCUMENT_SEPARATOR,
-    checked_ranges,
-    difference,
-    readable,
-    task_parameters,
-    with_prefix,
-)
+from .text_documents import DOCUMENT_SEPARATOR, checked_ranges, difference, readable, task_parameters, with_prefix
 
 logger = logging.get_logger(__name__)
 
@@ -49,9 +42,7 @@ logger = logging.get_logger(__name__)
 _LIMITS = (("max_length", "max_new_tokens"), ("min_length", "min_new_tokens"))
 
 # the end of a warning of a truncated document
-_OTHER_WAYS = (
-    "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
-)
+_HINT = "; set `long_documents` to 'windows' to read all of it, or to 'extract' to read its most important sentences"
 
 
 class SummarizationPipeline(Pipeline):
@@ -93,21 +84,13 @@ class SummarizationPipeline(Pipeline):
     _default_generation_config = GenerationConfig(max_new_tokens=256, num_beams=4)
 
     def __init__(
-        self,
-        model,
-        tokenizer=None,
-        processor=None,
-        *,
-        long_documents=TRUNCATE,
-        language="en",
-        runtime=None,
-        **kwargs,
+        self, model, tokenizer=None, processor=None, *, long_documents=TRUNCATE, language="en", runtime=None, **kwargs
     ):
         check_long_documents(long_documents)
         if runtime is not None:
             if not hasattr(model, "with_runtime"):
                 raise ValueError(
-                    f"`runtime` is {runtime!r:.80}, but a {model.config.model_type} has none: leave it out"
+                    f"`runtime` is {runtime!r:.80}, but {model.config.model_type} models have none: omit it"
                 )
             model = model.with_runtime(runtime)
             kwargs.setdefault("device", "cpu")
@@ -129,7 +112,7 @@ class SummarizationPipeline(Pipeline):
             tokenizer = AutoTokenizer.from_pretrained(model.name_or_path, **getattr(model, "hub_settings", {}))
         check_tokenizer(tokenizer)
         super().__init__(model, tokenizer=tokenizer, processor=processor, **kwargs)
-        self._generate_kwargs = {**_alone(self._task_settings()), **_alone(self._generate_kwargs)}
+        self._generate_kwargs = {**_clear_aliases(self._task_settings()), **_clear_aliases(self._generate_kwargs)}
         self._bound_default_length()
 
     def _bound_default_length(self) -> None:
@@ -145,7 +128,7 @@ class SummarizationPipeline(Pipeline):
         """The number of the decoder's positions; None if unlimited."""
         config = self.model.config.get_text_config(decoder=True)
         names = ("max_decoder_position_embeddings", "max_position_embeddings")
-        return next((found for name in names if (found := getattr(config, name, None)) is not None), None)
+        return next((number for name in names if (number := getattr(config, name, None)) is not None), None)
 
     def _sanitize_parameters(
         self,
@@ -159,10 +142,7 @@ class SummarizationPipeline(Pipeline):
         framework=None,
         **generate,
     ):
-        if framework not in (None, "pt"):
-            raise ValueError(
-                f"`framework` is {framework!r:.80}, but must be 'pt': transformers 5 supports only PyTorch"
-            )
+        # `framework` is of transformers 4; now all models are of PyTorch
         preprocess = {} if truncation is None else {"truncation": _truncates(truncation)}
         if return_details is not None:
             preprocess["return_details"] = return_details
@@ -173,7 +153,7 @@ class SummarizationPipeline(Pipeline):
             stops = [stop_sequence] if isinstance(stop_sequence, str) else stop_sequence
             check_texts("stop_sequence", stops)
             if not all(stops):
-                raise ValueError("`stop_sequence` is empty: give a text that ends summaries, or leave it out")
+                raise ValueError("`stop_sequence` is empty: give a text that ends summaries")
             generate["stop_strings"] = stop_sequence
         postprocess = {
             name: value
@@ -199,15 +179,12 @@ class SummarizationPipeline(Pipeline):
         if isinstance(documents, (str, bytes, Mapping)) or not isinstance(documents, (Iterable, Dataset)):
             (example,) = shorten(iter([_Example(documents, phrases)]))
             return next(with_warnings(iter([super().__call__(example, *args, **kwargs)])))
-        is_list = isinstance(documents, Sized) and not isinstance(documents, Dataset)
-        documents = list(documents) if is_list else documents
-        if phrases is not None and not isinstance(documents, Sized):
-            raise ValueError("`phrases` need a known number of documents: make them a list")
+        is_eager = isinstance(documents, Sized) and not isinstance(documents, Dataset)
+        documents = list(documents) if is_eager else documents
         length = len(documents) if isinstance(documents, Sized) else None
-        if phrases is not None:
-            check_list("phrases", phrases)
-        if phrases is not None and len(phrases) != length:
-            raise ValueError(f"{len(phrases)} `phrases` but {length} documents: give each its own")
+        if phrases is not None and (length is None or not is_list(phrases) or len(phrases) != length):
+            number = "a list of" if length is None else length
+            raise ValueError(f"`phrases` must be a list, with an entry for each of {number} documents: {phrases!r:.80}")
         if length is not None:
             documents = _Examples(documents, phrases)
         if shorten is not iter:
@@ -218,7 +195,7 @@ class SummarizationPipeline(Pipeline):
         results = super().__call__(documents, *args, **kwargs)
         bar = tqdm(results, total=length, desc="summarizing", disable=not show_progress)
         summaries = with_warnings(iter(bar))
-        if not is_list:
+        if not is_eager:
             return summaries if length is None else _SizedIterator(summaries, length)
         summaries = list(summaries)
         return [records[0] for records in summaries] if all(len(records) == 1 for records in summaries) else summaries
@@ -229,10 +206,7 @@ class SummarizationPipeline(Pipeline):
         if name == TRUNCATE:
             return iter
         if phrases is not None and name == "windows":
-            raise ValueError(
-                "`phrases` belong to whole documents, and cannot be located in windows: set `long_documents` to "
-                "'extract' or 'truncate'"
-            )
+            raise ValueError("`phrases` cannot be located in windows: set `long_documents` to 'extract' or 'truncate'")
         prefix = settings.get("source_prefix")
         prefix = self._preprocess_params.get("source_prefix") if prefix is None else prefix
         reader = ModelReader(self, self.source_limit, lambda texts: self._summaries(texts, settings), prefix)
@@ -272,7 +246,7 @@ class SummarizationPipeline(Pipeline):
         document = example.document if example.reading is None else example.reading.example
         limit = self.source_limit
         reader = ModelReader(self, limit, lambda texts: [], source_prefix)
-        inputs, length, kept = self._read(with_prefix(document, reader.prefix), limit, source)
+        inputs, length, counts = self._read(with_prefix(document, reader.prefix), limit, source)
         self._check_ids(inputs["input_ids"])
         note: dict[str, Any] = {"blank": _is_blank(document)}
         if limit is not None and length > limit:
@@ -280,36 +254,34 @@ class SummarizationPipeline(Pipeline):
             message = f"{who} {length} tokens, but the model reads at most {limit}"
             if not truncation:
                 raise ValueError(f"{message}: shorten it, or call the pipeline with `truncation=True`")
-            way = _OTHER_WAYS if example.reading is None and SHORTENERS else ""
-            note["cut"] = f"{message}: {cut_of(document, length, limit, kept)}{way}"
-            note |= {"length": length, "limit": limit, "way": way}
-        whole = length if example.reading is None else example.reading.source_tokens
-        reason = None if note["blank"] else difference(example.document, whole, self._source_ranges)
+            hint = _HINT if example.reading is None and SHORTENERS else ""
+            note["cut"] = f"{message}: {cut_of(document, length, limit, counts)}{hint}"
+            note |= {"length": length, "limit": limit, "hint": hint}
+        tokens = length if example.reading is None else example.reading.source_tokens
+        reason = None if note["blank"] else difference(example.document, tokens, self._source_ranges)
         unlike = {} if reason is None else {"unlike": reason}
         note |= unlike
         if getattr(self.processor, "restore_case", False):
             note["restored_from"] = example.document
         if return_details:
-            note["details"] = details_of(example.document, reader, length, kept, example.reading) | unlike
+            note["details"] = details_of(example.document, reader, length, counts, example.reading) | unlike
         inputs["note"] = note
         return inputs
 
     def _check_ids(self, token_ids: torch.Tensor) -> None:
-        known = self.model.get_input_embeddings().num_embeddings
+        number = self.model.get_input_embeddings().num_embeddings
         largest = int(token_ids.max()) if token_ids.numel() else 0
-        if largest >= known:
-            raise ValueError(
-                f"the tokenizer gives the id {largest} ({self.tokenizer.convert_ids_to_tokens(largest)!r}), but the "
-                f"model has {known} tokens: give the model's own tokenizer"
-            )
+        if largest >= number:
+            token = self.tokenizer.convert_ids_to_tokens(largest)
+            raise ValueError(f"the tokenizer gives the id {largest} ({token!r}), but the model has {number} tokens")
 
     def _task_settings(self) -> dict[str, Any]:
         """The settings of `generate()` in the config's `task_specific_params`, which transformers 4 read."""
-        known = {*vars(GenerationConfig()), *getattr(self.model, "generation_keys", ())}
-        return {name: value for name, value in task_parameters(self.model.config).items() if name in known}
+        names = {*vars(GenerationConfig()), *getattr(self.model, "generation_keys", ())}
+        return {name: value for name, value in task_parameters(self.model.config).items() if name in names}
 
     def _read(self, document: str | list[str], limit: int | None, source: dict):
-        """The model's inputs, truncated to `limit` tokens, their full length, and each document's kept and full length.
+        """The model's inputs, truncated to `limit` tokens, their full length, and each document's read and full length.
 
         The last is None if documents are joined into one text.
         """
@@ -328,10 +300,10 @@ class SummarizationPipeline(Pipeline):
         encoded = self.tokenizer(
             [readable(document)], truncation=cuts, max_length=limit, return_overflowing_tokens=cuts, verbose=False
         )
-        kept, *overflow = encoded["input_ids"]
+        ids, *overflow = encoded["input_ids"]
         special = self.tokenizer.num_special_tokens_to_add()
         # Python tokenizers count the truncated tokens; fast ones return them as further rows
-        length = len(kept) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
+        length = len(ids) + sum(encoded.get("num_truncated_tokens", ())) + sum(len(row) - special for row in overflow)
         fields = {name: encoded[name][:1] for name in self.tokenizer.model_input_names if name in encoded}
         return BatchEncoding(fields, tensor_type="pt"), length, None
 
@@ -343,58 +315,55 @@ class SummarizationPipeline(Pipeline):
             getattr(self.processor, "max_source_length", self.tokenizer.model_max_length),
             getattr(self.model.config, "max_position_embeddings", None),
         ]
-        known = [limit for limit in limits if limit is not None and limit < 10**9]
-        return min(known, default=None)
+        return min((limit for limit in limits if limit is not None and limit < 10**9), default=None)
 
     def _forward(self, inputs, **generate_kwargs):
         # an adapter's forward accepts any argument, but its base model may not
         model = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         accepted = inspect.signature(model.forward).parameters
-        beside = {name: inputs[name] for name in ("document", "note") if name in inputs}
+        further = {name: inputs[name] for name in ("document", "note") if name in inputs}
         inputs = {name: value for name, value in inputs.items() if name in accepted}
         documents = inputs["input_ids"].shape[0]
-        notes = [beside["note"]] if isinstance(beside["note"], dict) else beside["note"]
+        notes = [further["note"]] if isinstance(further["note"], dict) else further["note"]
         written = [row for row, note in enumerate(notes) if not note["blank"]]
         settings = {"tokenizer": self.tokenizer, **self.generation_settings(**generate_kwargs)}
         if not written:
             config = settings.get("generation_config") or self.model.generation_config
             sequences = settings.get("num_return_sequences") or config.num_return_sequences or 1
-            return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **beside}
+            return {"output_ids": torch.zeros(documents, sequences, 0, dtype=torch.long), **further}
         if len(written) < documents:
             inputs = {name: value[written] for name, value in inputs.items()}
         try:
             output_ids = self.model.generate(**inputs, **settings)
         except OverflowError as error:
-            raise ValueError(
-                f"`length_penalty` is {settings.get('length_penalty')}, too large an exponent for a summary's length "
-                f"({error}): lower it"
-            ) from error
+            penalty = settings.get("length_penalty")
+            raise ValueError(f"`length_penalty` is {penalty}, too large for a summary's length: lower it") from error
         output_ids = output_ids.view(len(written), -1, output_ids.shape[-1])
         if len(written) < documents:
             filled = output_ids.new_zeros(documents, *output_ids.shape[1:])
             filled[written] = output_ids
             output_ids = filled
-        return {"output_ids": output_ids, **beside}
+        return {"output_ids": output_ids, **further}
 
     def _check_length(self, settings: Mapping[str, Any]) -> None:
-        positions, known = self._target_positions(), self._get_set_generation_params(settings)
-        name = "max_length" if known.get("max_new_tokens") is None else "max_new_tokens"
-        if positions is not None and (known.get(name) or 0) > positions:
-            raise ValueError(f"`{name}` is {known[name]}, but the model's decoder has {positions} positions: lower it")
+        positions, limits = self._target_positions(), self._get_set_generation_params(settings)
+        name = "max_length" if limits.get("max_new_tokens") is None else "max_new_tokens"
+        if positions is not None and (limits.get(name) or 0) > positions:
+            raise ValueError(f"`{name}` is {limits[name]}, but the model's decoder has {positions} positions: lower it")
 
-    def generation_settings(self, **given: Any) -> dict[str, Any]:
+    def generation_settings(self, **settings: Any) -> dict[str, Any]:
         """The settings that the pipeline passes to `generate()`.
 
         Args:
-            given: the call's settings.
+            settings: the call's settings.
 
         Raises:
             TypeError: `generation_config` is no GenerationConfig.
             ValueError: as `check_own_settings` and `check_generation_settings`.
         """
-        check_generation_config(given.get("generation_config"))
-        check_own_settings(given, self.model)
-        settings = self._prepare_generate_kwargs(_alone(given), return_dict_in_generate=False)
+        check_generation_config(settings.get("generation_config"))
+        check_own_settings(settings, self.model)
+        settings = self._prepare_generate_kwargs(_clear_aliases(settings), return_dict_in_generate=False)
         # None means unset for other settings, but beam search would raise lengths to this power
         if settings.get("length_penalty", 1.0) is None:
             del settings["length_penalty"]
@@ -413,10 +382,7 @@ class SummarizationPipeline(Pipeline):
         if return_text or not return_tensors:
             source = {"documents": [outputs["document"]]} if "document" in outputs else {}
             texts = self._reader.batch_decode(
-                sequences,
-                skip_special_tokens=True,
-                clean_up_tokenization_spaces=clean_up_tokenization_spaces,
-                **source,
+                sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
             )
             if document is not None:
                 texts = self.processor.restore(texts, [document])
@@ -485,24 +451,17 @@ class _SizedIterator:
         return self._length
 
 
-def _alone(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings; if they set one name of a limit, its other name is None, in place of the checkpoint's value."""
-    others = {
-        other: None
-        for pair in _LIMITS
-        for one, other in (pair, pair[::-1])
-        if settings.get(one) is not None and other not in settings
-    }
-    return {**others, **settings}
+def _clear_aliases(settings: dict[str, Any]) -> dict[str, Any]:
+    """For each limit that is set under one name, unset its other name, so that the checkpoint's value does not win."""
+    aliases = {alias: name for pair in _LIMITS for name, alias in (pair, pair[::-1])}
+    return {**{alias: None for alias, name in aliases.items() if settings.get(name) is not None}, **settings}
 
 
 def _truncates(truncation) -> bool:
     """Whether to truncate, from a `truncation` value of transformers' tokenizers."""
     strategies = [strategy.value for strategy in TruncationStrategy]
     if not isinstance(truncation, bool) and truncation not in strategies:
-        raise ValueError(
-            f"`truncation` is {truncation!r:.80}, but must be True, False or one of {', '.join(strategies)}"
-        )
+        raise ValueError(f"`truncation` is {truncation!r:.80}, but must be a bool or one of {', '.join(strategies)}")
     return truncation not in (False, TruncationStrategy.DO_NOT_TRUNCATE.value)
 
 

@@ -61,9 +61,7 @@ class SummarizationProcessor(ProcessorMixin):
                 raise ValueError(f"the tokenizer has no `{name}`: set one, or make one with `hf-summ vocabulary`")
         is_token = isinstance(document_separator, str) and document_separator in tokenizer.get_vocab()
         if document_separator is not None and not is_token:
-            raise ValueError(
-                f"`document_separator` is {document_separator!r:.80}, but must be a token of the tokenizer"
-            )
+            raise ValueError(f"`document_separator` is {document_separator!r:.80}, but must be a token")
         check_tokenizer(tokenizer)
         # positions count from the left, and `pad` pads on the right
         tokenizer.padding_side = "right"
@@ -155,20 +153,17 @@ class SummarizationProcessor(ProcessorMixin):
         Raises:
             TypeError: a text is not a string, some examples are lists of documents and others are not, or a length is
                 no integer.
-            ValueError: neither text nor text_target is given, a list is empty, a length is below 2, or
-                `return_tensors` has an unknown value.
+            ValueError: neither text nor text_target is given, a list is empty, or a length is below 2.
         """
         _check_lengths(max_length=max_length, max_target_length=max_target_length)
-        if return_tensors not in (None, "pt", "np"):
-            raise ValueError(f"`return_tensors` is {return_tensors!r:.80}, but must be 'pt', 'np' or None, for lists")
         if text is None and text_target is None:
             raise ValueError("nothing to process: give `text` (documents), `text_target` (summaries), or both")
         features: dict[str, Any] = {}
-        reported: dict[str, list] = {}
+        lengths: dict[str, list] = {}
         if text is not None:
             length = (max_length or self.max_source_length) if truncation else None
             features.update(self.source_features(self._examples(text), length, show_progress, **source))
-            reported = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
+            lengths = {name: features.pop(name) for name in ("lengths", "document_lengths", "kept_lengths")}
         if text_target is not None:
             length = (max_target_length or self.max_target_length) if truncation else None
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
@@ -179,14 +174,12 @@ class SummarizationProcessor(ProcessorMixin):
         if padding:
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
             features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
-        elif return_tensors is not None:
-            _check_even(features)
-        reported = reported if return_lengths else {}
-        if "lengths" in reported:
-            features["lengths"] = reported.pop("lengths")
+        lengths = lengths if return_lengths else {}
+        if "lengths" in lengths:
+            features["lengths"] = lengths.pop("lengths")
         if single and return_tensors is None:
-            features, reported = ({name: rows[0] for name, rows in fields.items()} for fields in (features, reported))
-        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **reported})
+            features, lengths = ({name: rows[0] for name, rows in fields.items()} for fields in (features, lengths))
+        return BatchFeature({**BatchFeature(features, tensor_type=return_tensors), **lengths})
 
     def clean(self, text: str, is_document: bool = False) -> str:
         """Clean `text`, a document (`is_document`) or a summary; the base only replaces lone surrogates by U+FFFD."""
@@ -218,18 +211,16 @@ class SummarizationProcessor(ProcessorMixin):
             return_tensors: `pt`, or None for lists.
 
         Raises:
-            ValueError: there is nothing to pad, `padding` is unknown, `max_length` lacks a length, the multiple is
-                below 1, or a row is too long.
+            ValueError: `padding` is unknown, `max_length` lacks a length, the multiple is below 1, or a row is too
+                long.
         """
         if padding not in (True, False, "longest", "max_length", "do_not_pad"):
-            known = "True, 'longest', 'max_length', False, 'do_not_pad'"
-            raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {known}")
+            choices = "True, 'longest', 'max_length', False, 'do_not_pad'"
+            raise ValueError(f"`padding` is {padding!r:.80}, but must be one of {choices}")
         if pad_to_multiple_of is not None:
             check_integer("pad_to_multiple_of", pad_to_multiple_of, 1, _LONGEST)
         if max_length is not None and padding == "max_length":
             check_integer("max_length", max_length, 1, _LONGEST)
-        if not features:
-            raise ValueError("no features to pad")
         if padding == "max_length" and max_length is None:
             raise ValueError('`padding="max_length"` needs `max_length`, the length to pad to')
         if not isinstance(features, Mapping):
@@ -253,8 +244,6 @@ class SummarizationProcessor(ProcessorMixin):
                     length = -(-length // multiple) * multiple
                 rows = [row + [values[name]] * (length - len(row)) for row in rows]
             padded[name] = rows
-        if return_tensors is not None:
-            _check_even(padded)
         return BatchFeature(padded, tensor_type=return_tensors)
 
     def align(self, config) -> None:
@@ -334,10 +323,7 @@ class SummarizationProcessor(ProcessorMixin):
         examples = []
         for row, value in enumerate(text):
             if not isinstance(value, (list, tuple)):
-                raise TypeError(
-                    f"`text` must be texts or lists of texts, but row {row} is {type(value).__name__}, and others are "
-                    "lists: make each a list of documents"
-                )
+                raise TypeError(f"`text` has lists of texts, but row {row} is {type(value).__name__}: make each a list")
             documents = self._texts(value, f"text[{row}]", is_document=True)
             examples.append([document if document.strip() else "" for document in documents])
         return examples
@@ -385,7 +371,7 @@ class SummarizationProcessor(ProcessorMixin):
             "attention_mask": [[1] * len(row.input_ids) for row in rows],
             "lengths": [row.length for row in rows],
             "document_lengths": [row.lengths for row in rows],
-            "kept_lengths": [[kept for _, kept in row.places] for row in rows],
+            "kept_lengths": [[number for _, number in row.spans] for row in rows],
         }
 
     def _end(self, row: list[int], length: int | None) -> list[int]:
@@ -437,16 +423,6 @@ def align_config(config, tokenizer) -> None:
     # without a beginning token, summaries start with padding, as in T5
     start = tokenizer.bos_token_id
     config.decoder_start_token_id = tokenizer.pad_token_id if start is None else start
-
-
-def _check_even(fields: Mapping[str, Sequence]) -> None:
-    """Raise a ValueError for a field with rows of different lengths, which no tensor can hold."""
-    for name, rows in fields.items():
-        if len(lengths := {len(row) for row in rows}) > 1:
-            raise ValueError(
-                f"`{name}` has rows of {min(lengths)} to {max(lengths)}, which cannot be a tensor: pad them with "
-                "`padding=True`, or leave out `return_tensors`"
-            )
 
 
 SummarizationProcessor.register_for_auto_class()

@@ -24,12 +24,7 @@ class CopyTransformerProcessor(CopyingProcessor):
         chat_template=None,
     ):
         super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template=chat_template,
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
 
     def align(self, config) -> None:

@@ -38,12 +38,7 @@ class DrgdProcessor(SummarizationProcessor):
             raise ValueError(f"`washing` is {washing!r:.80}, but must be None or one of {', '.join(WASHINGS)}")
         self.washing = washing
         super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template=chat_template,
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
 
     def clean(self, text: str, is_document: bool = False) -> str:
@@ -77,8 +72,8 @@ class DrgdProcessor(SummarizationProcessor):
         length = None if isinstance(document, str) or len(document) == 1 else self.max_source_length
         example, row, encoded = self.read_source(document, length)
         words = {}
-        for text, offsets, (start, kept) in zip(example, encoded["offset_mapping"], row.places, strict=True):
-            words |= pointed_words(text, offsets[:kept], ids, start)
+        for text, offsets, (start, number) in zip(example, encoded["offset_mapping"], row.spans, strict=True):
+            words |= pointed_words(text, offsets[:number], ids, start)
         return words
 
     def align(self, config) -> None:

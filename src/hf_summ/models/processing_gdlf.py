@@ -66,12 +66,7 @@ class GdlfProcessor(SummarizationProcessor):
         self.tagger = tagger
         self.tag_vocabulary = None if tag_vocabulary is None else list(tag_vocabulary)
         super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template=chat_template,
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
 
     @property
@@ -99,27 +94,26 @@ class GdlfProcessor(SummarizationProcessor):
             return super().source_features(examples, length, show_progress)
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
         texts = [text for example in examples for text in example]
-        kept = [number for row in rows for _, number in row.places]
+        numbers = [number for row in rows for _, number in row.spans]
         offsets = [
-            without_leading_space(text, places[:number])
-            for text, places, number in zip(texts, encoded["offset_mapping"], kept, strict=True)
+            without_leading_space(text, tokens[:number])
+            for text, tokens, number in zip(texts, encoded["offset_mapping"], numbers, strict=True)
         ]
-        read = [text[: places[-1][1] + _CONTEXT] if places else "" for text, places in zip(texts, offsets, strict=True)]
+        read = [text[: tokens[-1][1] + _CONTEXT] if tokens else "" for text, tokens in zip(texts, offsets, strict=True)]
         check_script(read, self.tagger, self.tags)
         tagged = tqdm(
             tag_words(read, self.tagger, self.tags), desc="tagging", total=len(read), disable=not show_progress
         )
         ids = {tag: number for number, tag in enumerate(self.word_tags)}
-        tag_ids = [subword_tag_ids(places, words, ids) for places, words in zip(offsets, tagged, strict=True)]
-        of_documents = iter(tag_ids)
-        return {**self._features(rows), "tag_ids": [self._tag_row(row, of_documents) for row in rows]}
+        tag_ids = iter([subword_tag_ids(tokens, words, ids) for tokens, words in zip(offsets, tagged, strict=True)])
+        return {**self._features(rows), "tag_ids": [self._tag_row(row, tag_ids) for row in rows]}
 
     @staticmethod
     def _tag_row(row: JoinedRow, tag_ids: Iterator[list[int]]) -> list[int]:
         """A row's tags, from the next documents' tags; special tokens get the padding tag."""
         tags = [PADDING_TAG_ID] * len(row.input_ids)
-        for start, kept in row.places:
-            tags[start : start + kept] = next(tag_ids)
+        for start, number in row.spans:
+            tags[start : start + number] = next(tag_ids)
         return tags
 
     def align(self, config) -> None:
@@ -131,9 +125,9 @@ class GdlfProcessor(SummarizationProcessor):
                 f'`tags="{config.tags}"`; set `tags` there to keep them'
             )
             self.tags = config.tags
-            # a user's tagger has its own labels, also for the other kind of tags
-            is_known = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
-            self.tag_vocabulary = None if is_known else tag_vocabulary_of(self.tagger, self.tags)
+            # a user's tagger has its own labels for other tags as well
+            is_default = self.tags == "none" or self.tagger in ENGLISH_TAGGERS
+            self.tag_vocabulary = None if is_default else tag_vocabulary_of(self.tagger, self.tags)
         config.tag_vocab_size = 1 + len(SUBWORD_POSITIONS) * len(self.word_tags)
 
 

@@ -1,4 +1,4 @@
-"""Processor of Highlight-Transformer: subwords, and the places of key phrases among them."""
+"""Processor of Highlight-Transformer: subwords, and the positions of key phrases among them."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -12,7 +12,7 @@ from transformers.utils import logging
 from .checks import check_integer, check_list
 from .processing_base import CopyingProcessor
 from .text_documents import JoinedRow
-from .text_phrases import Phrase, document_frequencies, given_phrases, key_phrases, read_phrases
+from .text_phrases import Phrase, document_frequencies, key_phrases, locate_phrases, read_phrases
 
 logger = logging.get_logger(__name__)
 
@@ -55,21 +55,11 @@ class HighlightTransformerProcessor(CopyingProcessor):
     ):
         check_integer("num_phrases", num_phrases, 1)
         check_integer("fitted_examples", fitted_examples, 0)
-        if document_frequencies is not None and not _are_frequencies(document_frequencies):
-            raise TypeError(
-                f"`document_frequencies` must map phrases to numbers of examples, but is {document_frequencies!r:.80}: "
-                "make them with `hf-summ key-phrases`"
-            )
         self.document_frequencies = document_frequencies
         self.fitted_examples = fitted_examples
         self.num_phrases = num_phrases
         super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template=chat_template,
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
 
     @property
@@ -96,17 +86,20 @@ class HighlightTransformerProcessor(CopyingProcessor):
 
         Raises:
             ValueError: finding phrases lacks fitted document frequencies, the numbers of `phrases` and examples
-                differ, or as `given_phrases`.
+                differ, or as `locate_phrases`.
         """
         read = self._read(examples, length)
         fields: dict[str, list] = {name: [] for name in _PHRASE_FIELDS}
-        for (example, row, places), given in zip(read, self._of_each(phrases, len(read)), strict=True):
-            found = self._find(example, places) if given is None else given_phrases(example, given)
-            if given is not None:
-                _tell_lost(found, row, places)
-            spans = [span for phrase in found for span in _spans(phrase, row, places)]
-            for place, name in enumerate(_PHRASE_FIELDS):
-                fields[name].append([span[place] for span in spans])
+        for (example, row, offsets), own in zip(read, self._of_each(phrases, len(read)), strict=True):
+            if own is None:
+                texts = list(map(kept_text, example, offsets))
+                located = key_phrases(texts, self.document_frequencies, self.fitted_examples, self.num_phrases)
+            else:
+                located = locate_phrases(example, own)
+                _warn_of_ignored(located, row, offsets)
+            entries = [entry for phrase in located for entry in _entries(phrase, row, offsets)]
+            for column, name in enumerate(_PHRASE_FIELDS):
+                fields[name].append([entry[column] for entry in entries])
         return {**self._features([row for _, row, _ in read]), **fields}
 
     def fit(self, examples: Iterable[str | list[str]], max_frequencies: int | None = None) -> None:
@@ -123,8 +116,8 @@ class HighlightTransformerProcessor(CopyingProcessor):
         def cut() -> Iterator[list[str]]:
             lists = ([text] if isinstance(text, str) else text for text in examples)
             while batch := list(islice(lists, _FITTED_AT_ONCE)):
-                for example, _, places in self._read(self._examples(batch), self.max_source_length):
-                    yield list(map(kept_text, example, places))
+                for example, _, offsets in self._read(self._examples(batch), self.max_source_length):
+                    yield list(map(kept_text, example, offsets))
 
         frequencies, number = document_frequencies(cut(), max_frequencies)
         if not number:
@@ -138,7 +131,7 @@ class HighlightTransformerProcessor(CopyingProcessor):
         rows, encoded = self._source_rows(examples, length, return_offsets_mapping=True)
         offsets = iter(encoded["offset_mapping"])
         return [
-            (example, row, [next(offsets)[:kept] for _, kept in row.places])
+            (example, row, [next(offsets)[:number] for _, number in row.spans])
             for example, row in zip(examples, rows, strict=True)
         ]
 
@@ -150,26 +143,15 @@ class HighlightTransformerProcessor(CopyingProcessor):
             number == 1 and phrases and all(isinstance(phrase, str) for phrase in phrases)
         ):
             phrases = [phrases]
-        given = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
-        if len(given) != number:
-            raise ValueError(f"there are phrases for {len(given)} examples, but {number} examples: give each its own")
-        if self.document_frequencies is None and None in given:
+        rows = [None] * number if phrases is None else [read_phrases(value) for value in phrases]
+        if len(rows) != number:
+            raise ValueError(f"there are phrases for {len(rows)} examples, but {number} examples: give each its own")
+        if self.document_frequencies is None and None in rows:
             raise ValueError(
                 "the processor has no document frequencies to find phrases by: fit them with `hf-summ key-phrases "
                 "CORPUS --processor FOLDER --output FOLDER`, or give `phrases`"
             )
-        return given
-
-    def _find(self, example: list[str], places: list[list[tuple[int, int]]]) -> list[Phrase]:
-        assert self.document_frequencies is not None
-        cut = list(map(kept_text, example, places))
-        return key_phrases(cut, self.document_frequencies, self.fitted_examples, self.num_phrases)
-
-
-def _are_frequencies(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(
-        isinstance(phrase, str) and isinstance(number, int) and number > 0 for phrase, number in value.items()
-    )
+        return rows
 
 
 def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
@@ -180,20 +162,20 @@ def kept_text(text: str, tokens: Sequence[tuple[int, int]]) -> str:
     return text[:end]
 
 
-def _spans(phrase: Phrase, row: JoinedRow, places: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, float]]:
+def _entries(phrase: Phrase, row: JoinedRow, offsets: list[list[tuple[int, int]]]) -> Iterator[tuple[int, int, float]]:
     """The occurrences of a phrase in a row: first token, exclusive end, and value; truncated ones are skipped."""
     for document, start, end in phrase.spans:
-        tokens = places[document]
+        tokens = offsets[document]
         if tokens and end <= tokens[-1][1]:
             first = bisect_right(tokens, start, key=itemgetter(1))
             last = bisect_left(tokens, end, key=itemgetter(0))
-            yield row.places[document][0] + first, row.places[document][0] + last, phrase.value
+            yield row.spans[document][0] + first, row.spans[document][0] + last, phrase.value
 
 
-def _tell_lost(phrases: Sequence[Phrase], row: JoinedRow, places: list[list[tuple[int, int]]]) -> None:
-    """Warn of given phrases that do not occur in an example."""
+def _warn_of_ignored(phrases: Sequence[Phrase], row: JoinedRow, offsets: list[list[tuple[int, int]]]) -> None:
+    """Warn of a user's phrases that do not occur in an example."""
     for phrase in phrases:
-        if not any(_spans(phrase, row, places)):
+        if not any(_entries(phrase, row, offsets)):
             where = "occurs only in the truncated part" if phrase.spans else "does not occur in the text"
             logger.warning(f"the phrase {phrase.text!r:.80} {where}, and is ignored")
 

@@ -28,12 +28,7 @@ class SagCopyProcessor(CopyingProcessor):
     ):
         # listed explicitly, as transformers saves the parameters found here
         super().__init__(
-            tokenizer,
-            max_source_length,
-            max_target_length,
-            document_separator,
-            restore_case,
-            chat_template=chat_template,
+            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
         )
 
     def align(self, config) -> None:
@@ -46,10 +41,7 @@ class SagCopyProcessor(CopyingProcessor):
         config.decoder_start_token_id = config.eos_token_id
         for name in ("max_source_length", "max_target_length"):
             if config.positions == "learned" and getattr(self, name) > config.max_positions:
-                raise ValueError(
-                    f"`{name}` is {getattr(self, name)}, but the model has positions for {config.max_positions}: lower "
-                    "it, or raise `max_positions`"
-                )
+                raise ValueError(f"`{name}` is {getattr(self, name)}, but `max_positions` is {config.max_positions}")
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id

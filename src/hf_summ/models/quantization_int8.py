@@ -133,10 +133,10 @@ class Int8Linear(nn.Module):
         shifted = rows.view(torch.uint8) ^ 128
         if self._has_exact_products:
             return _quantized_linear(shifted, self._packed, self.weight_scale, 128)
-        # split into two parts of at most 128, whose pairs of products do not saturate
+        # split into two summands of at most 128, whose pairs of products do not saturate
         low = shifted.clamp(max=127)
-        parts = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
-        return parts[: len(rows)] + parts[len(rows) :]
+        products = _quantized_linear(torch.cat((low, shifted - low)), self._packed, self.weight_scale, 64)
+        return products[: len(rows)] + products[len(rows) :]
 
     def train(self, mode: bool = True):
         """Set the mode.

@@ -74,13 +74,13 @@ class _Source:
     """Spellings and spacing of tokens in documents.
 
     Args:
-        wanted: the forms of the tokens to look up.
+        vocabulary: the forms of the tokens to look up.
 
     Attributes:
         joints: forms of neighbors -> how much more often they are joined than separated.
     """
 
-    def __init__(self, documents: Sequence[str], wanted: set[str], strips_accents: bool):
+    def __init__(self, documents: Sequence[str], vocabulary: set[str], strips_accents: bool):
         self.joints: Counter[tuple[str, str]] = Counter()
         self._initial: dict[str, Counter[str]] = defaultdict(Counter)
         # a form, and the form joined before or after it, or neither -> its spellings
@@ -88,16 +88,16 @@ class _Source:
         for document in documents:
             tokens = _TOKEN.findall(document)
             forms = [_form(token, strips_accents) for _, token in tokens]
-            for place, begins in enumerate(_sentence_starts(tokens)):
-                form, (space, token) = forms[place], tokens[place]
-                if form not in wanted:
+            for index, begins in enumerate(_sentence_starts(tokens)):
+                form, (space, token) = forms[index], tokens[index]
+                if form not in vocabulary:
                     continue
-                if place:
-                    self.joints[forms[place - 1], form] += -1 if space else 1
+                if index:
+                    self.joints[forms[index - 1], form] += -1 if space else 1
                 if begins:
                     self._initial[form][token] += 1
                     continue
-                before, after = _joined_neighbors(tokens, forms, place)
+                before, after = _joined_neighbors(tokens, forms, index)
                 for neighbors in {("", ""), (before, ""), ("", after)}:
                     self._spellings[form, *neighbors][token] += 1
 
@@ -136,10 +136,10 @@ def _most_frequent(spellings: Counter[str]) -> str:
     return max(spellings, key=lambda spelling: (spellings[spelling], spelling))
 
 
-def _joined_neighbors(tokens: _Tokens, forms: Sequence[str], place: int) -> tuple[str, str]:
+def _joined_neighbors(tokens: _Tokens, forms: Sequence[str], index: int) -> tuple[str, str]:
     """The forms that are joined to a token, before and after it, or empty strings."""
-    before = forms[place - 1] if place and not tokens[place][0] else ""
-    after = forms[place + 1] if place + 1 < len(tokens) and not tokens[place + 1][0] else ""
+    before = forms[index - 1] if index and not tokens[index][0] else ""
+    after = forms[index + 1] if index + 1 < len(tokens) and not tokens[index + 1][0] else ""
     return before, after
 
 
@@ -162,14 +162,14 @@ def _written(tokens: _Tokens, forms: Sequence[str], source: _Source, is_split: b
     """A summary with the source's spelling and spacing."""
     superfluous = _superfluous(forms) if is_split else ()
     spaced = []
-    for place, (space, token) in enumerate(tokens):
+    for index, (space, token) in enumerate(tokens):
         # a straight quotation mark opens or closes
-        joint = 0 if '"' in forms[place - 1 : place + 1] else source.joints[forms[place - 1], forms[place]]
-        is_joined = place and (joint > 0 if joint else place in superfluous)
+        joint = 0 if '"' in forms[index - 1 : index + 1] else source.joints[forms[index - 1], forms[index]]
+        is_joined = index and (joint > 0 if joint else index in superfluous)
         spaced.append(("" if is_joined else space, token))
     spelled = [
-        (space, source.spelling(token, forms[place], *_joined_neighbors(spaced, forms, place)))
-        for place, (space, token) in enumerate(spaced)
+        (space, source.spelling(token, forms[index], *_joined_neighbors(spaced, forms, index)))
+        for index, (space, token) in enumerate(spaced)
     ]
     return "".join(
         space + (token[0].title() + token[1:] if begins and token == token.lower() else token)
@@ -184,4 +184,4 @@ def _superfluous(tokens: Sequence[str]) -> set[int]:
     for match in _QUOTED.finditer(text):
         spaces = spaces - {match.start() - 1} | {match.start() + 1, match.end() - 2}
     starts = accumulate((len(token) + 1 for token in tokens), initial=0)
-    return {place for place, start in enumerate(starts) if start - 1 in spaces}
+    return {index for index, start in enumerate(starts) if start - 1 in spaces}

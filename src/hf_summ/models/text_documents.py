@@ -16,7 +16,7 @@ RUNNING = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf"
 # any line end
 DOCUMENT_SEPARATOR = "\n\n"
 # name -> format and unit of its values. Text in another language or without words has many short tokens
-_SHOWN = {"tokens_per_character": ("{:.3g}", "tokens a character"), "characters": ("{:,.0f}", "characters")}
+_MEASURES = {"tokens_per_character": ("{:.3g}", "tokens per character"), "characters": ("{:,.0f}", "characters")}
 # white space, ASCII digits and punctuation, and the Chinese marks listed in DRGD's program for LCSTS
 _LCSTS = r"\s!-@\[-`{-~·…‘’“”《》「」『』【】、（）：￥"
 # name -> characters deleted from lower-case summaries and documents; the program splits documents into clauses, and
@@ -67,13 +67,13 @@ class JoinedRow:
 
     Attributes:
         input_ids: the row, with separators and special tokens.
-        places: for each document, the position of its first token and the number of tokens kept.
+        spans: for each document, the position of its first token and the number of its tokens.
         lengths: the number of tokens of each document before truncation.
         length: the number of ids of the row without truncation.
     """
 
     input_ids: list[int]
-    places: list[tuple[int, int]]
+    spans: list[tuple[int, int]]
     lengths: list[int]
     length: int
 
@@ -92,7 +92,7 @@ def with_prefix(example: str | list[str], prefix: str) -> str | list[str]:
     """Put a prefix before a text, or before the first document of an example."""
     if isinstance(example, str):
         return prefix + example
-    return [prefix + text if place == 0 else text for place, text in enumerate(example)]
+    return [prefix + example[0], *example[1:]] if example else []
 
 
 def shares(lengths: Sequence[int], total: int) -> list[int]:
@@ -100,17 +100,17 @@ def shares(lengths: Sequence[int], total: int) -> list[int]:
 
     Each gets an equal share. The others divide what short documents do not use; the first of them get the remainder.
     """
-    kept, left = list(lengths), max(total, 0)
+    numbers, remaining = list(lengths), max(total, 0)
     ascending = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for place, index in enumerate(ascending):
-        share, rest = divmod(left, len(lengths) - place)
-        if lengths[index] > share:
+    for rank, document in enumerate(ascending):
+        share, remainder = divmod(remaining, len(lengths) - rank)
+        if lengths[document] > share:
             # this document and all longer ones are truncated
-            for number, cut in enumerate(sorted(ascending[place:])):
-                kept[cut] = min(lengths[cut], share + (number < rest))
+            for order, longer in enumerate(sorted(ascending[rank:])):
+                numbers[longer] = min(lengths[longer], share + (order < remainder))
             break
-        left -= lengths[index]
-    return kept
+        remaining -= lengths[document]
+    return numbers
 
 
 def join(
@@ -129,21 +129,20 @@ def join(
     lengths = [len(tokens) for tokens in documents]
     filled = [index for index, number in enumerate(lengths) if number]
     special = len(before) + len(after)
-    whole = special + sum(lengths) + max(len(filled) - 1, 0)
-    kept = lengths
-    if length is not None and whole > length:
+    total = special + sum(lengths) + max(len(filled) - 1, 0)
+    numbers = dict(enumerate(lengths))
+    if length is not None and total > length:
         fitting = filled[: max((length - special + 1) // 2, 1)]
-        dealt = shares([lengths[index] for index in fitting], length - special - (len(fitting) - 1))
-        kept = [0] * len(documents)
-        for index, number in zip(fitting, dealt, strict=True):
-            kept[index] = number
-    row, places = list(before), []
-    for tokens, number in zip(documents, kept, strict=True):
+        own = shares([lengths[index] for index in fitting], length - special - (len(fitting) - 1))
+        numbers = dict(zip(fitting, own, strict=True))
+    row, spans = list(before), []
+    for index, tokens in enumerate(documents):
+        number = numbers.get(index, 0)
         if number and len(row) > len(before):
             row.append(separator)
-        places.append((len(row), number))
+        spans.append((len(row), number))
         row.extend(tokens[:number])
-    return JoinedRow([*row, *after], places, lengths, whole)
+    return JoinedRow([*row, *after], spans, lengths, total)
 
 
 def measured(document: str | list[str], tokens: int) -> dict[str, float]:
@@ -166,9 +165,11 @@ def checked_ranges(ranges: Any) -> Mapping[str, Any]:
         ValueError: the value has another form.
     """
     entries = {} if ranges is None else ranges
-    is_known = isinstance(entries, Mapping) and entries.keys() <= _SHOWN.keys()
-    if not is_known or not all(is_list(pair) and [*map(is_number, pair)] == [True, True] for pair in entries.values()):
-        raise ValueError(f"`source_ranges` is {ranges!r:.80}, but must be two numbers for each of {', '.join(_SHOWN)}")
+    has_names = isinstance(entries, Mapping) and entries.keys() <= _MEASURES.keys()
+    if not has_names or not all(is_list(pair) and [*map(is_number, pair)] == [True, True] for pair in entries.values()):
+        raise ValueError(
+            f"`source_ranges` is {ranges!r:.80}, but must be two numbers for each of {', '.join(_MEASURES)}"
+        )
     return entries
 
 
@@ -182,7 +183,7 @@ def difference(document: str | list[str], tokens: int, ranges: Mapping[str, Any]
     for name, value in measured(document, tokens).items():
         least, most = ranges.get(name, (value, value))
         if not least <= value <= most:
-            form, unit = _SHOWN[name]
+            form, unit = _MEASURES[name]
             own, least, most = map(form.format, (value, least, most))
-            return f"{own} {unit}, theirs {least} to {most}"
+            return f"{own} {unit} (training: {least} to {most})"
     return None

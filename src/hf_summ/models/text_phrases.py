@@ -1,4 +1,4 @@
-"""Key phrases of texts: word bigrams and trigrams by tf-idf, and places of phrases (Liu et al. 2021, section 4.1)."""
+"""Key phrases of texts: word bigrams and trigrams by tf-idf, and their positions (Liu et al. 2021, section 4.1)."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .checks import check_texts
+from .checks import check_texts, is_number
 from .text_documents import MARKS
 
 # words and stop words as in scikit-learn's TfidfVectorizer, except that marks do not split words
@@ -89,12 +89,12 @@ def key_phrases(
         number: maximum number of phrases to return.
     """
     spans: dict[str, list[tuple[int, int, int]]] = {}
-    for place, text in enumerate(documents):
+    for index, text in enumerate(documents):
         for phrase, start, end in candidates(text):
-            spans.setdefault(phrase, []).append((place, start, end))
+            spans.setdefault(phrase, []).append((index, start, end))
     scale = math.log(1 + examples)
     weights = {
-        phrase: len(found) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1) for phrase, found in spans.items()
+        phrase: len(own) * (scale - math.log(1 + frequencies.get(phrase, 1)) + 1) for phrase, own in spans.items()
     }
     norm = math.sqrt(sum(weight * weight for weight in weights.values())) or 1.0
     best = sorted(weights, key=lambda phrase: -weights[phrase])[:number]
@@ -120,17 +120,16 @@ def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | Non
         collection: the terms of each member.
         largest: maximum number of terms to keep, the most frequent ones.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     number = 0
     for terms in collection:
         number += 1
         # in their order, so a limit always keeps the same terms
-        found.update(list(dict.fromkeys(terms)))
-    kept = [entry for entry in found.most_common(largest) if entry[1] > 1]
-    return dict(sorted(kept)), number
+        counts.update(list(dict.fromkeys(terms)))
+    return dict(sorted(entry for entry in counts.most_common(largest) if entry[1] > 1)), number
 
 
-def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequence[str]) -> list[Phrase]:
+def locate_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Sequence[str]) -> list[Phrase]:
     """A user's phrases in the documents, regardless of case, space and hyphens; phrases with value 0 are omitted.
 
     Args:
@@ -138,25 +137,21 @@ def given_phrases(documents: Sequence[str], phrases: Mapping[str, float] | Seque
         phrases: phrase -> value, or phrases with value 1.
 
     Raises:
-        TypeError: a phrase is not text, or a value not a number.
-        ValueError: a phrase is blank, or a value is not finite.
+        TypeError: a phrase of a list is not text.
+        ValueError: a phrase is blank, or its value is not a finite number.
     """
     values = phrases
     if not isinstance(phrases, Mapping):
         check_texts("phrases", phrases)
         values = dict.fromkeys(phrases, 1.0)
-    found = []
+    located = []
     for text, value in values.items():
-        if not isinstance(text, str) or isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"a phrase must be text and its value a number, but there is {text!r:.80}: {value!r:.80}")
-        if not text.strip():
-            raise ValueError("a phrase is blank: give at least one word")
-        if not math.isfinite(value):
-            raise ValueError(f"the value of the phrase {text!r:.80} is {value}, but must be finite")
-        spans = [(place, *span) for place, document in enumerate(documents) for span in _occurrences(text, document)]
+        if not isinstance(text, str) or not text.strip() or not is_number(value):
+            raise ValueError(f"a phrase must be text with a finite value, but there is {text!r:.80}: {value!r:.80}")
+        spans = [(index, *span) for index, document in enumerate(documents) for span in _occurrences(text, document)]
         if value:
-            found.append(Phrase(text, float(value), tuple(spans)))
-    return found
+            located.append(Phrase(text, float(value), tuple(spans)))
+    return located
 
 
 def _occurrences(phrase: str, document: str) -> Iterator[tuple[int, int]]:

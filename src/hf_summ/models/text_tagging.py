@@ -26,7 +26,7 @@ NO_ENTITY = "NONE"
 
 # a subword's position in its word: beginning, inside, end, or the whole word
 SUBWORD_POSITIONS = "BIEO"
-# kinds of word tags
+# types of word tags
 TAGS = ("none", "pos", "ner", "pos+ner")
 # tag of padding and special tokens, which belong to no word
 PADDING_TAG_ID = 0
@@ -86,13 +86,13 @@ def load_tagger(tagger: str, tags: str):
             'with `tags="none"` needs neither'
         ) from error
     name = _pipeline_name(tagger)
-    wanted = _PIPES[tags]
+    needed = _PIPES[tags]
     pipeline = spacy.load(name, exclude=["parser", "lemmatizer"])
-    missing = [pipe for pipe in wanted if pipe not in pipeline.pipe_names and pipe != "tok2vec"]
+    missing = [pipe for pipe in needed if pipe not in pipeline.pipe_names and pipe != "tok2vec"]
     if missing:
         raise ValueError(f'the spaCy pipeline {name!r} has no {missing[0]!r}, which `tags="{tags}"` needs')
     for pipe in pipeline.pipe_names:
-        if pipe not in wanted:
+        if pipe not in needed:
             pipeline.remove_pipe(pipe)
     # the default limit protects the memory of the parser, which is not used here
     pipeline.max_length = 2**31
@@ -144,10 +144,10 @@ def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
         ValueError: at least half of the texts are mostly in other scripts than the tagger's.
     """
     language = load_tagger(tagger, tags).lang
-    known = _SCRIPTS.get(language)
-    if known is None:
+    scripts = _SCRIPTS.get(language)
+    if scripts is None:
         return
-    foreign = [script for text in texts if (script := _script(text)) is not None and script not in known]
+    foreign = [script for text in texts if (script := _script(text)) is not None and script not in scripts]
     if not foreign:
         return
     (script, _), *_ = Counter(foreign).most_common(1)
@@ -173,8 +173,8 @@ def _script(text: str) -> str | None:
 
 @cache
 def _script_of_letter(letter: str) -> str:
-    first, *rest = unicode_name(letter, "UNKNOWN").split()
-    return rest[0] if first in ("FULLWIDTH", "HALFWIDTH") and rest else first
+    first, *words = unicode_name(letter, "UNKNOWN").split()
+    return words[0] if first in ("FULLWIDTH", "HALFWIDTH") and words else first
 
 
 def without_leading_space(text: str, offsets: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -200,9 +200,9 @@ def subword_tag_ids(
     starts = [start for start, _, _ in words]
     owners = [max(bisect_right(starts, start) - 1, 0) for start, _ in offsets]
     ids = []
-    for place, owner in enumerate(owners):
-        first = place == 0 or owners[place - 1] != owner
-        last = place == len(owners) - 1 or owners[place + 1] != owner
+    for index, owner in enumerate(owners):
+        first = index == 0 or owners[index - 1] != owner
+        last = index == len(owners) - 1 or owners[index + 1] != owner
         position = ("O" if last else "B") if first else ("E" if last else "I")
         ids.append(_tag_id(words[owner][2], position, tag_ids) if words else PADDING_TAG_ID)
     return ids

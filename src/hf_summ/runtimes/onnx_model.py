@@ -9,12 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import (
-    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
-    AutoConfig,
-    GenerationConfig,
-    PreTrainedModel,
-)
+from transformers import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, AutoConfig, GenerationConfig, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from hf_summ.models.configuration_drgd import DrgdConfig
@@ -76,7 +71,7 @@ class OnnxCache:
         """Select the rows to continue."""
         self.rows = self.rows[rows]
 
-    def keep_documents(self, documents: torch.Tensor) -> None:
+    def select_documents(self, documents: torch.Tensor) -> None:
         """Do nothing: this cache does not contain the documents' tensors."""
 
 
