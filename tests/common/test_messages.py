@@ -6,7 +6,7 @@ import pytest
 from huggingface_hub.utils import disable_progress_bars, enable_progress_bars
 
 from hf_summ.common import messages
-from hf_summ.common.messages import error_line, nearest, one_line, unknown_choice, unknown_flag
+from hf_summ.common.messages import check_choice, error_line, nearest, one_line, unknown_choice, unknown_flag
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,13 @@ def test_unknown_choice():
     assert unknown_choice("--mode", "rouge-155", {"rouge155": 1, "rouge_score": 2}) == (
         "--mode rouge-155: must be one of rouge155, rouge_score; did you mean rouge155?"
     )
+
+
+def test_a_choice_is_checked():
+    check_choice("`splitter`", "spacy", ("sentencex", "spacy"))
+    for value in ("nltk", ["spacy"], None):
+        with pytest.raises(ValueError, match=r"`splitter` is '.*', but must be one of sentencex, spacy"):
+            check_choice("`splitter`", value, {"sentencex": 1, "spacy": 2})
 
 
 @pytest.mark.parametrize("patience", [3600.0, 0.0])

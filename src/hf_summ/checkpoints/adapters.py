@@ -11,7 +11,7 @@ from transformers import GenerationConfig, PreTrainedModel
 from transformers.utils import GENERATION_CONFIG_NAME, cached_file, find_adapter_config_file
 
 from hf_summ.checkpoints.loading import ModelArguments
-from hf_summ.common.hub import check_within_reach
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
 
@@ -81,14 +81,14 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
 
     Raises:
         ValueError: the adapter does not name its base model.
-        OSError: as `check_within_reach`.
+        OSError: as `check_hub_reachable`.
     """
     name = arguments.model_name_or_path
     # the folder of a whole model may contain an adapter too
     if name is None or (Path(name) / "config.json").exists():
         return None
     hub = {"cache_dir": arguments.cache_dir, "revision": arguments.model_revision, "token": arguments.token}
-    check_within_reach(name, arguments.model_revision, arguments.cache_dir)
+    check_hub_reachable(name, arguments.model_revision, arguments.cache_dir)
     found = find_adapter_config_file(name, **hub)
     if found is None:
         return None

@@ -22,8 +22,8 @@ from transformers import (
 from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
 from hf_summ.checkpoints.overrides import MergeOverrides, apply_overrides, override_item, refusal, value_of
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.flags import flag
-from hf_summ.common.hub import check_within_reach
 from hf_summ.common.messages import nearest, one_line
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     """
     source = arguments.config_name or arguments.model_name_or_path
     if source is not None:
-        check_within_reach(source, arguments.model_revision, arguments.cache_dir)
+        check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
         flag = "config_name" if arguments.config_name else "model_name_or_path"
         try:
             with naming(flag, source):
@@ -160,7 +160,7 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
         raise ValueError(
             "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
         )
-    check_within_reach(source, arguments.model_revision, arguments.cache_dir)
+    check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
     given = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
     with naming(given[0] if given else "config_overrides start_name", source):
         processor = AutoProcessor.from_pretrained(source, **hub_settings(arguments))

@@ -1,4 +1,4 @@
-"""Files and folders that are written completely or not at all."""
+"""Files and folders that are written completely or not at all, and names of models."""
 
 import functools
 import hashlib
@@ -18,9 +18,36 @@ def bundled_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parents[1] / name
 
 
+# each checkpoint, adapter or processor has one of these
+_MODEL_FILES = ("config.json", "adapter_config.json", "tokenizer_config.json")
+
+
 def shared_name(model: str) -> str:
-    """A model's name in what others read: of a folder the last part, as its path is private."""
+    """A model's name for other people: a folder's own name, as its path is private."""
     return Path(model).resolve().name if model and Path(model).exists() else model
+
+
+def check_hub_reachable(name: str, revision: str | None = None, cache_dir: str | None = None) -> None:
+    """Raise an OSError for a checkpoint that is not on this machine, if the Hub cannot be reached.
+
+    transformers would first retry each of its files for 23 seconds.
+
+    Args:
+        name: a folder, or a name on the Hub.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    try:
+        if Path(name).exists() or any(try_to_load_from_cache(name, file, cache_dir, revision) for file in _MODEL_FILES):
+            return
+        get_hf_file_metadata(hf_hub_url(name, _MODEL_FILES[0]))
+    except (HfHubHTTPError, HFValidationError, OfflineModeIsEnabled):
+        # transformers reports these without retrying
+        return
+    except Exception as error:
+        # the Hub's HTTP clients raise errors of their own types
+        raise OSError(f"{name} is not on this machine, and the Hub cannot be reached ({error})") from error
 
 
 def write_atomically(path: str | os.PathLike, text: str) -> None:
@@ -34,8 +61,8 @@ def write_atomically(path: str | os.PathLike, text: str) -> None:
         with open(path, "ab") as stream:
             stream.write(content)
         return
-    with moved_into_place(path) as part:
-        part.write_bytes(content)
+    with moved_into_place(path) as draft:
+        draft.write_bytes(content)
 
 
 @contextmanager
@@ -50,22 +77,22 @@ def moved_into_place(path: str | os.PathLike) -> Generator[Path]:
     """
     path = Path(os.path.realpath(path))
     # writers of the same file must not move each other's partial files; the original name may have the maximum length
-    part = path.with_name(f".{path.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    draft = path.with_name(f".{path.name[:40]}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        yield part
+        yield draft
         if path.is_file():
-            _take_permissions(part, path)
-        for file in [part, *part.rglob("*")]:
-            if file.is_file() and file != part:
+            _take_permissions(draft, path)
+        for file in [draft, *draft.rglob("*")]:
+            if file.is_file() and file != draft:
                 share(file)
             _flush_to_disk(file)
-        os.replace(part, path)
+        os.replace(draft, path)
         _flush_to_disk(path.parent)
     finally:
-        if part.is_dir():
-            shutil.rmtree(part)
+        if draft.is_dir():
+            shutil.rmtree(draft)
         else:
-            part.unlink(missing_ok=True)
+            draft.unlink(missing_ok=True)
 
 
 def share(file: Path) -> None:
@@ -85,12 +112,12 @@ def _is_stream(path: str | os.PathLike) -> bool:
     return False
 
 
-def _take_permissions(part: Path, path: Path) -> None:
+def _take_permissions(draft: Path, path: Path) -> None:
     before = path.stat()
-    part.chmod(stat.S_IMODE(before.st_mode))
+    draft.chmod(stat.S_IMODE(before.st_mode))
     # only root may change a file's owner
     with suppress(OSError, AttributeError):
-        os.chown(part, before.st_uid, before.st_gid)
+        os.chown(draft, before.st_uid, before.st_gid)
 
 
 def _flush_to_disk(path: Path) -> None:

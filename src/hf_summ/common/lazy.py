@@ -1,4 +1,4 @@
-"""Names that are imported on first use (PEP 562), and functions that run after the import of a module."""
+"""Names that are imported on first use (PEP 562), optional libraries, and functions that run after an import."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -7,24 +7,40 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 
-def lazily(package: str, places: Mapping[str, str]) -> tuple[Callable, Callable]:
+def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable, Callable]:
     """A package's `__getattr__` and `__dir__`.
 
     Args:
-        places: name -> the module that defines it, relative to the package.
+        modules: name -> the module that defines it, relative to the package.
     """
 
     def __getattr__(name: str):
-        if name not in places:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(places[name], package), name)
+        value = getattr(import_module(modules[name], package), name)
         setattr(sys.modules[package], name, value)
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *places})
+        return sorted({*vars(sys.modules[package]), *modules})
 
     return __getattr__, __dir__
+
+
+def import_extra(module: str, needs: str, extra: str) -> ModuleType:
+    """Import a module of an optional library.
+
+    Args:
+        needs: the beginning of the error's message, such as "BLEU needs sacrebleu".
+        extra: the extra of this package that installs the library.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{needs}: pip install 'hf-summ[{extra}]'") from error
 
 
 def after_import(callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:

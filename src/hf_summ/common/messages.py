@@ -24,27 +24,27 @@ def one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
-def error_line(error: object, given: Iterable[str] = ()) -> str:
+def error_line(error: object, tokens: Iterable[str] = ()) -> str:
     """An error as a single line of at most 1,000 characters, with 80 of a quoted value or of an endless word.
 
     Args:
-        given: the tokens of the command line; of one with more than 255 characters, the line has 80.
+        tokens: the command line; a token of more than 255 characters is shortened to 80.
     """
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         error = _unusable_path(error.filename, error.strerror)
     line = one_line(error)
-    for value in map(one_line, given):
+    for value in map(one_line, tokens):
         value = value.partition("=")[2] if value.startswith("--") else value
         if len(value) > 255:
             line = line.replace(value, f"{value:.80}…")
-    return f"{_LONG.sub(lambda found: f'{found[0]:.80}…', line):.1000}"
+    return f"{_LONG.sub(lambda match: f'{match[0]:.80}…', line):.1000}"
 
 
 def _unusable_path(path: str, reason: str) -> str:
-    """The message for a path that the operating system refuses, for its reason."""
-    # nobody has named the temporary files of writers
+    """Describe why the operating system rejected a path."""
+    # name the target's folder, not our temporary file
     path = os.path.dirname(path) if path.endswith(".part") else path
-    # no name of a file is longer
+    # file names have at most 255 bytes
     return f"{one_line(path):.255}: {reason[:1].lower()}{reason[1:]}: name another path"
 
 
@@ -53,38 +53,45 @@ def brief(value: object) -> str:
     return f"{one_line(value):.80}"
 
 
-def unknown_choice(what: str, value: object, known: Iterable[object]) -> str:
-    """The message for a value that is not a known choice, with the choices and a suggestion.
+def unknown_choice(what: str, value: object, choices: Iterable[object]) -> str:
+    """The message for a value that is not one of the choices, with the choices and a suggestion.
 
     Args:
         what: the setting in the form of messages, such as "`splitter`" in backticks or `--metrics`.
     """
-    names = list(map(str, known))
+    names = list(map(str, choices))
     value = brief(value)
-    found = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
-    return f"{found} must be one of {', '.join(names)}{nearest(str(value), names)}"
+    start = f"{what} {value}:" if what.startswith("--") else f"{what} is '{value}', but"
+    return f"{start} must be one of {', '.join(names)}{nearest(str(value), names)}"
 
 
-def unknown_flag(unknown: Sequence[str], known: Iterable[str]) -> str:
-    """The message for unknown flags or stray values on a command line, with the most similar known flag."""
+def check_choice(what: str, value: object, choices: Iterable[object]) -> None:
+    """Raise a ValueError with the message of `unknown_choice` unless `value` is one of the choices."""
+    choices = list(choices)
+    if value not in choices:
+        raise ValueError(unknown_choice(what, value, choices))
+
+
+def unknown_flag(unknown: Sequence[str], flags: Iterable[str]) -> str:
+    """The message for unknown flags or stray values on a command line, with the most similar flag."""
     flag = next((token for token in unknown if token.startswith("--")), None)
     if flag is None:
         return f"{brief(' '.join(unknown))}: does not belong to a flag"
     flag, *_ = flag.split("=")
     name = flag[2:].replace("-", "_")
-    return f"unknown flag {brief(flag)}{nearest(_REPLACED.get(name, name), known, prefix='--')}"
+    return f"unknown flag {brief(flag)}{nearest(_REPLACED.get(name, name), flags, prefix='--')}"
 
 
-def nearest(name: str, known: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:
-    """`; did you mean X?`, or an empty string if no known name is similar; case is ignored.
+def nearest(name: str, names: Iterable[object], prefix: str = "", cutoff: float = 0.5) -> str:
+    """`; did you mean X?`, or an empty string if none of `names` is similar; case is ignored.
 
     Args:
         prefix: text before the name, such as `--` before a flag.
         cutoff: how similar a name must be, from 0 to 1; see `difflib.get_close_matches`.
     """
-    names = {other.lower(): other for other in map(str, known)}
-    found = difflib.get_close_matches(name.lower(), names, n=1, cutoff=cutoff)
-    return f"; did you mean {prefix}{names[found[0]]}?" if found else ""
+    spelled = {other.lower(): other for other in map(str, names)}
+    matches = difflib.get_close_matches(name.lower(), spelled, n=1, cutoff=cutoff)
+    return f"; did you mean {prefix}{spelled[matches[0]]}?" if matches else ""
 
 
 def progress_bar(steps: Iterable | None, title: str, total: int | None = None, **settings: Any) -> "tqdm":
@@ -116,7 +123,7 @@ def panics_as_errors() -> Generator[None]:
 
 @contextmanager
 def no_warnings(summarizer: Any) -> Generator[None]:
-    """Silences the pipeline's warnings about truncated or unlike documents, which its caller reports."""
+    """Silence the pipeline's warnings about truncated or unusual documents, which its caller reports."""
     # the logger of all its modules
     logger = logging.getLogger(type(summarizer).__module__.rpartition(".")[0])
     level = logger.level

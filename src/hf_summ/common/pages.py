@@ -23,34 +23,24 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: 
         left: number of leading columns that are aligned left, for words; the others are aligned right, for figures.
     """
     lines = [[cell.replace("|", r"\|") for cell in line] for line in (columns, *rows)]
-    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(3, *map(len, cells)) for cells in zip(*lines, strict=True)]
 
     def aligned(cells: Sequence[str]) -> str:
         padded = (
-            cell.ljust(width) if place < left else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
         )
         return f"| {' | '.join(padded)} |"
 
-    rule = ["-" * width if place < left else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
+    rule = ["-" * width if column < left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     return "\n".join(aligned(line) for line in (lines[0], rule, *lines[1:]))
 
 
 def latex_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """The table of `markdown_table` in LaTeX, with the package booktabs."""
     lines = [f"{' & '.join(map(latex_text, line))} \\\\" for line in (columns, *rows)]
-    form = "l" * left + "r" * (len(columns) - left)
-    return "\n".join(
-        (
-            rf"\begin{{tabular}}{{{form}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-        )
-    )
+    start = rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(columns) - left)}}}"
+    return "\n".join((start, r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule", r"\end{tabular}"))
 
 
 def latex_text(text: str) -> str:

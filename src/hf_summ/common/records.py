@@ -18,9 +18,9 @@ from yaml.constructor import ConstructorError
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 
-# the number of values to which a file's aliases may expand
+# most values to which a file's aliases may expand
 _MOST_VALUES = 10**6
-# the number of differences that a message names; the record has all settings
+# most differences in a message; the record has all settings
 _NAMED = 4
 
 
@@ -39,12 +39,11 @@ def parse_json(text: str, strict: bool = True) -> Any:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        counts = Counter(name for name, _ in pairs)
-        repeated = next(name for name, _ in pairs if counts[name] > 1)
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        (repeated, _), *_ = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the key '{repeated}' occurs twice in one object")
-    return found
+    return values
 
 
 def parse_yaml(text: str) -> Any:
@@ -82,8 +81,8 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent, index):
         node = super().compose_node(parent, index)
         if isinstance(node.value, list) and node not in self.sizes:
-            parts = (part for item in node.value for part in (item if isinstance(item, tuple) else (item,)))
-            self.sizes[node] = sum(self.sizes.get(part, 1) for part in parts)
+            children = (child for item in node.value for child in (item if isinstance(item, tuple) else (item,)))
+            self.sizes[node] = sum(self.sizes.get(child, 1) for child in children)
             if self.sizes[node] > _MOST_VALUES:
                 raise ConstructorError(None, None, "aliases expand to too many values", node.start_mark)
         return node
@@ -136,10 +135,10 @@ def changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def shown(found: Sequence[str]) -> str:
+def shown(differences: Sequence[str]) -> str:
     """Differences in the form of messages: the first ones, and the number of others."""
-    more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return "; ".join(found[:_NAMED]) + more
+    more = f"; and {len(differences) - _NAMED} more" if len(differences) > _NAMED else ""
+    return "; ".join(differences[:_NAMED]) + more
 
 
 def _short(value: Any) -> str:

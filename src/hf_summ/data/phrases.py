@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from transformers import AutoProcessor, PreTrainedTokenizerBase, ProcessorMixin
 
-from hf_summ.common.hub import check_within_reach
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line
 from hf_summ.models.checks import check_integer
 from hf_summ.models.processing_highlight_transformer import HighlightTransformerProcessor
@@ -17,7 +17,7 @@ def load_tokenizer(name: str) -> ProcessorMixin | PreTrainedTokenizerBase:
         ValueError: it cannot be read.
     """
     try:
-        check_within_reach(name)
+        check_hub_reachable(name)
         return AutoProcessor.from_pretrained(name)
     except Exception as error:
         # for broken files, transformers and tokenizers raise errors of any type

@@ -22,7 +22,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from hf_summ.common.hub import check_within_reach
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
 from hf_summ.models.pretrained_parts import longest_input
@@ -82,7 +82,7 @@ def load_language_model(name: str) -> LanguageModel:
             has no mask token; the message names it.
     """
     try:
-        check_within_reach(name)
+        check_hub_reachable(name)
         config = AutoConfig.from_pretrained(name, trust_remote_code=False)
         kind = _kind(name, config)
         loader = AutoModelForMaskedLM if kind == MASKED else AutoModelForCausalLM

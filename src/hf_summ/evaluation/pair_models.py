@@ -8,7 +8,7 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_summ.common.hub import check_within_reach
+from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
@@ -43,7 +43,7 @@ def load_checkpoint(
         ValueError: it does not exist or is of another kind.
     """
     try:
-        check_within_reach(name, cache_dir=hub_settings.get("cache_dir"))
+        check_hub_reachable(name, cache_dir=hub_settings.get("cache_dir"))
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
         if check is not None:
             check(name, config)

@@ -11,8 +11,7 @@ from typing import Any
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from hf_summ.common.files import content_hash
-from hf_summ.common.hub import check_within_reach
+from hf_summ.common.files import check_hub_reachable, content_hash
 from hf_summ.common.messages import one_line, progress_bar, unknown_choice
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
@@ -220,6 +219,6 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig
 
-    check_within_reach(model, revision)
+    check_hub_reachable(model, revision)
     config, _ = PreTrainedConfig.get_config_dict(model, revision=revision)
     return {"model": model, "content": config.get("_commit_hash")}
