@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
-from hf_summ.evaluation.chrf import chrf, chrf_statistics, corpus_chrf
+from hf_summ.evaluation.bleu import chrf, chrf_statistics, corpus_chrf
 
 PREDICTIONS = ["The mayor opened a bridge.", "It cost 12 million in all.", "a", "", "Rain fell all day, they say."]
 REFERENCES = [

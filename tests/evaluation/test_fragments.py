@@ -27,7 +27,7 @@ def test_matches_are_the_longest_at_all_their_places(kinds):
     for _ in range(200):
         words, source = ("".join(rng.choice(list("abcdefgh")[:kinds], rng.integers(25))) for _ in range(2))
         found = Matches(words, source)
-        assert [(length, found.places(start)) for start, length in enumerate(found.lengths)] == naive(words, source)
+        assert [(length, found.positions(start)) for start, length in enumerate(found.lengths)] == naive(words, source)
 
 
 def test_long_texts_of_few_words():

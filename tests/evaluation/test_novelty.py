@@ -157,7 +157,7 @@ def test_different_numbers_of_rows_are_an_error():
 
 
 def test_nothing_to_measure_is_an_error():
-    with pytest.raises(ValueError, match="nothing to measure"):
+    with pytest.raises(ValueError, match="nothing to score"):
         novelty([], [])
 
 
@@ -176,7 +176,7 @@ def test_a_source_without_words_costs_its_row(source, language, message):
     with pytest.warns(UserWarning, match=message):
         scores = novelty_scores(["a", "b"], ["a", source], language=language)
     assert all(np.isnan(values[1]) for values in scores.values())
-    with pytest.raises(ValueError, match="nothing to compare with: no source has any words"):
+    with pytest.raises(ValueError, match="none of the 2 sources has any words"):
         novelty(["a", "b"], [source, source], language=language)
 
 
@@ -261,7 +261,7 @@ def test_a_blank_text_counts_as_one_without_words():
     ("documents", "summaries", "message"),
     [
         (["One.", "Two."], ["one"], "2 documents but 1 summaries: each needs its counterpart"),
-        ([], [], "nothing to count: there are no documents"),
+        ([], [], "nothing to score: there are no documents"),
         (["你好。"], ["one"], "none of the documents has any words .*name the language"),
         (["One.", "Two."], ["...", ""], "none of the summaries has any words"),
     ],

@@ -219,9 +219,9 @@ def test_scores_of_each_row():
 
 
 def test_a_source_without_words_costs_its_row_and_is_named():
-    places = [f"s.txt, line {number}" for number in (1, 2, 3, 4)]
+    labels = [f"s.txt, line {number}" for number in (1, 2, 3, 4)]
     sources = [SOURCES[0], " ", *SOURCES[2:]]
-    evaluation = Evaluation(PREDICTIONS, REFERENCES, sources, settings=Settings(**NO_STEMS), places=places)
+    evaluation = Evaluation(PREDICTIONS, REFERENCES, sources, settings=Settings(**NO_STEMS), labels=labels)
     report = evaluation.report()
     assert report["notes"] == ["1 of 4 sources have no words and are left out of novelty and support: s.txt, line 2"]
     kept = [0, 2, 3]

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from hf_summ.evaluation import bootstrap_interval, rouge, rouge155_scores
-from hf_summ.evaluation.rouge155 import ROUGE155_TYPES, porter_stem, wordnet_exceptions
+from hf_summ.evaluation.rouge import ROUGE155_TYPES
 from hf_summ.evaluation.rouge_counts import read_words
+from hf_summ.evaluation.stemming import porter_stem, wordnet_exceptions
 from tests.evaluation.naive import naive_lcs
 from tests.evaluation.perl_rouge import perl_rouge, perl_stems, release
 

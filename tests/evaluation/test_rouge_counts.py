@@ -7,9 +7,8 @@ from itertools import chain, combinations
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import rouge155_scores, rouge_counts, rouge_lcs, rouge_scores
-from hf_summ.evaluation.rouge_counts import Batch, Reader, read_words, sequence_lcs, skip_bigrams
-from hf_summ.evaluation.rouge_lcs import common_places
+from hf_summ.evaluation import rouge155_scores, rouge_counts, rouge_scores
+from hf_summ.evaluation.rouge_counts import Batch, Reader, lcs_positions, read_words, sequence_lcs, skip_bigrams
 from hf_summ.evaluation.words import check_rows
 from tests.evaluation.naive import lcs_table, naive_lcs
 
@@ -49,14 +48,14 @@ def places(texts: list[list[int]]) -> list[set[int]]:
 # most in arrays of many pairs, in arrays of few, and pair by pair
 @pytest.mark.parametrize(("few", "cells"), [(8, 1 << 17), (0, 64), (1 << 30, 64)])
 def test_places_on_the_lcs_are_those_of_the_full_table(monkeypatch, texts, places, few, cells):
-    monkeypatch.setattr(rouge_lcs, "_FEW", few)
-    monkeypatch.setattr(rouge_lcs, "_CELLS", cells)
+    monkeypatch.setattr(rouge_counts, "_FEW", few)
+    monkeypatch.setattr(rouge_counts, "_CELLS", cells)
     sizes = np.array(list(map(len, texts)))
     spans = np.stack([np.cumsum(sizes) - sizes, sizes])
     ids = np.array(list(chain.from_iterable(texts)))
     for traced in (True, False):
         found = {}
-        for pairs, flags in common_places(ids, spans[:, 1::2], spans[:, ::2], traced):
+        for pairs, flags in lcs_positions(ids, spans[:, 1::2], spans[:, ::2], traced):
             found |= {int(pair): set(map(int, np.flatnonzero(row))) for pair, row in zip(pairs, flags, strict=True)}
         assert sorted(found) == list(range(len(places)))
         if traced:

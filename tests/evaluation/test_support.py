@@ -1,5 +1,6 @@
-"""Support by hand, and against its definition."""
+"""Support by hand, and against its definition; recall of key phrases."""
 
+import math
 import random
 import re
 
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 
 from hf_summ.data import split_sentences
-from hf_summ.evaluation import support, support_scores
-from hf_summ.evaluation.rouge155 import porter_stem
+from hf_summ.evaluation import phrase_recall, phrase_recall_scores, support, support_scores
+from hf_summ.evaluation.stemming import porter_stem
 from hf_summ.evaluation.support import _FUNCTION_WORDS
 
 SOURCE = "Mayor Ana Lopez opened two bridges over the river. They cost 12 million euros."
@@ -120,8 +121,8 @@ def test_a_source_without_words_costs_its_row():
     ("predictions", "sources", "message"),
     [
         (["a", "b"], ["a"], "2 predictions but 1 sources: each needs its counterpart"),
-        ([], [], "nothing to measure: there are no predictions and no sources"),
-        (["a"], ["你好"], r"no source has any words .*name the language of other scripts"),
+        ([], [], "nothing to score: there are no predictions and no sources"),
+        (["a"], ["你好"], r"none of the 1 sources has any words .*name the language of other scripts"),
     ],
 )
 def test_errors(predictions, sources, message):
@@ -134,3 +135,28 @@ def test_errors(predictions, sources, message):
 def test_an_unknown_language_is_an_error():
     with pytest.raises(ValueError, match="`language` is 'English', but must be an ISO 639 code"):
         support(["a"], ["a"], "English")
+
+
+def test_a_phrase_counts_word_for_word():
+    prediction = "Mayor Ana Lopez opened the new-bridge."
+    found = ["ana lopez", "New bridge", "mayor"]
+    missing = ["Ana Lop", "lopez ana", "the bridge", "ana opened"]
+    assert phrase_recall_scores([prediction], [found]).tolist() == [100.0]
+    assert phrase_recall_scores([prediction], [missing]).tolist() == [0.0]
+    assert phrase_recall_scores([prediction], [[*found, *missing[:1]]]).tolist() == [75.0]
+
+
+def test_examples_without_phrases_do_not_count():
+    scores = phrase_recall_scores(["a b", "a b", "", "a b"], [["a b"], [], ["a"], ["..."]])
+    np.testing.assert_array_equal(scores, [100.0, np.nan, 0.0, np.nan])
+    assert phrase_recall(["a b", "a b", ""], [["a b"], [], ["a"]]) == 50.0
+    assert math.isnan(phrase_recall(["a"], [[]]))
+
+
+def test_characters_are_words_where_there_are_no_spaces():
+    assert phrase_recall(["上海市长周一宣布"], [["市长", "周二"]], language="zh") == 50.0
+
+
+def test_each_example_needs_its_phrases():
+    with pytest.raises(ValueError, match="2 predictions but 1 phrases: each needs its counterpart"):
+        phrase_recall(["a", "b"], [["a"]])

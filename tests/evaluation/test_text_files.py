@@ -91,8 +91,8 @@ def test_ids_count_where_each_row_has_one(write):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "", "a.txt is empty: it must contain the predictions"),
-        ("a.jsonl", "\n", "a.jsonl is empty: it must contain the predictions"),
+        ("a.txt", "", "a.txt is empty: it must contain texts"),
+        ("a.jsonl", "\n", "a.jsonl is empty: it must contain texts"),
         ("a.txt", b"one\ncaf\xe9\n", r"a.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         ("a.txt", "one".encode("utf-16"), r"a.txt, line 1: not UTF-8 \(.* at byte 1\)"),
         ("a.txt", "one".encode("utf-16-le"), "a.txt, line 1: mostly NUL, so the file is not UTF-8 but perhaps"),
@@ -123,21 +123,6 @@ def test_files_that_cannot_be_read_are_named(write, tmp_path, name, content, mes
         write(name, content)
     with pytest.raises(ValueError, match=message):
         read_predictions(name)
-
-
-@pytest.mark.parametrize("read", [read_predictions, read_references, read_sources])
-def test_folders_and_missing_files_are_named(write, tmp_path, read):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match=r"^folder is a folder: name the file of"):
-        read("folder")
-    with pytest.raises(ValueError, match=r"^nowhere does not exist: name a file of"):
-        read("nowhere")
-
-
-@pytest.mark.parametrize(("read", "kind"), [(read_references, "references"), (read_sources, "sources")])
-def test_blank_references_and_sources_are_an_error(write, read, kind):
-    with pytest.raises(ValueError, match=f"all 2 rows of a.txt are blank: it must contain the {kind}"):
-        read(write("a.txt", "\n \n"))
 
 
 @pytest.mark.parametrize("value", [[], ["a", None], [3]])

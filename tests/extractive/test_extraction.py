@@ -108,7 +108,7 @@ def test_wrong_types(documents, arguments, message):
 def test_a_document_without_words_has_no_summary(method, document):
     with pytest.warns(UserWarning, match="1 of 2 documents have no words and get no summary: rows 1, counted"):
         assert extract(["One.", document], method, 1, ["One.", "Two."]) == ["One.", ""]
-    with pytest.raises(ValueError, match="nothing to extract: no document has any words"):
+    with pytest.raises(ValueError, match="none of the 1 documents has any words"):
         extract([document], method, 1, ["Two."])
 
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from hf_summ.evaluation import examples_to_decide, fleiss_kappa, krippendorff_alpha, sign_test
-from hf_summ.votes import read_votes, vote_report
+from hf_summ.evaluation import examples_to_decide, sign_test
+from hf_summ.votes import fleiss_kappa, krippendorff_alpha, read_votes, vote_report
 from hf_summ.votes.report import as_text
 from tests.votes.made_up import made_sheets, rows_of, votes_with, write
 

@@ -1,13 +1,9 @@
 """Scores of summaries."""
 
-from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
-from hf_summ.evaluation.bleu import bleu, bleu_statistics, corpus_bleu
-from hf_summ.evaluation.chrf import chrf, chrf_statistics, corpus_chrf
+from hf_summ.evaluation.bleu import bleu, bleu_statistics, chrf, chrf_statistics, corpus_bleu, corpus_chrf
 from hf_summ.evaluation.fragments import copied_fragments
 from hf_summ.evaluation.novelty import copy_positions, corpus_statistics, novelty, novelty_scores
-from hf_summ.evaluation.phrases import phrase_recall, phrase_recall_scores
-from hf_summ.evaluation.rouge import rouge, rouge_scores
-from hf_summ.evaluation.rouge155 import rouge155_scores
+from hf_summ.evaluation.rouge import rouge, rouge155_scores, rouge_scores
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
     examples_to_decide,
@@ -17,7 +13,7 @@ from hf_summ.evaluation.significance import (
     perplexity,
     sign_test,
 )
-from hf_summ.evaluation.support import support, support_scores
+from hf_summ.evaluation.support import phrase_recall, phrase_recall_scores, support, support_scores
 
 __all__ = [
     "bleu",
@@ -31,9 +27,7 @@ __all__ = [
     "corpus_chrf",
     "corpus_statistics",
     "examples_to_decide",
-    "fleiss_kappa",
     "holm",
-    "krippendorff_alpha",
     "novelty",
     "novelty_scores",
     "paired_bootstrap",

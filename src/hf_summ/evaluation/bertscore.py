@@ -18,7 +18,7 @@ from hf_summ.models.text_documents import readable
 _TEXTS_AT_ONCE = 1024
 # tokens per batch, with padding: enough for throughput, few enough to bound memory
 _TOKENS_AT_ONCE = 8192
-# tokens of a text, (T, D), and which of them are no special tokens, (T,)
+# tokens of a text, (T, D), and which of them are not special tokens, (T,)
 Embedded = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -47,10 +47,10 @@ def bertscore_scores(model: str, predictions: Sequence[str], references: Sequenc
     scores = []
     with progress_bar(None, "BERTScore", len(pairs)) as bar:
         for start in range(0, len(pairs), _TEXTS_AT_ONCE // 2):
-            some = pairs[start : start + _TEXTS_AT_ONCE // 2]
-            embedded = encoder({text.strip() for pair in some for text in pair})
-            scores += [_fmeasure(*(embedded[text.strip()] for text in pair)) for pair in some]
-            bar.update(len(some))
+            chunk = pairs[start : start + _TEXTS_AT_ONCE // 2]
+            embedded = encoder({text.strip() for pair in chunk for text in pair})
+            scores += [_fmeasure(*(embedded[text.strip()] for text in pair)) for pair in chunk]
+            bar.update(len(chunk))
     ends = np.cumsum([0, *map(len, rows)])
     return 100 * np.array([max(scores[start:end]) for start, end in pairwise(ends)])
 
@@ -69,7 +69,7 @@ class _Encoder:
 
     def __init__(self, name: str):
         checkpoint, _, layer = name.rpartition(":") if name.rpartition(":")[2].isdecimal() else (name, "", "-1")
-        self._tokenizer, model, _ = load_checkpoint(AutoModel, checkpoint, "text encoder")
+        self._tokenizer, model, _ = load_checkpoint(checkpoint, "text encoder", lambda _: AutoModel)
         self._context, self._layer = context_of(model), int(layer)
         self._model = model.get_encoder() if model.config.is_encoder_decoder else model
         if self._layer > model.config.num_hidden_layers:

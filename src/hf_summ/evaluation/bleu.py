@@ -1,4 +1,4 @@
-"""BLEU (Papineni et al. 2002) of a corpus, computed by sacrebleu (Post 2018)."""
+"""BLEU (Papineni et al. 2002) and chrF (Popović 2015) of a corpus, computed by sacrebleu (Post 2018)."""
 
 import logging
 import warnings
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hf_summ.common.messages import one_line, progress_bar, unknown_choice
+from hf_summ.common.lazy import import_extra
+from hf_summ.common.messages import check_choice, one_line, progress_bar
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.significance import Scored, rounded
 from hf_summ.evaluation.words import check_rows
@@ -24,6 +25,8 @@ TITLES = {
 _TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # sacrebleu warns from this number on
 _TOKENIZED_LINES = 100
+# chrF: n-grams of 1 to 6 characters, without spaces
+_ORDERS = 6
 
 
 def bleu(
@@ -142,13 +145,49 @@ def reference_rows(predictions: Sequence[str], references: Sequence[str | Sequen
 
 
 def _metric(tokenize: str, lowercase: bool, effective_order: bool = False):
+    metric = import_extra("sacrebleu.metrics.bleu", "BLEU needs sacrebleu", "bleu").BLEU
+    check_choice("`tokenize`", tokenize, sorted(metric.TOKENIZERS))
     try:
-        from sacrebleu.metrics.bleu import BLEU
-    except ImportError as error:
-        raise ImportError("BLEU needs sacrebleu: pip install 'hf-summ[bleu]'") from error
-    if tokenize not in BLEU.TOKENIZERS:
-        raise ValueError(unknown_choice("`tokenize`", tokenize, sorted(BLEU.TOKENIZERS)))
-    try:
-        return BLEU(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
+        return metric(tokenize=tokenize, lowercase=lowercase, effective_order=effective_order)
     except (RuntimeError, ImportError) as error:
         raise ImportError(f"sacrebleu's tokenizer '{tokenize}' cannot be used: {one_line(error)}") from error
+
+
+def chrf(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> dict[str, float]:
+    """The corpus's chrF in points, 0 to 100, to 4 digits, as `chrf`; see `chrf_statistics` for arguments and errors."""
+    return rounded({"chrf": Scored(chrf_statistics(predictions, references), corpus_chrf)})
+
+
+def chrf_statistics(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> np.ndarray:
+    """The statistics of chrF for each example; `corpus_chrf` of their sums is the corpus's score, F2.
+
+    Args:
+        predictions: one text per row.
+        references: one or several texts per row, of which the one with the highest chrF counts.
+
+    Returns:
+        (N, 18) counts: for each order, n-grams of the prediction, of the reference, and matching ones.
+
+    Raises:
+        ImportError: sacrebleu is not installed.
+        ValueError: as `bleu_statistics`.
+    """
+    metric = import_extra("sacrebleu.metrics.chrf", "chrF needs sacrebleu", "bleu").CHRF(char_order=_ORDERS)
+    rows = reference_rows(predictions, references)
+    pairs = progress_bar(zip(predictions, rows, strict=True), "chrF", len(rows))
+    # what its `sentence_score` divides; no public method gives the counts
+    counts = [metric._compute_segment_statistics(text, metric._extract_reference_info(row)) for text, row in pairs]
+    return np.array(counts, dtype=np.int64)
+
+
+def corpus_chrf(sums: np.ndarray) -> np.ndarray:
+    """chrF in points from sums of `chrf_statistics`, (…, 18) -> (…): a measure of sums, see `significance`.
+
+    Precision and recall are means over the orders that both sides have.
+    """
+    sums = np.asarray(sums, dtype=np.float64)
+    ours, theirs, matches = np.moveaxis(sums.reshape(*sums.shape[:-1], _ORDERS, 3), -1, 0)
+    orders = np.maximum(((ours > 0) & (theirs > 0)).sum(-1), 1)
+    precision, recall = ((matches / np.maximum(ngrams, 1)).sum(-1) / orders for ngrams in (ours, theirs))
+    total = 4 * precision + recall
+    return 100 * 5 * precision * recall / np.where(total > 0, total, 1)

@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedConfig
 
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.pair_models import Pair, PairModel, Unfit
-from hf_summ.evaluation.words import check_sources
+from hf_summ.evaluation.words import check_pairs
 from hf_summ.models.text_documents import readable
 
 _LABEL = "entailment"
@@ -25,16 +25,16 @@ class EntailmentModel(PairModel):
         ValueError: it does not exist, has no such label, or has no weights for its head.
     """
 
-    auto_class = AutoModelForSequenceClassification
-    kind = "natural language inference"
+    task = "natural language inference"
     hint = "name a checkpoint that was saved with its classification head"
 
-    def check(self, name: str, config: PreTrainedConfig) -> None:
-        """Raise `Unfit` if no label is "entailment"."""
+    def auto_class_of(self, config: PreTrainedConfig) -> type:
+        """See `PairModel.auto_class_of`; one label must be "entailment"."""
         labels = [str(label).lower() for _, label in sorted(config.id2label.items())]
         if _LABEL not in labels:
-            raise Unfit(f"{name} has the labels {', '.join(labels)}: name a checkpoint with the label '{_LABEL}'")
+            raise Unfit(f"{self.name} has the labels {', '.join(labels)}: name a checkpoint with the label '{_LABEL}'")
         self._label = labels.index(_LABEL)
+        return AutoModelForSequenceClassification
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """(B, labels) -> (B,), see `PairModel.probabilities`."""
@@ -82,7 +82,7 @@ def entailment_scores(
     Raises:
         ValueError: different numbers of predictions and sources, or none at all.
     """
-    check_sources(predictions, sources)
+    check_pairs(predictions=predictions, sources=sources)
     pairs: list[Pair] = []
     shapes = []
     for prediction, source in zip(predictions, sources, strict=True):

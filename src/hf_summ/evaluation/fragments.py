@@ -9,55 +9,55 @@ from hf_summ.evaluation.words import split_words, split_words_and_marks
 
 
 class Matches:
-    """Where the parts of `words` occur in `source`.
+    """Where runs of consecutive `words` occur in `source`.
 
-    A suffix automaton (Blumer et al. 1985) of the reversed words, so a state stands for parts with a common beginning.
-    It reads the source in reverse too. State 0 stands for the empty part.
+    A suffix automaton (Blumer et al. 1985) of the reversed words, so a state stands for runs with a common beginning.
+    It reads the source in reverse too. State 0 stands for the empty run.
 
     Attributes:
-        lengths: for each word, the length of the longest part that begins there and occurs in the source, 0 for none.
+        lengths: for each word, the length of the longest run that begins there and occurs in the source, 0 for none.
     """
 
     def __init__(self, words: Sequence[str], source: Sequence[str]):
         self._build(words)
         self._read(source)
-        links, sizes, found = self._links, self._sizes, self._found
+        links, sizes, reached = self._links, self._sizes, self._reached
         self._longer: list[list[int]] = [[] for _ in links]
         by_size = sorted(range(1, len(links)), key=sizes.__getitem__)
         for state in reversed(by_size):
             self._longer[links[state]].append(state)
-            if found[state] and links[state]:
-                found[links[state]] = sizes[links[state]]
-        # per state: the state of the longest part in the source among the beginnings of its parts
+            if reached[state] and links[state]:
+                reached[links[state]] = sizes[links[state]]
+        # per state: the state of the longest run in the source among the beginnings of its runs
         longest = list(range(len(links)))
         for state in by_size:
-            if not found[state]:
+            if not reached[state]:
                 longest[state] = longest[links[state]]
-        self._states = [longest[state] for state in self._whole]
-        self.lengths = [found[state] for state in self._states]
+        self._states = [longest[state] for state in self._suffixes]
+        self.lengths = [reached[state] for state in self._states]
 
-    def places(self, start: int) -> list[int]:
-        """All source positions, ascending, where the longest part that begins at word `start` occurs."""
+    def positions(self, start: int) -> list[int]:
+        """All source positions, ascending, where the longest run that begins at word `start` occurs."""
         first, length = self._states[start], self.lengths[start]
         if not length:
             return []
-        # positions of shorter parts of this state do not count; the parts of the states below begin with this part
-        places = [place for place, size in self._ends[first] if size == length]
+        # positions of shorter runs of this state do not count; the runs of the states below begin with this run
+        positions = [position for position, size in self._ends[first] if size == length]
         below = list(self._longer[first])
         while below:
             state = below.pop()
-            places += [place for place, _ in self._ends[state]]
+            positions += [position for position, _ in self._ends[state]]
             below += self._longer[state]
-        return sorted(places)
+        return sorted(positions)
 
     def _build(self, words: Sequence[str]) -> None:
-        """Build the automaton: steps by words, links to the longest part that also occurs elsewhere, sizes of parts."""
+        """Build the automaton: steps by words, links to the longest run that also occurs elsewhere, sizes of runs."""
         steps: list[dict[str, int]] = [{}]
-        links, sizes, self._whole = [-1], [0], [0] * len(words)
+        links, sizes, self._suffixes = [-1], [0], [0] * len(words)
         last = 0
         for start in range(len(words) - 1, -1, -1):
             word, state, last = words[start], last, len(steps)
-            self._whole[start] = last
+            self._suffixes[start] = last
             steps.append({})
             sizes.append(sizes[state] + 1)
             links.append(0)
@@ -68,7 +68,7 @@ class Matches:
                 continue
             following = steps[state][word]
             if sizes[following] > sizes[state] + 1:
-                # its longer parts do not occur here, so the shorter ones get a separate state
+                # its longer runs do not occur here, so the shorter ones get a separate state
                 longer, following = following, len(steps)
                 steps.append(steps[longer].copy())
                 sizes.append(sizes[state] + 1)
@@ -84,12 +84,11 @@ class Matches:
         """Record for each state its positions in the source with their lengths, and the greatest length."""
         steps, links, sizes = self._steps, self._links, self._sizes
         self._ends: list[list[tuple[int, int]]] = [[] for _ in steps]
-        found = self._found = [0] * len(steps)
-        known = steps[0]
+        reached = self._reached = [0] * len(steps)
         state = length = 0
-        for place in range(len(source) - 1, -1, -1):
-            word = source[place]
-            if word not in known:
+        for position in range(len(source) - 1, -1, -1):
+            word = source[position]
+            if word not in steps[0]:
                 state = length = 0
                 continue
             while word not in steps[state]:
@@ -97,9 +96,8 @@ class Matches:
                 length = sizes[state]
             state = steps[state][word]
             length += 1
-            self._ends[state].append((place, length))
-            if length > found[state]:
-                found[state] = length
+            self._ends[state].append((position, length))
+            reached[state] = max(reached[state], length)
 
 
 class Fragment(NamedTuple):
@@ -151,19 +149,19 @@ def align(prediction: str, source: str, language: str, count_punctuation: bool =
     source_words: list[str] = []
     sentence_of: list[int] = []
     for sentence in split_sentences(source, language):
-        found = split(sentence)
-        sentence_of += [sentence_of[-1] + 1 if sentence_of else 0] * len(found)
-        source_words += found
-    found = Matches(words, source_words)
+        in_sentence = split(sentence)
+        sentence_of += [sentence_of[-1] + 1 if sentence_of else 0] * len(in_sentence)
+        source_words += in_sentence
+    matches = Matches(words, source_words)
     fragments: list[Fragment] = []
     # the sentences of a fragment that occurs many times in both texts are kept once
     sentences: dict[tuple[str, ...], tuple[int, ...]] = {}
     free = 0
-    for start, length in enumerate(found.lengths):
+    for start, length in enumerate(matches.lengths):
         if length and start >= free:
             free = start + length
             key = tuple(words[start:free])
             if key not in sentences:
-                sentences[key] = tuple(sentence_of[place] for place in found.places(start))
+                sentences[key] = tuple(sentence_of[position] for position in matches.positions(start))
             fragments.append(Fragment(start, length, sentences[key]))
-    return Alignment(words, found.lengths, fragments, len(source_words), sentence_of[-1] + 1 if sentence_of else 0)
+    return Alignment(words, matches.lengths, fragments, len(source_words), sentence_of[-1] + 1 if sentence_of else 0)

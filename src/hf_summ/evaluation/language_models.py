@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
-    AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
-    AutoTokenizer,
+    PreTrainedConfig,
 )
 
-from hf_summ.common.files import check_hub_reachable
 from hf_summ.common.messages import one_line, progress_bar
+from hf_summ.evaluation.pair_models import Unfit, load_checkpoint
 from hf_summ.models.layers_language_model import above_percentile, draft_predictions, rows_at_once
 from hf_summ.models.pretrained_parts import longest_input
 from hf_summ.models.text_documents import readable
@@ -39,14 +37,14 @@ class LanguageModel:
     """A pre-trained language model with its tokenizer.
 
     Attributes:
-        kind: "masked", "causal" or "permutation": how a token is predicted from those before it.
+        objective: "masked", "causal" or "permutation": how a token is predicted from those before it.
         start: id of the token that precedes a text and gives its first token a context. If None, the first token is not
             judged.
         context: number of tokens that the model reads at once, including the predicted one.
     """
 
     name: str
-    kind: str
+    objective: str
     model: Any
     tokenizer: Any
     start: int | None
@@ -81,43 +79,26 @@ def load_language_model(name: str) -> LanguageModel:
         ValueError: it does not exist, is not a language model, lacks weights such as those of the masked-LM head, or
             has no mask token; the message names it.
     """
-    try:
-        check_hub_reachable(name)
-        config = AutoConfig.from_pretrained(name, trust_remote_code=False)
-        kind = _kind(name, config)
-        loader = AutoModelForMaskedLM if kind == MASKED else AutoModelForCausalLM
-        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        # float32: at lower precision many tokens are equally likely, and the percentile ties with them
-        model, loaded = loader.from_pretrained(
-            name, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, output_loading_info=True
-        )
-    except _NoLanguageModel:
-        raise
-    except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
-        raise ValueError(
-            f"language model {name} cannot be loaded ({one_line(error)}): if the Hub is out of reach, give a folder "
-            "with config.json, model.safetensors and the tokenizer's files"
-        ) from error
-    missing = sorted(loaded["missing_keys"])
+
+    def auto_class_of(config: PreTrainedConfig) -> type:
+        return AutoModelForMaskedLM if _objective(name, config) == MASKED else AutoModelForCausalLM
+
+    tokenizer, model, missing = load_checkpoint(name, "language", auto_class_of)
+    objective = _objective(name, model.config)
     if missing:
         raise ValueError(
-            f"{name} has no weights for {missing[0]} ({len(missing)} are missing), so it is not a {kind} language "
-            "model: give a checkpoint that was saved with its language model head"
+            f"{name} has no weights for {min(missing)} ({len(missing)} are missing), so it is not a {objective} "
+            "language model: give a checkpoint that was saved with its language model head"
         )
-    if kind == MASKED and tokenizer.mask_token_id is None:
+    if objective == MASKED and tokenizer.mask_token_id is None:
         raise ValueError(f"{name}: its tokenizer has no mask token, which a masked language model needs")
     starts = {MASKED: (tokenizer.cls_token_id, tokenizer.bos_token_id), CAUSAL: (tokenizer.bos_token_id,)}
-    start = next((token for token in starts.get(kind, ()) if token is not None), None)
+    start = next((token for token in starts.get(objective, ()) if token is not None), None)
     context = min(longest_input(model) or _LONGEST_CONTEXT, _LONGEST_CONTEXT)
-    model.to("cuda" if torch.cuda.is_available() else "cpu")
-    return LanguageModel(name, kind, model, tokenizer, start, context)
+    return LanguageModel(name, objective, model, tokenizer, start, context)
 
 
-class _NoLanguageModel(ValueError):
-    """The checkpoint is not a language model of a supported kind."""
-
-
-def _kind(name: str, config) -> str:
+def _objective(name: str, config: PreTrainedConfig) -> str:
     if config.model_type == "xlnet":
         return PERMUTATION
     if not config.is_encoder_decoder:
@@ -126,7 +107,7 @@ def _kind(name: str, config) -> str:
             return MASKED
         if type(config) in MODEL_FOR_CAUSAL_LM_MAPPING:
             return CAUSAL
-    raise _NoLanguageModel(
+    raise Unfit(
         f"{name} ({config.model_type}) is not a language model that predicts a text's next token: give a masked "
         "(BERT), causal (GPT2) or permutation (XLNet) one"
     )
@@ -159,7 +140,7 @@ def acceptance(
         raise ValueError(f"{language_model.name}: a text of {len(tokens)} tokens has none to judge: give a longer one")
     sequence = torch.tensor(tokens, device=language_model.model.device)
     accepted: list[list[bool]] = [[] for _ in percentiles]
-    predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.kind]
+    predict = {MASKED: _masked, CAUSAL: _causal, PERMUTATION: _permuted}[language_model.objective]
     judged = 1
     for scores in predict(language_model, sequence):
         following = sequence[judged : judged + len(scores), None]
@@ -176,26 +157,26 @@ def _masked(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[t
     tokenizer, context = language_model.tokenizer, min(language_model.context, len(sequence))
     # without a padding token, [MASK] serves as well: padding is not attended to
     padding = tokenizer.mask_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-    places = torch.arange(context - 1, device=sequence.device)
+    shifts = torch.arange(context - 1, device=sequence.device)
     for ends in torch.arange(1, len(sequence), device=sequence.device).split(rows_at_once(context)):
         starts = (ends - context + 1).clamp(min=0)
-        drafts = sequence[(starts[:, None] + places).clamp(max=len(sequence) - 1)]
+        drafts = sequence[(starts[:, None] + shifts).clamp(max=len(sequence) - 1)]
         yield draft_predictions(language_model.model, drafts, ends - starts, tokenizer.mask_token_id, padding)
 
 
 @torch.no_grad()
 def _causal(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    for start, end, known in _windows(len(sequence), language_model.context):
-        yield language_model.model(input_ids=sequence[None, start:end]).logits[0, known - start - 1 : -1]
+    for start, end, first in _windows(len(sequence), language_model.context):
+        yield language_model.model(input_ids=sequence[None, start:end]).logits[0, first - start - 1 : -1]
 
 
 @torch.no_grad()
 def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator[torch.Tensor]:
-    for start, end, known in _windows(len(sequence), language_model.context):
+    for start, end, first in _windows(len(sequence), language_model.context):
         length = end - start
         # predictions follow the text's order: each position sees those before it, not itself
         hidden = torch.ones(length, length, device=sequence.device).triu()
-        targets = torch.eye(length, device=sequence.device)[known - start :]
+        targets = torch.eye(length, device=sequence.device)[first - start :]
         yield language_model.model(
             input_ids=sequence[None, start:end], perm_mask=hidden[None], target_mapping=targets[None]
         ).logits[0]
@@ -203,12 +184,12 @@ def _permuted(language_model: LanguageModel, sequence: torch.Tensor) -> Iterator
 
 def _windows(length: int, size: int) -> Iterator[tuple[int, int, int]]:
     """Start, end and first judged position of each window; all positions but the first are judged exactly once."""
-    known = end = 1
+    first = end = 1
     while end < length:
-        start = max(0, known - size // 2) if known > 1 else 0
+        start = max(0, first - size // 2) if first > 1 else 0
         end = min(start + size, length)
-        yield start, end, known
-        known = end
+        yield start, end, first
+        first = end
 
 
 def shuffled(text: str, seed: int) -> str:
@@ -233,10 +214,10 @@ def random_words(language_model: LanguageModel, count: int, seed: int) -> str:
     candidates = [(token, word) for token, word in candidates if len(word) > 1 and word.isalpha()]
     words = []
     if candidates:
-        # after a space, the tokenizer maps the letters of a word part to another token
+        # after a space, the tokenizer maps the letters of a subword to another token
         written = tokenizer([f"a {word}" for _, word in candidates], add_special_tokens=False)["input_ids"]
-        alone = tokenizer("a", add_special_tokens=False)["input_ids"]
-        words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*alone, token]]
+        prefix = tokenizer("a", add_special_tokens=False)["input_ids"]
+        words = [word for (token, word), ids in zip(candidates, written, strict=True) if ids == [*prefix, token]]
     if not words:
         raise ValueError(f"{language_model.name} has no whole words in its vocabulary: give the random text as a file")
     return " ".join(random.Random(seed).choices(words, k=count))
@@ -265,10 +246,8 @@ def compare_language_models(
         row of random words has only a detection.
 
     Raises:
-        ValueError: no model or no text, a percentile outside 0 to 100, or as `acceptance` and `random_words`.
+        ValueError: a percentile outside 0 to 100, or as `acceptance` and `random_words`.
     """
-    if not language_models or not texts:
-        raise ValueError("a comparison needs at least one language model and one text")
     for percentile in percentiles:
         if not 0 <= percentile <= 100:
             raise ValueError(f"`percentiles` contains {percentile}, but must be from 0 to 100")
@@ -283,7 +262,7 @@ def compare_language_models(
         "models": [
             {
                 "model": language_model.name,
-                "kind": language_model.kind,
+                "kind": language_model.objective,
                 "judges_first_token": language_model.start is not None,
                 "context": language_model.context,
                 "rows": _rows(language_model, samples, random_text, percentiles),
@@ -307,16 +286,16 @@ def _rows(language_model: LanguageModel, samples, random_text: str, percentiles:
         ]
         on_random = acceptance(language_model, random_text, percentiles, bar.update)
     rows = []
-    for place, percentile in enumerate(percentiles):
+    for index, percentile in enumerate(percentiles):
         for name, on_text, on_shuffle in judged:
-            recall, detection = _share(on_text[place], True), _share(on_shuffle[place], False)
-            row = {"percentile": percentile, "text": name, "tokens": len(on_text[place])}
+            recall, detection = _share(on_text[index], True), _share(on_shuffle[index], False)
+            row = {"percentile": percentile, "text": name, "tokens": len(on_text[index])}
             rows.append(row | {"recall": recall, "detection": detection, "accuracy": (recall + detection) / 2})
-        detection = _share(on_random[place], False)
-        row = {"percentile": percentile, "text": _RANDOM, "tokens": len(on_random[place])}
+        detection = _share(on_random[index], False)
+        row = {"percentile": percentile, "text": _RANDOM, "tokens": len(on_random[index])}
         rows.append(row | {"recall": None, "detection": detection, "accuracy": None})
     return rows
 
 
-def _share(decisions: list[bool], wanted: bool) -> float:
-    return 100.0 * decisions.count(wanted) / len(decisions)
+def _share(decisions: list[bool], decision: bool) -> float:
+    return 100.0 * decisions.count(decision) / len(decisions)

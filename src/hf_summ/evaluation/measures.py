@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hf_summ.common.flags import flag
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.bleu import TITLES as BLEU_TITLES
-from hf_summ.evaluation.bleu import bleu_measures, tokenizer_for
-from hf_summ.evaluation.chrf import chrf_statistics, corpus_chrf
+from hf_summ.evaluation.bleu import bleu_measures, chrf_statistics, corpus_chrf, tokenizer_for
 from hf_summ.evaluation.novelty import NGRAMS, novelty_measures
 from hf_summ.evaluation.novelty import TITLES as NOVELTY_TITLES
-from hf_summ.evaluation.rouge import ROUGE_TYPES, rouge_scores_in_mode
-from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
+from hf_summ.evaluation.rouge import ROUGE155_TYPES, ROUGE_TYPES, rouge_scores_in_mode
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.support import support_scores
 from hf_summ.evaluation.words import is_english
@@ -109,7 +107,7 @@ class Measure:
         reads: what the predictions are compared with.
         columns: the scores that a run's table and card show, if not all.
         falling: the scores for which lower is better.
-        needs: the kind of model that it needs, in messages.
+        needs: the model that it needs, in messages.
         source: the address of its paper.
     """
 
@@ -130,7 +128,7 @@ class Measure:
         return tuple(self.titles)
 
 
-def rouge_parts(
+def rouge_of_rows(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], settings: Settings
 ) -> dict[str, Any]:
     """ROUGE type -> precision, recall and F of each row, see `rouge_scores_in_mode`."""
@@ -142,8 +140,8 @@ def rouge_parts(
 
 
 def _rouge(predictions, references, settings: Settings) -> dict[str, Scored]:
-    parts = rouge_parts(predictions, references, settings)
-    return {name: mean_over_rows(getattr(scores, settings.rouge_part)) for name, scores in parts.items()}
+    scores = rouge_of_rows(predictions, references, settings)
+    return {name: mean_over_rows(getattr(columns, settings.rouge_part)) for name, columns in scores.items()}
 
 
 def _bleu(predictions, references, settings: Settings) -> dict[str, Scored]:
@@ -256,17 +254,16 @@ def measure_of(score: str) -> Measure | None:
     return next((measure for measure in _TABLE if score in measure.titles), None)
 
 
-def check_metrics(given: Iterable[str]) -> dict[str, str]:
+def check_metrics(metrics: Iterable[str]) -> dict[str, str]:
     """The measures named on a command line as `name` or `name=MODEL`: name -> model, empty if it needs none.
 
     Raises:
         ValueError: an unknown measure, or a missing or needless model.
     """
     models = {}
-    for text in given:
+    for text in metrics:
         name, equals, model = text.partition("=")
-        if name not in MEASURES:
-            raise ValueError(unknown_choice("--metrics", name, MEASURES))
+        check_choice("--metrics", name, MEASURES)
         needs = MEASURES[name].needs
         if needs and not model:
             raise ValueError(f"--metrics {text}: needs a model: name its {needs}, as in {name}=MODEL")

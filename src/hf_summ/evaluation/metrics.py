@@ -7,7 +7,7 @@ from typing import Any
 import evaluate
 from datasets import Features, Sequence, Value
 
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.measures import MEASURES, Measure, Settings
 from hf_summ.evaluation.significance import rounded
 
@@ -76,8 +76,7 @@ def metric(name: str, model: str = "", rouge_mode: str = "rouge_score", **settin
         ValueError: there is no such measure.
         TypeError: neither has such a setting.
     """
-    if name not in MEASURES:
-        raise ValueError(unknown_choice("`name`", name, MEASURES))
+    check_choice("`name`", name, MEASURES)
     options = {key: settings.pop(key) for key in settings.keys() & Settings.__dataclass_fields__.keys()}
     # `evaluate` names a metric after its class
     of_measure = type(name.capitalize(), (Metric,), {"measure": MEASURES[name]})

@@ -6,12 +6,12 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hf_summ.common.messages import progress_bar, unknown_choice
+from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.fragments import Alignment, align
 from hf_summ.evaluation.significance import Scored, mean_over_rows, ratio, rounded
-from hf_summ.evaluation.words import check_sources, no_words, split_words, warn_of_wordless
-from hf_summ.models.checks import check_integer, check_texts
+from hf_summ.evaluation.words import check_pairs, no_words, split_words, warn_of_wordless
+from hf_summ.models.checks import check_integer
 
 NGRAMS = (1, 2, 3, 4)
 # measures that are not shares, so not in points
@@ -124,7 +124,7 @@ def copy_positions(
 
 def _alignments(predictions: Sequence[str], sources: Sequence[str], language: str, count_punctuation: bool = False):
     """Each row's alignment, with a progress bar."""
-    check_sources(predictions, sources)
+    check_pairs(predictions=predictions, sources=sources)
     pairs = zip(predictions, sources, strict=True)
     wordless = []
     for number, (prediction, source) in enumerate(progress_bar(pairs, "novelty", len(sources))):
@@ -132,7 +132,7 @@ def _alignments(predictions: Sequence[str], sources: Sequence[str], language: st
         if not row.source_words:
             wordless.append(number)
         yield row
-    warn_of_wordless(wordless, len(sources), language, stacklevel=5)
+    warn_of_wordless(wordless, "sources", len(sources), "are left out", language, stacklevel=5)
 
 
 def novelty_measures(
@@ -144,10 +144,8 @@ def novelty_measures(
     count_punctuation: bool = False,
 ) -> dict[str, Scored]:
     """The scores of `novelty`, which names the arguments and errors, with each row's statistics."""
-    if average not in get_args(Average):
-        raise ValueError(unknown_choice("`average`", average, get_args(Average)))
-    if count not in get_args(Count):
-        raise ValueError(unknown_choice("`count`", count, get_args(Count)))
+    check_choice("`average`", average, get_args(Average))
+    check_choice("`count`", count, get_args(Count))
     rows = [_fractions(row, count) for row in _alignments(predictions, sources, language, count_punctuation)]
     scores = {}
     for name, fractions in zip(TITLES, np.array(rows, dtype=np.float64).transpose(1, 0, 2), strict=True):
@@ -209,12 +207,7 @@ def corpus_statistics(documents: Sequence[str], summaries: Sequence[str], langua
     Raises:
         ValueError: different numbers of documents and summaries, none at all, or no words in either.
     """
-    check_texts("documents", documents)
-    check_texts("summaries", summaries)
-    if len(documents) != len(summaries):
-        raise ValueError(f"{len(documents)} documents but {len(summaries)} summaries: each needs its counterpart")
-    if not len(documents):
-        raise ValueError("nothing to count: there are no documents and no summaries")
+    check_pairs(documents=documents, summaries=summaries)
     statistics: dict[str, float] = {"pairs": len(documents)}
     words: dict[str, int] = {}
     vocabularies: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Pre-trained models that classify pairs of texts, in batches of similar length."""
+"""Pre-trained models that judge texts: loading, and the classification of pairs in batches of similar length."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -23,38 +23,34 @@ _PAIRS_AT_ONCE = 4096
 
 
 class Unfit(ValueError):
-    """A checkpoint's configuration is of the wrong kind."""
+    """A checkpoint's architecture cannot do the task."""
 
 
 def load_checkpoint(
-    auto_class: Any,
-    name: str,
-    kind: str,
-    check: Callable[[str, PreTrainedConfig], None] | None = None,
-    **hub_settings: Any,
+    name: str, task: str, auto_class_of: Callable[[PreTrainedConfig], Any], **hub_settings: Any
 ) -> tuple[PreTrainedTokenizerBase, PreTrainedModel, set[str]]:
     """The tokenizer, the model, on the GPU if there is one, and the names of missing weights.
 
     Args:
-        kind: the model's name in messages.
-        check: is called with the name and the configuration before the weights are loaded.
+        task: what the model is for, in messages: "it cannot be loaded as a … model".
+        auto_class_of: maps the configuration to transformers' Auto class for the head, or raises `Unfit`.
 
     Raises:
-        ValueError: it does not exist or is of another kind.
+        ValueError: it does not exist, or cannot do the task.
     """
     try:
         check_hub_reachable(name, cache_dir=hub_settings.get("cache_dir"))
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
-        if check is not None:
-            check(name, config)
+        auto_class = auto_class_of(config)
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_settings)
+        # at lower precision many tokens of a language model are equally likely, and percentiles tie with them
         settings = {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True, **hub_settings}
         model, loaded = auto_class.from_pretrained(name, config=config, **settings)
     except Unfit:
         raise
     except (OSError, ValueError, RuntimeError, StrictDataclassError) as error:
         raise ValueError(
-            f"{name} cannot be loaded as a {kind} model ({one_line(error)}): if the Hub is out of reach, give the "
+            f"{name} cannot be loaded as a {task} model ({one_line(error)}): if the Hub is out of reach, give the "
             "folder of a downloaded checkpoint"
         ) from error
     return tokenizer, model.eval().to("cuda" if torch.cuda.is_available() else "cpu"), loaded["missing_keys"]
@@ -75,31 +71,27 @@ class PairModel(ABC):
         hub_settings: `cache_dir` and `token`.
 
     Attributes:
-        auto_class: transformers' Auto class for the head.
-        kind, hint: the model's name in messages, and the checkpoint that they suggest.
+        task, hint: what the model is for, in messages, and the checkpoint that they suggest.
         context: the number of tokens of a pair that the model reads.
 
     Raises:
-        ValueError: it does not exist, is of another kind, or has no weights for its head.
+        ValueError: it does not exist, cannot do the task, or has no weights for its head.
     """
 
-    auto_class: ClassVar[Any]
-    kind: ClassVar[str]
+    task: ClassVar[str]
     hint: ClassVar[str]
 
     def __init__(self, name: str, **hub_settings: Any):
-        self.tokenizer, self.model, missing = load_checkpoint(
-            self.auto_class, name, self.kind, self.check, **hub_settings
-        )
+        self.name = name
+        self.tokenizer, self.model, missing = load_checkpoint(name, self.task, self.auto_class_of, **hub_settings)
         if missing:
             # the last by name is the head's
             raise ValueError(f"{name} has no weights for {max(missing)} ({len(missing)} are missing): {self.hint}")
-        self.name = name
         self.context = context_of(self.model)
 
     @abstractmethod
-    def check(self, name: str, config: PreTrainedConfig) -> None:
-        """Raise `Unfit` if a checkpoint with this configuration cannot be such a model."""
+    def auto_class_of(self, config: PreTrainedConfig) -> Any:
+        """transformers' Auto class for the head; raises `Unfit` for a configuration without such a head."""
 
     @abstractmethod
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
@@ -108,7 +100,7 @@ class PairModel(ABC):
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         """The probability of each pair; pairs of similar length share a batch."""
         probabilities: list[float] = []
-        with progress_bar(None, self.kind, len(pairs)) as bar:
+        with progress_bar(None, self.task, len(pairs)) as bar:
             for start in range(0, len(pairs), _PAIRS_AT_ONCE):
                 probabilities += self._read(pairs[start : start + _PAIRS_AT_ONCE], bar)
         return probabilities
@@ -123,16 +115,16 @@ class PairModel(ABC):
         )
         lengths = [len(row) for row in encoded["input_ids"]]
         order = sorted(range(len(pairs)), key=lengths.__getitem__, reverse=True)
-        found = [0.0] * len(pairs)
+        probabilities = [0.0] * len(pairs)
         while order:
             # the first is the longest
             size = max(_TOKENS_AT_ONCE // lengths[order[0]], 1)
             rows, order = order[:size], order[size:]
             batch = {name: [values[row] for row in rows] for name, values in encoded.items()}
             for row, probability in zip(rows, self._classify(batch), strict=True):
-                found[row] = probability
+                probabilities[row] = probability
             bar.update(len(rows))
-        return found
+        return probabilities
 
     @torch.inference_mode()
     def _classify(self, batch: dict[str, list]) -> list[float]:

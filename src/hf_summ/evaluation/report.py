@@ -10,7 +10,7 @@ import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import latex_table, latex_text, markdown_table
-from hf_summ.evaluation.measures import MEASURES, Settings, rouge_parts, title_of
+from hf_summ.evaluation.measures import MEASURES, Settings, rouge_of_rows, title_of
 from hf_summ.evaluation.significance import (
     OfSums,
     Scored,
@@ -56,7 +56,7 @@ class Evaluation:
         references: one or several texts per row.
         sources: one document per row.
         against: name -> another system's predictions.
-        places: name of each row in messages; by default its number, counted from 0.
+        labels: name of each row in messages; by default its number, counted from 0.
 
     Raises:
         ValueError: another system is named "predictions" or "references"; see also the functions of the measures.
@@ -69,10 +69,10 @@ class Evaluation:
         sources: Sequence[str] | None = None,
         against: Mapping[str, Sequence[str]] | None = None,
         settings: Settings | None = None,
-        places: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
     ):
         self.settings = settings or Settings()
-        self.references, self.places = references, places or list(map(str, range(len(predictions))))
+        self.references, self.labels = references, labels or list(map(str, range(len(predictions))))
         if taken := OURS & set(against or ()):
             raise ValueError(f"`against` has a system named '{taken.pop()}': give it another name")
         self.systems = {"predictions": predictions} | dict(against or {})
@@ -85,23 +85,23 @@ class Evaluation:
                 measure.compute(["a"], ["a"], self.settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            self.rouge = {name: rouge_parts(texts, references, self.settings) for name, texts in self.systems.items()}
+            self.rouge = {name: rouge_of_rows(texts, references, self.settings) for name, texts in self.systems.items()}
         # all systems share the references, whose warnings would appear once per system
         self._warnings = dict.fromkeys(
             str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)
         )
         self._firsts = {**self.systems, "references": [row[0] for row in references]}
-        # of each text, the scores of the measures beside ROUGE
+        # each text's scores of the measures other than ROUGE
         self._scored: dict[str, dict[str, Scored]] = {name: {} for name in self._firsts}
         with warnings.catch_warnings():
-            # the notes list sources without words once, with their places
+            # the notes list sources without words once, with their labels
             warnings.simplefilter("ignore", UserWarning)
             for measure in self._measures:
                 for name in self._firsts if measure.reads == "sources" else self.systems:
                     self._scored[name] |= measure.compute(self._firsts[name], compared[measure.reads], self.settings)
         wordless = [row for row, text in enumerate(sources or ()) if not split_words(text, self.settings.language)]
         if wordless:
-            rows = first_of([self.places[row] for row in wordless])
+            rows = first_of([self.labels[row] for row in wordless])
             finding = f"{len(wordless)} of {len(references)} sources have no words and are left out"
             self._warnings[f"{finding} of novelty and support: {rows}"] = None
 
@@ -123,20 +123,21 @@ class Evaluation:
         - `settings`, `pairs`, and `notes`, which a reader of the scores needs.
         """
         settings, pairs = self.settings, len(self.references)
-        shown = [
+        scores = [
             score
             # novelty's come last
             for measure in sorted(self._measures, key=lambda measure: measure.name == "novelty")
             for score in (_COPYING if measure.name == "novelty" else measure.columns or measure.titles)
         ]
         numbers = {
-            name: {score: scored.number() for score, scored in scores.items()} for name, scores in self._scored.items()
+            name: {score: scored.number() for score, scored in of_text.items()}
+            for name, of_text in self._scored.items()
         }
         return {
             "settings": {**asdict(settings), "stemming": settings.stemming, "hf_summ": __version__},
             "pairs": pairs,
             "rouge": {metric: {name: self._figures(name, metric) for name in self.systems} for metric in self._metrics},
-            "measures": {score: {name: self._mean(name, score) for name in self.systems} for score in shown},
+            "measures": {score: {name: self._mean(name, score) for name in self.systems} for score in scores},
             "tested": self._tested,
             "differences": self._differences(),
             "texts": {name: self._of_texts(name) for name in self._firsts},
@@ -148,7 +149,7 @@ class Evaluation:
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Each row's scores of each system: place, ROUGE and the other measures; null for none."""
+        """Each row's scores of each system: label, ROUGE and the other measures; null for none."""
         for name in self.systems:
             columns: dict[str, np.ndarray] = {
                 f"{metric}_{title}": column
@@ -156,10 +157,10 @@ class Evaluation:
                 for title, column in scores._asdict().items()
             }
             columns |= {score: scored.rows() for score, scored in self._scored[name].items()}
-            for row, place in enumerate(self.places):
+            for row, label in enumerate(self.labels):
                 values = {column: float(values[row]) for column, values in columns.items()}
                 numbers = {column: None if math.isnan(value) else value for column, value in values.items()}
-                yield {"system": name, "row": place, **numbers}
+                yield {"system": name, "row": label, **numbers}
 
     @property
     def _metrics(self) -> list[str]:
@@ -181,7 +182,7 @@ class Evaluation:
 
     @property
     def _compared(self) -> list[str]:
-        """The scores against the references beside ROUGE."""
+        """The scores against the references other than ROUGE."""
         measures = [measure for measure in self._measures if measure.reads == "references"]
         return [score for measure in measures for score in measure.columns or measure.titles]
 
@@ -258,10 +259,10 @@ def _or_none(value: float) -> float | None:
 def as_text(report: dict[str, Any], latex: bool = False) -> str:
     """The report in Markdown, aligned so that it is readable in a terminal too, or for LaTeX's package booktabs."""
     table, line = (latex_table, latex_text) if latex else (markdown_table, str)
-    parts = [table(*_scores_table(report))]
+    tables = [table(*_scores_table(report))]
     if report["differences"]:
-        parts += [table(*_differences_table(report)), line(_rule_line(report))]
-    return "\n\n".join((*parts, table(*_texts_table(report)), line(_settings_line(report)))) + "\n"
+        tables += [table(*_differences_table(report)), line(_rule_line(report))]
+    return "\n\n".join((*tables, table(*_texts_table(report)), line(_settings_line(report)))) + "\n"
 
 
 def _scores_table(report: dict[str, Any]) -> _Table:
@@ -348,20 +349,20 @@ def shown_value(value: float | None, rows: float | None, pairs: int) -> str:
 def _settings_line(report: dict[str, Any]) -> str:
     """The settings on which the figures depend, in one line to cite with them."""
     settings = report["settings"]
-    parts = [
+    facts = [
         f"{settings['rouge_mode']}: macro means in points over {report['pairs']} pairs",
         f"stemming: {settings['stemming']}",
         f"language {settings['language']}" + _UNITS[settings["units"]],
         f"sentences by {settings['splitter']}" if settings["sentences"] == "split" else "one sentence per line",
     ]
-    parts += [
+    facts += [
         f"truncated after {settings[name]} {unit}"
         for name, unit in (("byte_limit", "bytes"), ("word_limit", "words"))
         if settings[name] is not None
     ]
-    parts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
+    facts.append(f"{settings['resamples']} resamples, seed {settings['seed']}")
     if len(report["texts"]["predictions"]) > 1:
         marks = " with punctuation marks" if settings["count_punctuation"] else ""
-        parts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
-    parts += [f"{name} by {model}" for name, model in settings["metrics"].items() if model]
-    return f"{'; '.join(parts)}; hf_summ {settings['hf_summ']}"
+        facts.append(f"novelty: {settings['average']} over {settings['count']}{marks}")
+    facts += [f"{name} by {model}" for name, model in settings["metrics"].items() if model]
+    return f"{'; '.join(facts)}; hf_summ {settings['hf_summ']}"

@@ -1,25 +1,31 @@
-"""ROUGE (Lin 2004) as Google's rouge-score computes it, and the choice between both implementations by name."""
+"""ROUGE (Lin 2004) with the scores of Google's rouge-score or of the Perl script ROUGE-1.5.5, without the script."""
 
-from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from typing import Any
 
-from hf_summ.common.messages import unknown_choice
-from hf_summ.evaluation.rouge155 import rouge155_scores
+from hf_summ.common.messages import check_choice
 from hf_summ.evaluation.rouge_counts import (
+    SEVERAL,
     Measure,
     Reader,
     Scores,
-    check_options,
+    Splitter,
     ngrams,
     other_reader,
     read_words,
     score_rows,
     sentence_splitter,
     sequence_lcs,
+    skip_bigrams,
+    skip_bigrams_4,
     summary_lcs,
 )
+from hf_summ.evaluation.stemming import stem
 from hf_summ.evaluation.words import check_rows, check_units, is_english, warn_of_script
+from hf_summ.models.checks import check_integer
+from hf_summ.models.text_documents import readable
 
 ROUGE_MODES = ("rouge_score", "rouge155")
 _MEASURES: dict[str, Measure] = {
@@ -29,8 +35,18 @@ _MEASURES: dict[str, Measure] = {
     "rougeLsum": summary_lcs,
 }
 ROUGE_TYPES = tuple(_MEASURES)
+_MEASURES_155: dict[str, Measure] = {
+    "rouge1": ngrams(1),
+    "rouge2": ngrams(2),
+    "rouge3": ngrams(3),
+    "rougeL": summary_lcs,
+    "rougeSU4": skip_bigrams_4,
+    "rougeSU*": skip_bigrams,
+}
+ROUGE155_TYPES = tuple(_MEASURES_155)
 # options of "rouge155" alone
 _LIMITS = ("byte_limit", "word_limit")
+_SPACE = re.compile(rb"\s+")
 
 
 def rouge(
@@ -68,12 +84,8 @@ def rouge_scores_in_mode(
     language: str = "en",
     **options: Any,
 ) -> dict[str, Scores]:
-    """Metric -> precision, recall and F of each example.
-
-    See `rouge` for the arguments and errors.
-    """
-    if rouge_mode not in ROUGE_MODES:
-        raise ValueError(unknown_choice("`rouge_mode`", rouge_mode, ROUGE_MODES))
+    """Metric -> precision, recall and F of each example; see `rouge` for the arguments and errors."""
+    check_choice("`rouge_mode`", rouge_mode, ROUGE_MODES)
     if rouge_mode == "rouge155":
         return rouge155_scores(predictions, references, use_stemmer, language, **options)
     limits = [name for name in _LIMITS if options.pop(name, None) is not None]
@@ -118,18 +130,88 @@ def rouge_scores(
         UserWarning: the language is English, but the references are written in another alphabet; or they have no
             spaces between words and are not read by characters.
     """
-    rows = check_rows(predictions, references)
-    check_options(rouge_types, ROUGE_TYPES, sentences, splitter, several)
-    check_units(units, language)
-    warn_of_script((text for row in rows for text in row), language)
-    split = sentence_splitter(language, sentences, splitter)
-    if is_english(language):
+
+    def reader(split: Splitter) -> Reader:
         # as in rouge-score's tokenizer; lowercased first, as a few letters outside ASCII become ASCII letters
-        reader = Reader(lambda text: read_words(text.lower()), _stemmer() if use_stemmer else None, split)
-    else:
-        reader = other_reader(language, units, split)
-    measures = {rouge_type: _MEASURES[rouge_type] for rouge_type in rouge_types}
-    return score_rows(predictions, rows, reader, measures, "ROUGE", language, several or "best")
+        return Reader(lambda text: read_words(text.lower()), _stemmer() if use_stemmer else None, split)
+
+    texts, options = (predictions, references), (language, rouge_types, sentences, splitter, units, several or "best")
+    return _score("ROUGE", _MEASURES, reader, *texts, *options)
+
+
+def rouge155_scores(
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    use_stemmer: bool = True,
+    language: str = "en",
+    rouge_types: Sequence[str] = ROUGE155_TYPES,
+    sentences: str = "split",
+    splitter: str = "sentencex",
+    units: str = "words",
+    byte_limit: int | None = None,
+    word_limit: int | None = None,
+    several: str | None = None,
+) -> dict[str, Scores]:
+    """Metric -> precision, recall and F of each example, equal to those of ROUGE-1.5.5. An empty prediction scores 0.
+
+    rougeL compares sentence by sentence, as the script does. rougeSU* skips any number of words; pyrouge prints it as
+    SU4. rougeSU4 skips at most 4 words (`-2 4 -u`). As in the script, neither counts a text's last word as a unigram.
+
+    Args:
+        predictions, references, language, sentences, splitter, units: as for `rouge_scores`.
+        use_stemmer: whether to use WordNet's exception lists and Porter's stemmer (`-m`); English only.
+        rouge_types: which of `ROUGE155_TYPES`.
+        byte_limit: number of bytes to which predictions and references are truncated (`-b`), not counting line ends.
+            For rougeL the script counts within each sentence instead.
+        word_limit: number of words, separated by spaces, to which they are truncated (`-l`).
+        several: how several references are combined, as for `rouge_scores`; by default "pooled", as in the script
+            (`-f A`).
+
+    Raises:
+        ValueError: as `rouge_scores`; both limits, a limit below 1, or a limit for a language other than English.
+
+    Warns:
+        UserWarning: as `rouge_scores`.
+    """
+    limits = {"byte_limit": byte_limit, "word_limit": word_limit}
+    limits = {name: limit for name, limit in limits.items() if limit is not None}
+    if len(limits) > 1:
+        raise ValueError("`byte_limit` and `word_limit` exclude each other: set only one")
+    for name, limit in limits.items():
+        check_integer(name, limit, 1)
+        if not is_english(language):
+            raise ValueError(f"`{name}` needs English, as in ROUGE-1.5.5, but `language` is '{language}'")
+    reader = partial(_reader155, use_stemmer, byte_limit, word_limit)
+    texts, options = (predictions, references), (language, rouge_types, sentences, splitter, units, several or "pooled")
+    return _score("ROUGE-1.5.5", _MEASURES_155, reader, *texts, *options)
+
+
+def _score(
+    title: str,
+    measures: Mapping[str, Measure],
+    english_reader: Callable[[Splitter], Reader],
+    predictions: Sequence[str],
+    references: Sequence[str | Sequence[str]],
+    language: str,
+    rouge_types: Sequence[str],
+    sentences: str,
+    splitter: str,
+    units: str,
+    several: str,
+) -> dict[str, Scores]:
+    rows = check_rows(predictions, references)
+    if not rouge_types:
+        raise ValueError(f"`rouge_types` is empty: choose from {', '.join(measures)}")
+    for rouge_type in rouge_types:
+        check_choice("ROUGE type", rouge_type, measures)
+    check_choice("`sentences`", sentences, ("split", "lines"))
+    check_choice("`several`", several, SEVERAL)
+    check_units(units, language)
+    warn_of_script((text for row in rows for text in row), language, stacklevel=4)
+    split = sentence_splitter(language, sentences, splitter)
+    reader = english_reader(split) if is_english(language) else other_reader(language, units, split)
+    measures = {rouge_type: measures[rouge_type] for rouge_type in rouge_types}
+    return score_rows(predictions, rows, reader, measures, title, language, several)
 
 
 @cache
@@ -139,3 +221,41 @@ def _stemmer() -> Callable[[str], str]:
 
     tokenizer = DefaultTokenizer(use_stemmer=True)
     return lru_cache(maxsize=1 << 18)(lambda word: "".join(tokenizer.tokenize(word)))
+
+
+def _reader155(use_stemmer: bool, byte_limit: int | None, word_limit: int | None, split: Splitter) -> Reader:
+    """The reader of English texts: other letters and surrogates become blanks, but count as bytes."""
+    cuts: list[Callable[[list[bytes]], list[bytes]]] = []
+    if byte_limit is not None:
+        cuts = [partial(_cut_bytes, limit=byte_limit, running=running) for running in (True, False)]
+    elif word_limit is not None:
+        cuts = [partial(_cut_words, limit=word_limit)]
+
+    def cut_lines(cut: Callable, text: str) -> list[str]:
+        lines = cut([readable(line).encode() for line in split(text) if line])
+        return [line.decode("ascii", "replace") for line in lines]
+
+    return Reader(read_words, stem if use_stemmer else None, *([partial(cut_lines, cut) for cut in cuts] or [split]))
+
+
+def _cut_bytes(lines: list[bytes], limit: int, running: bool) -> list[bytes]:
+    """The lines up to the first that reaches the limit, counted from the first line (`running`) or within a line."""
+    within, used = [], 0
+    for line in lines:
+        if used + len(line) >= limit:
+            return [*within, line[: limit - used]]
+        within.append(line)
+        used += len(line) if running else 0
+    return within
+
+
+def _cut_words(lines: list[bytes], limit: int) -> list[bytes]:
+    """The lines up to the word that reaches the limit; an indent counts as a word, as in the script."""
+    within, used = [], 0
+    for line in lines:
+        words = _SPACE.split(line.rstrip()) if line.strip() else []
+        if used + len(words) >= limit:
+            return [*within, b" ".join(words[: limit - used])]
+        within.append(line)
+        used += len(words)
+    return within

@@ -1,19 +1,18 @@
-"""Counts of the matches of a prediction with its references, for every kind of ROUGE (Lin 2004).
+"""Counts of the matches of a prediction with its references, for every variant of ROUGE (Lin 2004).
 
-Words are numbers here. Each kind of ROUGE defines the words of a text, which of them are equal, and how several
+Words are numbers here. Each variant of ROUGE defines the words of a text, which of them are equal, and how several
 references are combined into one score.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from hf_summ.common.messages import progress_bar, unknown_choice
-from hf_summ.data.sentences import SPLITTERS, split_sentences
-from hf_summ.evaluation.rouge_lcs import common_places
+from hf_summ.common.messages import progress_bar
+from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation.words import no_words, split_words
 from hf_summ.models.text_documents import readable
 
@@ -50,13 +49,19 @@ class Batch(NamedTuple):
 SEVERAL = ("best", "mean", "pooled")
 # pairs of words counted at once
 _PAIRS = 1 << 21
-# characters scored at once, and those that each pair adds: about as many as a headline has
+# batch size in characters; each pair counts as at least a headline
 _BATCH_SIZE = 1 << 19
 _PAIR_SIZE = 64
 # pairs of sentences compared at once
 _SENTENCE_PAIRS = 1 << 15
 # above this size the vocabulary is reset, so that two words, a pair and a side fit into 63 bits
 _VOCABULARY = 1 << 20
+# LCS: bits of an array's integers
+_WIDTHS = (16, 32, 64)
+# reference positions per array
+_CELLS = 1 << 17
+# up to this many pairs, a Python loop beats NumPy
+_FEW = 8
 # stands between the lines of a text that was split into words
 END = b"|"
 # one pass lowercases A to Z and blanks all bytes but ASCII letters, digits and line ends
@@ -65,26 +70,6 @@ Splitter = Callable[[str], list[str]]
 # number of matches, of units in the prediction, and of units in its reference, (P,) each
 Counts = tuple[np.ndarray, np.ndarray, np.ndarray]
 Measure = Callable[[Batch], Counts]
-
-
-def check_options(
-    rouge_types: Sequence[str], known: Iterable[str], sentences: str, splitter: str, several: str | None
-) -> None:
-    """Raise a ValueError for no ROUGE types, an unknown one or an unknown value of another option."""
-    if not rouge_types:
-        raise ValueError(f"`rouge_types` is empty: choose from {', '.join(known)}")
-    for rouge_type in rouge_types:
-        if rouge_type not in known:
-            raise ValueError(unknown_choice("ROUGE type", rouge_type, known))
-    if sentences not in ("split", "lines"):
-        raise ValueError(
-            f"`sentences` is {sentences!r:.80}, but must be 'split', to split lines into sentences, or 'lines', to "
-            "treat each line as one"
-        )
-    if splitter not in SPLITTERS:
-        raise ValueError(unknown_choice("`splitter`", splitter, SPLITTERS))
-    if several is not None and several not in SEVERAL:
-        raise ValueError(unknown_choice("`several`", several, SEVERAL))
 
 
 def score_rows(
@@ -105,30 +90,30 @@ def score_rows(
         ValueError: no reference has any words.
     """
     sizes = np.array([len(row) for row in rows])
-    parts = []
+    batches = []
     any_words = False
     with progress_bar(None, title, int(sizes.sum())) as bar:
         for texts in _batches(predictions, rows):
             batch = reader.read(texts)
             any_words = any_words or batch.sizes[1::2].any()
-            parts.append(np.array([measure(batch) for measure in measures.values()]))
+            batches.append(np.array([measure(batch) for measure in measures.values()]))
             bar.update(len(texts) // 2)
     if not any_words:
         raise ValueError(no_words("nothing to score: no reference has any words", language))
-    counts = np.concatenate(parts, axis=2)
-    return {metric: _combined(counts[place], sizes, several) for place, metric in enumerate(measures)}
+    counts = np.concatenate(batches, axis=2)
+    return {metric: _combined(of_metric, sizes, several) for metric, of_metric in zip(measures, counts, strict=True)}
 
 
 def _batches(predictions: Sequence[str], rows: list[list[str]]) -> Iterator[list[str]]:
     """Texts of pairs to score at once: a prediction, one of its references, the next prediction, …."""
     texts: list[str] = []
-    left = _BATCH_SIZE
+    room = _BATCH_SIZE
     for prediction, row in zip(predictions, rows, strict=True):
         for text in row:
-            left -= _PAIR_SIZE + len(prediction) + len(text)
-            if texts and left < 0:
+            room -= _PAIR_SIZE + len(prediction) + len(text)
+            if texts and room < 0:
                 yield texts
-                texts, left = [], _BATCH_SIZE - _PAIR_SIZE - len(prediction) - len(text)
+                texts, room = [], _BATCH_SIZE - _PAIR_SIZE - len(prediction) - len(text)
             texts += prediction, text
     yield texts
 
@@ -238,25 +223,25 @@ def matches(grams: np.ndarray, owners: np.ndarray, pairs: int, sides: int = 2) -
         grams: number of each unit, (N,).
         owners: number of its pair, times `sides`, plus number of the side that has it, (N,).
     """
-    kinds = grams.max(initial=0) + 1
+    vocabulary = grams.max(initial=0) + 1
     pair, side = np.divmod(owners, sides)
-    keys, numbers = np.unique((pair * kinds + grams) * sides + side, return_counts=True)
+    keys, numbers = np.unique((pair * vocabulary + grams) * sides + side, return_counts=True)
     units = keys // sides
     # a unit of all sides has as many consecutive keys
     common = np.flatnonzero(units[sides - 1 :] == units[: 1 - sides])
-    fewest = np.minimum.reduce([numbers[common + place] for place in range(sides)])
-    return np.bincount(units[common] // kinds, fewest, pairs)
+    fewest = np.minimum.reduce([numbers[common + shift] for shift in range(sides)])
+    return np.bincount(units[common] // vocabulary, fewest, pairs)
 
 
 def ngrams(size: int) -> Measure:
     """The measure of n-grams, across sentences."""
 
     def measure(batch: Batch) -> Counts:
-        grams, kinds = batch.ids, batch.ids.max(initial=0) + 1
-        for place in range(1, size):
+        grams, vocabulary = batch.ids, batch.ids.max(initial=0) + 1
+        for shift in range(1, size):
             # renumbered, so that three words fit into an integer
-            grams = grams if place == 1 else np.unique(grams, return_inverse=True)[1]
-            grams = grams[:-1] * kinds + batch.ids[place:]
+            grams = grams if shift == 1 else np.unique(grams, return_inverse=True)[1]
+            grams = grams[:-1] * vocabulary + batch.ids[shift:]
         texts = batch.texts[: len(grams)]
         within = texts == batch.texts[size - 1 :]
         return counted(batch, grams[within], texts[within])
@@ -271,8 +256,8 @@ def skip_bigrams_4(batch: Batch) -> Counts:
     # for a single word, the second is 0
     seconds = [0, *(ids[first + distance] for distance, first in enumerate(firsts, 1))]
     firsts.insert(0, firsts[0])
-    kinds = ids.max(initial=0) + 1
-    grams = [ids[first] * kinds + second for first, second in zip(firsts, seconds, strict=True)]
+    vocabulary = ids.max(initial=0) + 1
+    grams = [ids[first] * vocabulary + second for first, second in zip(firsts, seconds, strict=True)]
     return counted(batch, np.concatenate(grams), texts[np.concatenate(firsts)])
 
 
@@ -293,20 +278,20 @@ def _common_pairs(one: list[int], other: list[int]) -> int:
     A text has quadratically many pairs, so they are counted by their words: each word adds the counts of the words
     before it.
     """
-    kinds = {word: kind for kind, word in enumerate(set(one) & set(other))}
-    texts = [[kinds[word] for word in text if word in kinds] for text in (one, other)]
+    numbers = {word: number for number, word in enumerate(set(one) & set(other))}
+    texts = [[numbers[word] for word in text if word in numbers] for text in (one, other)]
     # few enough earlier words at once that the counts of a long text need little memory
-    step = _PAIRS // max(len(kinds), 1) + 1
+    step = _PAIRS // max(len(numbers), 1) + 1
     common = 0
-    for start in range(0, len(kinds), step):
-        size = min(step, len(kinds) - start)
-        counts = np.zeros((2, len(kinds), size), dtype=np.int64)
+    for start in range(0, len(numbers), step):
+        size = min(step, len(numbers) - start)
+        counts = np.zeros((2, len(numbers), size), dtype=np.int64)
         for after, text in zip(counts, texts, strict=True):
             before = np.zeros(size, dtype=np.int64)
-            for kind in text:
-                after[kind] += before
-                if start <= kind < start + size:
-                    before[kind - start] += 1
+            for number in text:
+                after[number] += before
+                if start <= number < start + size:
+                    before[number - start] += 1
         common += int(np.minimum(*counts).sum())
     return common
 
@@ -315,7 +300,7 @@ def sequence_lcs(batch: Batch) -> Counts:
     """ROUGE-L of texts as single sequences: the length of their LCS."""
     texts = np.stack([np.cumsum(batch.sizes) - batch.sizes, batch.sizes])
     hits = np.zeros(len(batch.sizes) // 2)
-    for pairs, flags in common_places(batch.ids, texts[:, 1::2], texts[:, ::2], traced=False):
+    for pairs, flags in lcs_positions(batch.ids, texts[:, 1::2], texts[:, ::2], traced=False):
         hits[pairs] = flags.sum(axis=1)
     return hits, batch.sizes[::2], batch.sizes[1::2]
 
@@ -324,9 +309,9 @@ def summary_lcs(batch: Batch) -> Counts:
     """ROUGE-L of whole summaries: for each of the model's sentences, the union of its LCSs with all of the peer's."""
     matched = np.zeros(len(batch.lines), dtype=bool)
     for models, peers in _sentence_pairs(batch):
-        for pairs, flags in common_places(batch.line_ids, models, peers, traced=True):
-            pair, place = np.nonzero(flags)
-            matched[models[0, pairs[pair]] + place] = True
+        for pairs, flags in lcs_positions(batch.line_ids, models, peers, traced=True):
+            pair, position = np.nonzero(flags)
+            matched[models[0, pairs[pair]] + position] = True
     # a word with several matches counts at most as often as it occurs in both texts
     grams = np.concatenate([batch.ids, batch.line_ids[matched]])
     owners = np.concatenate([batch.texts // 2 * 3 + batch.texts % 2, batch.line_texts[matched] // 2 * 3 + 2])
@@ -335,7 +320,7 @@ def summary_lcs(batch: Batch) -> Counts:
 
 
 def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield places of the references' sentences and of the predictions', each with each, (2, n) both; n is bounded."""
+    """Starts and lengths of references' sentences and of predictions', each with each, (2, n); n is bounded."""
     starts = np.flatnonzero(np.diff(batch.lines, prepend=-1))
     sentences = np.stack([starts, np.diff(starts, append=len(batch.lines))])
     texts = batch.line_texts[starts]
@@ -348,3 +333,101 @@ def _sentence_pairs(batch: Batch) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         pairs = np.arange(start, min(start + _SENTENCE_PAIRS, ends[-1]))
         model = np.searchsorted(ends, pairs, "right")
         yield sentences[:, models[model]], sentences[:, firsts[model] + pairs]
+
+
+def lcs_positions(
+    ids: np.ndarray, models: np.ndarray, peers: np.ndarray, traced: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield numbers of pairs (n,) and flags of their references' positions, as many as the LCS is long, (n, width).
+
+    A column of a pair's dynamic program is one integer whose bit i says that position i of the reference extends the
+    LCS (Hyyrö 2004). ROUGE-1.5.5 and rouge-score trace back diagonally at equal words, otherwise up where position i
+    adds nothing, otherwise left. So the next position visited in a column is the highest one below that extends the LCS
+    or is equal. An array holds the columns of many pairs; only references of more than 64 words need Python's integers.
+
+    Args:
+        ids: the words of all sequences, (W,).
+        models: start and number of words of each pair's reference, (2, N).
+        peers: the same for the predictions.
+        traced: whether the positions are those of the LCS that ROUGE-1.5.5 chooses.
+    """
+    # so that the windows of the last words are complete
+    ids = np.pad(ids.astype(np.int32), (0, _WIDTHS[-1]))
+    # pairs whose predictions have ended are the last columns
+    order = np.argsort(-peers[1], kind="stable")
+    widths = np.searchsorted(_WIDTHS, models[1, order])
+    for size_class in range(len(_WIDTHS) + 1):
+        group = order[widths == size_class]
+        is_single = size_class == len(_WIDTHS) or len(group) <= _FEW
+        step = 1 if is_single else _CELLS // _WIDTHS[size_class]
+        for start in range(0, len(group), step):
+            pairs = group[start : start + step]
+            spans = models[:, pairs], peers[:, pairs]
+            if is_single:
+                model, peer = (ids[first : first + size].tolist() for ((first,), (size,)) in spans)
+                yield pairs, _matched_single(model, peer, traced)
+            else:
+                yield pairs, _matched(ids, *spans, _WIDTHS[size_class], traced)
+
+
+def _matched(ids: np.ndarray, models: np.ndarray, peers: np.ndarray, width: int, traced: bool) -> np.ndarray:
+    """The flags of pairs, the longest prediction first, in integers of `width` bits."""
+    words = np.lib.stride_tricks.sliding_window_view(ids, width)[models[0]]
+    everything = _bits(np.arange(width) < models[1, :, None])
+    flat = everything.copy()
+    columns = []
+    running = np.searchsorted(-peers[1], -np.arange(peers[1].max()))
+    for column, pairs in enumerate(running.tolist()):
+        equal = _bits(words[:pairs] == ids[peers[0, :pairs] + column, None])
+        common = flat[:pairs] & equal
+        flat[:pairs] = (flat[:pairs] + common | flat[:pairs] - common) & everything[:pairs]
+        if traced:
+            columns.append((equal, everything[:pairs] ^ flat[:pairs]))
+    matched = np.zeros_like(flat) if traced else everything ^ flat
+    below = everything
+    for equal, grows in reversed(columns):
+        pairs = len(equal)
+        visited = (equal | grows) & below[:pairs]
+        # all bits up to the highest one
+        for power in range(width.bit_length() - 1):
+            visited |= visited >> (1 << power)
+        match = (visited ^ visited >> 1) & equal
+        matched[:pairs] |= match
+        below[:pairs] = visited ^ match
+    return np.unpackbits(matched.view(np.uint8), bitorder="little").reshape(-1, width)
+
+
+def _bits(flags: np.ndarray) -> np.ndarray:
+    """Integers of these bits, the lowest first: (N, width) -> (N,)."""
+    return np.packbits(flags.ravel(), bitorder="little").view(f"u{flags.shape[1] // 8}")
+
+
+def _matched_single(model: list[int], peer: list[int], traced: bool) -> np.ndarray:
+    """The flags of one pair of any length."""
+    positions: dict[int, int] = {}
+    for position, word in enumerate(model):
+        positions[word] = positions.get(word, 0) | 1 << position
+    everything = (1 << len(model)) - 1
+    flat, grows = everything, 0
+    columns = []
+    for word in peer:
+        equal = positions.get(word, 0)
+        # otherwise the column equals the previous one
+        if equal:
+            common = flat & equal
+            flat = (flat + common | flat - common) & everything
+            grows = everything ^ flat
+        if traced:
+            columns.append((equal, grows))
+    matched = 0 if traced else grows
+    below = everything
+    for equal, grows in reversed(columns):
+        visited = ((equal | grows) & below).bit_length()
+        if not visited:
+            break
+        below = (1 << visited) - 1
+        if equal >> visited - 1 & 1:
+            matched |= 1 << visited - 1
+            below >>= 1
+    raw = np.frombuffer(matched.to_bytes(-(-len(model) // 8), "little"), np.uint8)
+    return np.unpackbits(raw, bitorder="little")[None]

@@ -1,6 +1,6 @@
-"""Support: whether the content words of a summary occur in its source, and occur there together."""
+"""Support of a summary by its source: content words that occur there, and together; and recall of key phrases."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -8,14 +8,15 @@ import numpy as np
 
 from hf_summ.common.messages import progress_bar
 from hf_summ.data.sentences import split_sentences
-from hf_summ.evaluation.rouge155 import porter_stem
 from hf_summ.evaluation.significance import mean_over_rows, rounded
-from hf_summ.evaluation.words import check_sources, is_english, split_words, warn_of_wordless
+from hf_summ.evaluation.stemming import porter_stem
+from hf_summ.evaluation.words import check_lengths, check_pairs, is_english, split_words, warn_of_wordless
+from hf_summ.models.checks import check_texts
 from hf_summ.models.text_phrases import STOP_WORDS
 
-# missing in the list of stop words: forms of "do" and "have", and the parts of contractions
+# missing in the list of stop words: forms of "do" and "have", and pieces of contractions
 _MORE = "aren couldn d did didn does doesn doing hadn hasn haven having isn ll m s shouldn t ve wasn weren wouldn"
-# no function words, but in that list: numbers, nouns, verbs and adjectives
+# content words that STOP_WORDS contains
 _MEANINGFUL = """
     bill bottom call cry describe detail eight eleven empty fifteen fifty fill find fire first five forty found four
     full hundred interest mill mine move name nine serious show side sincere six sixty system ten thick thin third three
@@ -61,7 +62,7 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
     Warns:
         UserWarning: some sources have no words.
     """
-    check_sources(predictions, sources)
+    check_pairs(predictions=predictions, sources=sources)
     stem, functions = (_stem, _FUNCTION_WORDS) if is_english(language) else (str, frozenset())
     scores = np.full(len(predictions), np.nan)
     wordless = []
@@ -74,7 +75,7 @@ def support_scores(predictions: Sequence[str], sources: Sequence[str], language:
         claims = [split_words(text, language) for text in split_sentences(prediction, language)]
         content = [[stem(word) for word in claim if word not in functions] for claim in claims]
         scores[row] = _support(content, sentences)
-    warn_of_wordless(wordless, len(sources), language)
+    warn_of_wordless(wordless, "sources", len(sources), "are left out", language)
     return scores
 
 
@@ -91,3 +92,44 @@ def _support(content: Sequence[Sequence[str]], sentences: Sequence[frozenset[str
 @lru_cache(maxsize=1 << 18)
 def _stem(word: str) -> str:
     return word if len(word) < _LONG else porter_stem(word)
+
+
+def phrase_recall(predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en") -> float:
+    """The mean of `phrase_recall_scores` over the examples that have phrases, to 4 digits; NaN if none has any.
+
+    Raises:
+        ValueError: as `phrase_recall_scores`.
+    """
+    scored = mean_over_rows(phrase_recall_scores(predictions, phrases, language))
+    return rounded({"phrase_recall": scored})["phrase_recall"]
+
+
+def phrase_recall_scores(
+    predictions: Sequence[str], phrases: Sequence[Iterable[str]], language: str = "en"
+) -> np.ndarray:
+    """The share of each example's key phrases that occur in its summary word for word, in points.
+
+    Args:
+        predictions: (N,) summaries.
+        phrases: (N,) the distinct phrases of each example; those without a word do not count.
+        language: ISO 639 code, for splitting into words.
+
+    Returns:
+        (N,), NaN where an example has no phrase.
+
+    Raises:
+        TypeError: summaries or phrases that are not strings, or a single phrase in place of several.
+        ValueError: different numbers of summaries and lists of phrases, or none at all.
+    """
+    check_lengths(predictions=predictions, phrases=phrases)
+    check_texts("predictions", predictions)
+    scores = np.full(len(predictions), np.nan)
+    for row, (prediction, of_example) in enumerate(zip(predictions, phrases, strict=True)):
+        check_texts(f"phrases[{row}]", of_example)
+        # a space on either side, so that no phrase begins or ends within a word
+        text = f" {' '.join(split_words(prediction, language))} "
+        spelled = [" ".join(split_words(phrase, language)) for phrase in of_example]
+        matches = [f" {phrase} " in text for phrase in spelled if phrase]
+        if matches:
+            scores[row] = 100 * np.mean(matches)
+    return scores

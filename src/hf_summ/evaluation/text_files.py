@@ -1,6 +1,5 @@
 """Files of predictions, references and sources: reading lines or rows, sentence tags, alignment."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -38,8 +37,8 @@ def tag_pattern(separator: str | None = None) -> re.Pattern[str]:
 
 def without_tags(text: str, tag: re.Pattern[str]) -> str:
     """The text with line ends in place of tags."""
-    parts = tag.split(text)
-    return text if len(parts) == 1 else "\n".join(part for line in parts if (part := line.strip()))
+    sentences = list(map(str.strip, tag.split(text)))
+    return text if len(sentences) == 1 else "\n".join(filter(None, sentences))
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class TextFile:
         name: path of the file.
         column: column of the texts, or None for plain text.
         rows: (N,) lists of texts: one per row, or several references.
-        places: (N,), the place of each row in the file: `line 7`, or `row 7` of a .json list.
+        places: (N,), where each row is in the file: `line 7`, or `row 7` of a .json list.
         ids: (N,), or None unless every row has one.
     """
 
@@ -72,33 +71,33 @@ def read_predictions(file: str) -> TextFile:
     with named columns. All but the last may be compressed as .gz.
 
     Raises:
-        ValueError: a file that does not exist, is a folder, is empty or not UTF-8; a broken row, a missing column, a
-            value that is not a string, or NUL characters. Messages name the file and the line.
+        OSError: there is no such file.
+        ValueError: a file that is empty or not UTF-8; a broken row, a missing column, a value that is not a string, or
+            NUL characters. Messages name the file and the line.
     """
-    return _read(file, "predictions", PREDICTION_COLUMNS, _one, way="'prediction'")
+    return _read(file, PREDICTION_COLUMNS, _one, None, "'prediction'")
 
 
 def read_references(file: str, column: str | None = None) -> TextFile:
     """Read one or several texts per row from `column`, by default the first of `REFERENCE_COLUMNS` that exists.
 
     Raises:
-        ValueError: as `read_predictions`, or all rows are blank.
+        OSError, ValueError: as `read_predictions`.
     """
-    read = _read(file, "references", REFERENCE_COLUMNS, _several, column, "with `summary_column`")
-    return _not_blank(read, "references")
+    return _read(file, REFERENCE_COLUMNS, _several, column, "with `summary_column`")
 
 
 def read_sources(file: str, column: str | None = None) -> TextFile:
     """Read one text per row from `column`, by default the first of `DOCUMENT_COLUMNS`; lists are joined by blank lines.
 
     Raises:
-        ValueError: as `read_references`.
+        OSError, ValueError: as `read_predictions`.
     """
-    return _not_blank(_read(file, "sources", DOCUMENT_COLUMNS, _joined, column, "with `text_column`"), "sources")
+    return _read(file, DOCUMENT_COLUMNS, _joined, column, "with `text_column`")
 
 
 def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFile, list[str]]:
-    """The texts with line ends in place of tags between sentences, and a note of each tag that was found.
+    """The texts with line ends in place of tags between sentences, and a note of each tag that occurs.
 
     Args:
         separator: as for `tag_pattern`; "none" leaves the texts as they are.
@@ -109,13 +108,11 @@ def part_sentences(file: TextFile, separator: str | None = None) -> tuple[TextFi
     if separator == NO_SEPARATOR:
         return file, []
     tag = tag_pattern(separator)
-    found: Counter[str] = Counter()
-    for row in file.rows:
-        found.update({name for text in row for name in tag.findall(text)})
-    rows = [[without_tags(text, tag) for text in row] for row in file.rows] if found else file.rows
+    counts = Counter(name for row in file.rows for name in {name for text in row for name in tag.findall(text)})
+    rows = [[without_tags(text, tag) for text in row] for row in file.rows] if counts else file.rows
     notes = [
         f"{file.name}: {number} of {len(rows)} rows contain {name}, read as the end of a sentence"
-        for name, number in sorted(found.items())
+        for name, number in sorted(counts.items())
     ]
     return replace(file, rows=rows), notes
 
@@ -124,13 +121,12 @@ def read_text(file: str | Path) -> str:
     """Read a whole file as one text.
 
     Raises:
-        ValueError: a file that cannot be read, is blank or not UTF-8.
+        OSError: it cannot be read.
+        ValueError: it is blank or not UTF-8.
     """
     try:
-        # a byte-order mark is not part of the text
+        # a byte-order mark does not belong to the text
         text = Path(file).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise ValueError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{file} is not UTF-8 text (byte {error.start}): convert it") from error
     if not text.strip():
@@ -162,48 +158,47 @@ def check_aligned(one: TextFile, other: TextFile) -> None:
 
 def _read(
     file: str,
-    kind: str,
     columns: Sequence[str],
     texts: Callable[[Any], list[str] | None],
-    named: str | None = None,
-    way: str = "",
+    column: str | None,
+    hint: str,
 ) -> TextFile:
     path = Path(file)
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: name the file of the {kind} in it")
-    if not os.path.isfile(path):
-        raise ValueError(f"{path!s:.255} does not exist: name a file of {kind}")
-    column = None
     rows, places, ids = [], [], []
-    for place, column, value, key in _values(path, columns, named, way):
+    chosen = None
+    for place, chosen, value, key in _values(path, columns, column, hint):
         row = texts(value)
         if row is None:
-            raise ValueError(f"{path}, {place}: '{column}' must be text, but is {type(value).__name__}: {value!r:.60}")
-        _check_characters(row, f"{path}, {place}")
+            raise ValueError(f"{path}, {place}: '{chosen}' must be text, but is {type(value).__name__}: {value!r:.60}")
+        if nul := next((text for text in row if "\0" in text), None):
+            raise ValueError(
+                f"{path}, {place}: NUL at character {nul.index(chr(0)) + 1}, so the file is not UTF-8 text, or was not "
+                "written completely: convert it, or write it again"
+            )
         rows.append(row)
         places.append(place)
         ids.append(key)
     if not rows:
-        raise ValueError(f"{path} is empty: it must contain the {kind}")
-    return TextFile(str(path), column, rows, places, None if None in ids else ids)
+        raise ValueError(f"{path} is empty: it must contain texts")
+    return TextFile(str(path), chosen, rows, places, None if None in ids else ids)
 
 
 def _values(
-    path: Path, columns: Sequence[str], named: str | None, way: str
+    path: Path, columns: Sequence[str], column: str | None, hint: str
 ) -> Iterator[tuple[str, str | None, Any, Any]]:
     """Place, column, value and id of each row; the first row sets the column. Plain text has no columns and ids."""
     if kind_of_file(path) not in STREAMED_FILES:
-        if named is not None:
-            raise ValueError(f"{path}: plain text has no columns: name none {way}")
+        if column is not None:
+            raise ValueError(f"{path}: plain text has no columns: name none {hint}")
         for number, line in read_lines(path, show_progress=True):
             yield f"line {number}", None, line.rstrip("\r\n"), None
         return
-    column = None
+    chosen = None
     for place, row in _rows(path):
-        column = column or choose_column(list(row), named, columns, f"{path}, {place}", way)
-        if column not in row:
-            raise ValueError(f"{path}, {place}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
-        yield place, column, row[column], row.get("id")
+        chosen = chosen or choose_column(list(row), column, columns, f"{path}, {place}", hint)
+        if chosen not in row:
+            raise ValueError(f"{path}, {place}: no column '{chosen}'; the columns are {', '.join(row) or '(none)'}")
+        yield place, chosen, row[chosen], row.get("id")
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -215,21 +210,6 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
     for number, (_, read) in enumerate(FileRows([path]).read(), 1):
         yield f"row {number}", read()
-
-
-def _check_characters(texts: list[str], where: str) -> None:
-    for text in texts:
-        if "\0" in text:
-            raise ValueError(
-                f"{where}: NUL at character {text.index(chr(0)) + 1}, so the file is not UTF-8 text, or was not "
-                "written completely: convert it, or write it again"
-            )
-
-
-def _not_blank(read: TextFile, kind: str) -> TextFile:
-    if not any(text.strip() for row in read.rows for text in row):
-        raise ValueError(f"all {len(read.rows)} rows of {read.name} are blank: it must contain the {kind}")
-    return read
 
 
 def _one(value: Any) -> list[str] | None:

@@ -5,7 +5,7 @@ import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice
 from hf_summ.data.sentences import language_code
 from hf_summ.models.checks import check_list, check_text, check_texts, is_list
 from hf_summ.models.text_documents import IDEOGRAPHS, MARKS, RUNNING, washed
@@ -21,7 +21,7 @@ _LONG_RUN = 12
 UNITS = ("words", "characters", "lcsts", "spaced")
 _CHARACTER = re.compile(rf"\S[{MARKS}]*")
 _SOFT_HYPHEN = "\xad"
-# neither part of a word in any script nor space; combining marks such as accents belong to words
+# neither in a word of any script nor space; combining marks such as accents belong to words
 _MARK = re.compile(rf"([^\w\s{MARKS}])")
 _FOREIGN_LETTER = re.compile(r"[^\W\d_a-zA-Z]")
 # names and loan words keep English news below this share of the characters; German and French texts exceed it
@@ -56,8 +56,7 @@ def split_words(text: str, language: str = "en", units: str = "words") -> list[s
 
 def check_units(units: str, language: str) -> None:
     """Raise a ValueError for an unknown value of `units`, or one that English does not have."""
-    if units not in UNITS:
-        raise ValueError(unknown_choice("`units`", units, UNITS))
+    check_choice("`units`", units, UNITS)
     if units != "words" and is_english(language):
         raise ValueError(f"`units` is '{units}', but English is read as words of a-z and 0-9: name another `language`")
 
@@ -65,10 +64,10 @@ def check_units(units: str, language: str) -> None:
 def split_words_and_marks(text: str, language: str = "en") -> list[str]:
     """The words of `text`, with each punctuation mark as a word."""
     check_text("text", text)
-    parts: list[str] = []
+    words: list[str] = []
     for piece in _MARK.split(text):
-        parts += [piece] if _MARK.fullmatch(piece) else split_words(piece, language)
-    return parts
+        words += [piece] if _MARK.fullmatch(piece) else split_words(piece, language)
+    return words
 
 
 def is_english(language: str) -> bool:
@@ -76,14 +75,22 @@ def is_english(language: str) -> bool:
     return language_code(language) == "en"
 
 
-def check_pairs(predictions: Sequence, references: Sequence) -> None:
-    """Raise a ValueError unless there are as many predictions as references, and at least one; TypeError: not lists."""
-    check_list("predictions", predictions)
-    check_list("references", references)
-    if len(predictions) != len(references):
-        raise ValueError(f"{len(predictions)} predictions but {len(references)} references: each needs its counterpart")
-    if not len(references):
-        raise ValueError("nothing to score: there are no predictions and no references")
+def check_lengths(**lists: Sequence) -> None:
+    """Raise a ValueError unless two named lists have equal lengths of at least 1; TypeError: not lists."""
+    for name, values in lists.items():
+        check_list(name, values)
+    (first, ours), (second, theirs) = lists.items()
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} {first} but {len(theirs)} {second}: each needs its counterpart")
+    if not len(ours):
+        raise ValueError(f"nothing to score: there are no {first} and no {second}")
+
+
+def check_pairs(**texts: Sequence[str]) -> None:
+    """Raise an error as `check_lengths`, and a TypeError for values that are not texts."""
+    check_lengths(**texts)
+    for name, column in texts.items():
+        check_texts(name, column)
 
 
 def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[list[str]]:
@@ -93,7 +100,7 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
         ValueError: different numbers of predictions and references, none at all, a row without a reference, or a value
             that is not a string.
     """
-    check_pairs(predictions, references)
+    check_lengths(predictions=predictions, references=references)
     # most rows are strings, for which `is_list` is slow
     rows: list[list] = [[row] if isinstance(row, str) or not is_list(row) else list(row) for row in references]
     for position, (prediction, row) in enumerate(zip(predictions, rows, strict=True)):
@@ -108,33 +115,27 @@ def check_rows(predictions: Sequence[str], references: Sequence[str | Sequence[s
     return rows
 
 
-def check_sources(predictions: Sequence[str], sources: Sequence[str]) -> None:
-    """Raise a ValueError unless there are as many predictions as sources, and at least one; TypeError: not texts."""
-    check_texts("predictions", predictions)
-    check_texts("sources", sources)
-    if len(predictions) != len(sources):
-        raise ValueError(f"{len(predictions)} predictions but {len(sources)} sources: each needs its counterpart")
-    if not len(sources):
-        raise ValueError("nothing to measure: there are no predictions and no sources")
-
-
-def warn_of_wordless(wordless: Sequence[int], sources: int, language: str, stacklevel: int = 3) -> None:
-    """Warn (UserWarning) of the sources without words; ValueError: no source has words.
+def warn_of_wordless(
+    rows: Sequence[int], texts: str, number: int, result: str, language: str, required: bool = True, stacklevel: int = 3
+) -> None:
+    """Warn (UserWarning) of the rows whose texts have no words.
 
     Args:
+        texts: what the texts are, such as "sources".
+        number: how many there are.
+        result: what happens to those without words, such as "are left out".
+        required: whether it is a ValueError if no text has any words.
         stacklevel: as in `warnings.warn`; 3 is the caller's caller.
     """
-    if len(wordless) == sources:
-        raise ValueError(no_words("nothing to compare with: no source has any words", language))
-    if wordless:
-        finding = f"{len(wordless)} of {sources} sources have no words and are left out"
-        warnings.warn(
-            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language), stacklevel=stacklevel
-        )
+    if required and len(rows) == number:
+        raise ValueError(no_words(f"none of the {number} {texts} has any words", language))
+    if rows:
+        finding = f"{len(rows)} of {number} {texts} have no words and {result}: rows {first_of(rows)}, counted from 0"
+        warnings.warn(no_words(finding, language), stacklevel=stacklevel)
 
 
 def first_of(rows: Sequence[object], largest: int = 5) -> str:
-    """The first `largest` rows, by number or place, and the number of the others."""
+    """The first `largest` rows, and the number of the others."""
     more = f" and {len(rows) - largest} more" if len(rows) > largest else ""
     return ", ".join(map(str, rows[:largest])) + more
 

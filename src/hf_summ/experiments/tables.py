@@ -12,7 +12,7 @@ from hf_summ.common.files import bundled_folder
 from hf_summ.common.messages import nearest, unknown_choice
 from hf_summ.common.records import parse_yaml
 from hf_summ.evaluation import measures
-from hf_summ.evaluation.rouge155 import ROUGE155_TYPES
+from hf_summ.evaluation.rouge import ROUGE155_TYPES
 from hf_summ.extractive.extraction import METHODS
 
 # measures of a row, named as in `hf_summ.evaluation`

@@ -4,9 +4,10 @@ Each document is scored separately; its sentences are the collection for inverse
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 
 import numpy as np
+
+from hf_summ.common.lazy import import_extra
 
 # LexRank's threshold: sentences with a lower cosine are not linked (the best value in Erkan and Radev 2004)
 _THRESHOLD = 0.1
@@ -75,7 +76,10 @@ def _counts(sentences: Sequence[Sequence[str]]):
             f"the document has {len(sentences):,} sentences, but lexrank and textrank compare at most "
             f"{MOST_SENTENCES:,} with each other: choose tfidf or consistent, whose memory grows with the length alone"
         )
-    text, sparse = _library("sklearn.feature_extraction.text"), _library("scipy.sparse")
+    text = import_extra("sklearn.feature_extraction.text", "lexrank and textrank need scikit-learn", "extractive")
+    # scikit-learn needs SciPy
+    from scipy import sparse
+
     # the sentences are already split into words
     return sparse.csr_array(text.CountVectorizer(analyzer=lambda words: words, dtype=float).fit_transform(sentences))
 
@@ -99,13 +103,3 @@ def _pagerank(weights: np.ndarray) -> np.ndarray:
         change = np.abs(following - ranks).sum()
         ranks = following
     return ranks
-
-
-def _library(name: str):
-    """Import a module of an optional library."""
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            "lexrank and textrank need scikit-learn: pip install 'hf-summ[extractive]'; the other methods do not"
-        ) from error

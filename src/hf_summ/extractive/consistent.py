@@ -11,7 +11,7 @@ from typing import Any
 
 from hf_summ.common.messages import one_line, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
-from hf_summ.evaluation.words import first_of, no_words, split_words
+from hf_summ.evaluation.words import split_words, warn_of_wordless
 from hf_summ.extractive.frequencies import DocumentFrequencies, best_first, tfidf_scores
 from hf_summ.models.checks import check_integer, check_texts, is_list, is_number
 from hf_summ.models.text_documents import readable
@@ -21,7 +21,7 @@ Pair = tuple[str, str]
 Judge = Callable[[Sequence[Pair]], Sequence[float]]
 
 _ACCEPTED = 0.5
-# the first sentences, kept regardless of their score
+# this many first sentences are kept, whatever their scores
 _ALWAYS = 3
 UNCHECKED = "no `next_sentence_model` is given, so the coherence of neighboring sentences is not checked"
 # documents whose pairs of sentences are judged together
@@ -33,12 +33,12 @@ class _Gap:
     """Two neighbors among the kept sentences that are not neighbors in their document."""
 
     document: int
-    left: int
-    right: int
+    start: int
+    end: int
 
 
-def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
-    """The indices of the kept sentences, and of sentences that link incoherent neighbors.
+def close_gaps(sentences: Sequence[Sequence[str]], chosen: Sequence[Sequence[int]], judge: Judge) -> list[list[int]]:
+    """The indices of the chosen sentences, and of sentences that link incoherent neighbors.
 
     The judge rejects two neighbors with a probability of at most 0.5. One sentence between them is then restored: among
     those that it accepts after the first and before the second, the one with the highest product of both probabilities,
@@ -46,31 +46,31 @@ def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]
 
     Args:
         sentences: all sentences of each document.
-        kept: the ascending indices of each document's kept sentences.
+        chosen: the ascending indices of each document's chosen sentences.
         judge: called at most three times, with distinct pairs of all documents at once.
 
     Raises:
         ValueError: the judge does not return one probability per pair.
     """
     neighbors = [
-        _Gap(place, left, right)
-        for place, indices in enumerate(kept)
-        for left, right in pairwise(indices)
+        _Gap(document, start, end)
+        for document, indices in enumerate(chosen)
+        for start, end in pairwise(indices)
         # adjacent sentences have nothing between them
-        if right > left + 1
+        if end > start + 1
     ]
-    pairs = {gap: (sentences[gap.document][gap.left], sentences[gap.document][gap.right]) for gap in neighbors}
+    pairs = {gap: (sentences[gap.document][gap.start], sentences[gap.document][gap.end]) for gap in neighbors}
     judged = _judged(pairs.values(), judge)
     rejected = [gap for gap in neighbors if judged[pairs[gap]] <= _ACCEPTED]
-    trials = [(gap, middle) for gap in rejected for middle in range(gap.left + 1, gap.right)]
+    trials = [(gap, middle) for gap in rejected for middle in range(gap.start + 1, gap.end)]
 
     def before(trial: tuple[_Gap, int]) -> Pair:
         gap, middle = trial
-        return sentences[gap.document][gap.left], sentences[gap.document][middle]
+        return sentences[gap.document][gap.start], sentences[gap.document][middle]
 
     def after(trial: tuple[_Gap, int]) -> Pair:
         gap, middle = trial
-        return sentences[gap.document][middle], sentences[gap.document][gap.right]
+        return sentences[gap.document][middle], sentences[gap.document][gap.end]
 
     first = _judged(map(before, trials), judge)
     trials = [trial for trial in trials if first[before(trial)] > _ACCEPTED]
@@ -81,30 +81,31 @@ def close_gaps(sentences: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]
         score = first[before(trial)] * second[after(trial)]
         if second[after(trial)] > _ACCEPTED and score > best.get(gap, (0.0, 0))[0]:
             best[gap] = score, middle
-    added: list[list[int]] = [[] for _ in kept]
+    added: list[list[int]] = [[] for _ in chosen]
     for gap, (_, middle) in best.items():
         added[gap.document].append(middle)
-    return [sorted([*indices, *more]) for indices, more in zip(kept, added, strict=True)]
+    return [sorted([*indices, *more]) for indices, more in zip(chosen, added, strict=True)]
 
 
 def _judged(pairs: Iterable[Pair], judge: Judge) -> Mapping[Pair, float]:
     """The probability of each distinct pair: equal pairs have exactly the same one, regardless of their batch."""
-    asked = list(dict.fromkeys(pairs))
-    return dict(zip(asked, _probabilities(judge(asked), len(asked)) if asked else (), strict=True))
+    distinct = list(dict.fromkeys(pairs))
+    return dict(zip(distinct, _probabilities(judge(distinct), len(distinct)) if distinct else (), strict=True))
 
 
-def _probabilities(given: Any, number: int) -> list[float]:
-    """The values of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
+def _probabilities(output: Any, number: int) -> list[float]:
+    """The output of a judge for `number` pairs, checked to be probabilities: NaN would silently reject every pair."""
     # arrays and tensors
-    values = given.tolist() if hasattr(given, "tolist") else given
-    if not is_list(values) or len(values) != number:
+    values = output.tolist() if hasattr(output, "tolist") else output
+    if (
+        not is_list(values)
+        or len(values) != number
+        or not all(is_number(value) and 0 <= value <= 1 for value in values)
+    ):
         raise ValueError(
-            f"the next-sentence model must give {number} probabilities, one a pair, but gives "
-            f"{type(given).__name__}: {one_line(repr(given)):.80}"
+            f"the next-sentence model must give {number} probabilities, one per pair, but gives "
+            f"{type(output).__name__}: {one_line(repr(output)):.80}"
         )
-    for value in values:
-        if not is_number(value) or not 0 <= value <= 1:
-            raise ValueError(f"the next-sentence model gives {value!r:.80} for a pair, but must give a probability")
     return list(map(float, values))
 
 
@@ -141,8 +142,6 @@ class ConsistentStage:
             check_integer("tokens", self.tokens, 1)
         if self.counter is not None and self.tokens is None:
             raise ValueError("`counter` needs `tokens`, the number to keep")
-        if not (self.counter is None or callable(self.counter)):
-            raise TypeError(f"`counter` must be a tokenizer or a function, but is {self.counter!r:.80}")
         if self.idf is not None:
             self.idf.check_language(self.language)
         # reports unknown names before the first document
@@ -158,17 +157,17 @@ class ConsistentStage:
         """
         with progress_bar(None, "extracting", len(documents)) as bar:
             for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-                sentences, kept = [], []
+                sentences, chosen = [], []
                 for row, document in enumerate(documents[start : start + _DOCUMENTS_AT_ONCE], start):
                     sentences.append(split_sentences(document, self.language, self.splitter))
                     words = [split_words(sentence, self.language) for sentence in sentences[-1]]
-                    kept.append(self._keep(sentences[-1], words))
+                    chosen.append(self._keep(sentences[-1], words))
                     if wordless is not None and words and not any(words):
                         wordless.append(row)
                     bar.update()
-                yield from zip(
-                    sentences, kept if self.judge is None else close_gaps(sentences, kept, self.judge), strict=True
-                )
+                if self.judge is not None:
+                    chosen = close_gaps(sentences, chosen, self.judge)
+                yield from zip(sentences, chosen, strict=True)
 
     def _keep(self, sentences: Sequence[str], words: Sequence[Sequence[str]]) -> list[int]:
         """The indices of the sentences kept before the repair pass."""
@@ -214,7 +213,8 @@ def consistent_extract(
 
     See `consistent_sentences` for arguments and errors.
     """
-    chosen = _choose(documents, share, tokens, counter, idf, next_sentence_model, language, splitter)
+    settings = {"share": share, "tokens": tokens, "counter": counter, "language": language, "splitter": splitter}
+    chosen = _choose(documents, idf, next_sentence_model, settings)
     return [pick_sentences(document, *choice) for document, choice in zip(documents, chosen, strict=True)]
 
 
@@ -256,7 +256,8 @@ def consistent_sentences(
         UserWarning: there is no next-sentence model, so no pairs were judged; or some documents have text but no words,
             and keep their first sentences.
     """
-    chosen = _choose(documents, share, tokens, counter, idf, next_sentence_model, language, splitter)
+    settings = {"share": share, "tokens": tokens, "counter": counter, "language": language, "splitter": splitter}
+    chosen = _choose(documents, idf, next_sentence_model, settings)
     return [indices for _, indices in chosen]
 
 
@@ -285,28 +286,15 @@ def keep_sentences(
         costs: the cost of each sentence, such as its number of tokens.
         budget: the largest sum of the costs of the kept sentences.
         idf: document frequencies of a corpus; if not given, the document's sentences are the collection.
-
-    Raises:
-        ValueError: a budget below 1, or not one cost per sentence.
     """
-    if budget < 1:
-        raise ValueError(f"`budget` is {budget}, but must be at least 1")
-    if len(costs) != len(words):
-        raise ValueError(f"{len(costs)} costs but {len(words)} sentences: each needs its counterpart")
     if words and costs[0] > budget:
         return [0]
-    kept, left = [], budget
-    for index in _by_importance(words, idf):
-        if costs[index] <= left:
-            kept.append(index)
-            left -= costs[index]
-    return sorted(kept)
-
-
-def _by_importance(words: Sequence[Sequence[str]], idf: DocumentFrequencies | None) -> list[int]:
-    """All indices: the first three, then the others by mean tf-idf."""
-    first = range(min(_ALWAYS, len(words)))
-    return [*first, *(index for index in best_first(tfidf_scores(words, idf)) if index not in first)]
+    chosen = []
+    for index in dict.fromkeys([*range(min(_ALWAYS, len(words))), *best_first(tfidf_scores(words, idf))]):
+        if costs[index] <= budget:
+            chosen.append(index)
+            budget -= costs[index]
+    return sorted(chosen)
 
 
 def load_judge(name: str, **hub_settings: Any) -> Judge:
@@ -319,24 +307,16 @@ def load_judge(name: str, **hub_settings: Any) -> Judge:
 
 def _choose(
     documents: Sequence[str],
-    share: float | None,
-    tokens: int | None,
-    counter: Any,
     idf: DocumentFrequencies | str | os.PathLike | None,
     next_sentence_model: Judge | str | None,
-    language: str,
-    splitter: str,
+    settings: Mapping[str, Any],
 ) -> list[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of the kept ones, with all warnings."""
     check_texts("documents", documents)
     if not isinstance(idf, DocumentFrequencies | str | os.PathLike | None):
         raise TypeError(f"`idf` must be document frequencies or a file of them, but is {idf!r:.80}")
-    if not (isinstance(next_sentence_model, str | None) or callable(next_sentence_model)):
-        raise TypeError(f"`next_sentence_model` must be a name or a function, but is {next_sentence_model!r:.80}")
     table = idf if isinstance(idf, DocumentFrequencies | None) else DocumentFrequencies.load(idf)
-    stage = ConsistentStage(
-        share=share, tokens=tokens, counter=counter, idf=table, language=language, splitter=splitter
-    )
+    stage = ConsistentStage(idf=table, **settings)
     if next_sentence_model is None:
         warnings.warn(UNCHECKED, stacklevel=3)
     else:
@@ -345,7 +325,6 @@ def _choose(
         stage = replace(stage, judge=judge)
     wordless: list[int] = []
     chosen = list(stage.choose(documents, wordless))
-    if wordless:
-        finding = f"{len(wordless)} of {len(documents)} documents have no words and keep their first sentences"
-        warnings.warn(no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language), stacklevel=3)
+    texts = "documents", len(documents), "keep their first sentences"
+    warn_of_wordless(wordless, *texts, stage.language, required=False, stacklevel=4)
     return chosen

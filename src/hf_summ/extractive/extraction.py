@@ -1,13 +1,12 @@
 """Extractive summaries by any method; the oracle is that of Nallapati et al. 2017."""
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from hf_summ.common.messages import progress_bar, unknown_choice
+from hf_summ.common.messages import check_choice, progress_bar
 from hf_summ.data.sentences import pick_sentences, split_sentences
-from hf_summ.evaluation.words import first_of, no_words, split_words
+from hf_summ.evaluation.words import check_pairs, split_words, warn_of_wordless
 from hf_summ.extractive.centrality import lexrank_scores, textrank_scores
 from hf_summ.extractive.consistent import keep_sentences
 from hf_summ.extractive.frequencies import best_first, tfidf_scores
@@ -31,12 +30,12 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
         measure: one of `MEASURES`.
     """
     sizes = MEASURES[measure]
-    wanted = {n: Counter(_ngrams(reference, n)) for n in sizes}
+    counts = {n: Counter(_ngrams(reference, n)) for n in sizes}
     chosen: list[int] = []
     best = 0.0
     while len(chosen) < number:
         trials = (sorted([*chosen, index]) for index in range(len(sentences)) if index not in chosen)
-        scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), wanted), trial) for trial in trials)
+        scored = ((_score(list(chain.from_iterable(sentences[i] for i in trial)), counts), trial) for trial in trials)
         # `max` returns the first of equals
         score, trial = max(scored, key=lambda pair: pair[0], default=(0.0, chosen))
         if score <= best:
@@ -45,12 +44,11 @@ def greedy_oracle(sentences: Sequence[Sequence[str]], reference: Sequence[str], 
     return chosen
 
 
-def _score(words: Sequence[str], wanted: dict[int, Counter]) -> float:
+def _score(words: Sequence[str], references: dict[int, Counter]) -> float:
     """Sum of ROUGE-n F, each from 0 to 1, of `words` against the n-gram counts of a reference."""
     total = 0.0
-    for n, counts in wanted.items():
-        found = Counter(ngram for ngram in _ngrams(words, n) if ngram in counts)
-        common = sum(min(count, counts[ngram]) for ngram, count in found.items())
+    for n, counts in references.items():
+        common = (Counter(_ngrams(words, n)) & counts).total()
         # 2PR / (P + R) = 2 common / (n-grams of both)
         total += 2 * common / max(max(len(words) - n + 1, 0) + counts.total(), 1)
     return total
@@ -85,9 +83,7 @@ def extract(
     See `extract_sentences` for arguments and errors.
     """
     chosen = _choose(documents, method, sentences, references, measure, language, splitter)
-    return [
-        pick_sentences(document, parts, indices) for document, (parts, indices) in zip(documents, chosen, strict=True)
-    ]
+    return [pick_sentences(document, *choice) for document, choice in zip(documents, chosen, strict=True)]
 
 
 def extract_sentences(
@@ -133,49 +129,8 @@ def _choose(
     splitter: str,
 ) -> Iterator[tuple[list[str], list[int]]]:
     """Each document's sentences and the ascending indices of those chosen, with a progress bar."""
-    numbers = _check(documents, method, sentences, references, measure)
-    pairs = zip(documents, numbers, strict=True)
-    wordless = []
-    for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
-        texts = split_sentences(document, language, splitter)
-        parts = [split_words(sentence, language) for sentence in texts]
-        if not any(parts):
-            wordless.append(row)
-            yield texts, []
-        elif method == "oracle":
-            assert references is not None
-            yield texts, greedy_oracle(parts, split_words(references[row], language), number, measure)
-        elif method in _CENTRALITIES:
-            try:
-                scores = _CENTRALITIES[method](parts)
-            except ValueError as error:
-                raise ValueError(f"row {row}: {error}") from error
-            yield texts, sorted(best_first(scores)[:number])
-        elif method == "consistent":
-            yield texts, keep_sentences(parts, [1] * len(parts), number)
-        else:
-            indices = list(range(len(parts)))
-            yield texts, indices[:number] if method == "lead" else indices[-number:]
-    if wordless and len(wordless) == len(documents):
-        raise ValueError(no_words("nothing to extract: no document has any words", language))
-    if wordless:
-        finding = f"{len(wordless)} of {len(documents)} documents have no words and get no summary"
-        warnings.warn(
-            no_words(f"{finding}: rows {first_of(wordless)}, counted from 0", language),
-            stacklevel=4,
-        )
-
-
-def _check(
-    documents: Sequence[str],
-    method: str,
-    sentences: int | Sequence[int],
-    references: Sequence[str] | None,
-    measure: str,
-) -> Sequence[int]:
-    """Check the arguments, and return the number of sentences for each document."""
-    if method not in METHODS:
-        raise ValueError(unknown_choice("`method`", method, METHODS))
+    check_choice("`method`", method, METHODS)
+    check_choice("`measure`", measure, MEASURES)
     check_texts("documents", documents)
     numbers = sentences if isinstance(sentences, Sequence) else [sentences] * len(documents)
     if len(numbers) != len(documents):
@@ -185,11 +140,30 @@ def _check(
     for number in numbers or [sentences]:
         check_integer("sentences", number, 1)
     if method == "oracle":
-        if measure not in MEASURES:
-            raise ValueError(unknown_choice("`measure`", measure, MEASURES))
         if references is None:
             raise ValueError('`method="oracle"` needs `references`, one per document')
-        check_texts("references", references)
-        if len(references) != len(documents):
-            raise ValueError(f"{len(references)} references but {len(documents)} documents: each needs its counterpart")
-    return numbers
+        check_pairs(references=references, documents=documents)
+    wordless = []
+    pairs = zip(documents, numbers, strict=True)
+    for row, (document, number) in enumerate(progress_bar(pairs, method, len(documents))):
+        texts = split_sentences(document, language, splitter)
+        words = [split_words(sentence, language) for sentence in texts]
+        if not any(words):
+            wordless.append(row)
+            yield texts, []
+        elif method == "oracle":
+            assert references is not None
+            yield texts, greedy_oracle(words, split_words(references[row], language), number, measure)
+        elif method in _CENTRALITIES:
+            try:
+                scores = _CENTRALITIES[method](words)
+            except ValueError as error:
+                raise ValueError(f"row {row}: {error}") from error
+            yield texts, sorted(best_first(scores)[:number])
+        elif method == "consistent":
+            yield texts, keep_sentences(words, [1] * len(words), number)
+        else:
+            indices = list(range(len(words)))
+            yield texts, indices[:number] if method == "lead" else indices[-number:]
+    if documents:
+        warn_of_wordless(wordless, "documents", len(documents), "get no summary", language, stacklevel=5)

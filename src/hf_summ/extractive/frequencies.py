@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from hf_summ.common.files import write_atomically
+from hf_summ.common.messages import one_line
 from hf_summ.common.records import parse_json
 from hf_summ.data.sentences import language_code
 from hf_summ.evaluation.words import split_words
@@ -52,10 +53,10 @@ class DocumentFrequencies:
         Raises:
             ValueError: there is no document.
         """
-        found, number = frequencies_from_two(split_words(document, language) for document in documents)
+        frequencies, number = frequencies_from_two(split_words(document, language) for document in documents)
         if not number:
             raise ValueError("no documents to count words in: the corpus is empty")
-        return cls(found, number, language)
+        return cls(frequencies, number, language)
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the frequencies to the JSON file `path`, atomically; `load` reads it."""
@@ -71,13 +72,13 @@ class DocumentFrequencies:
         """
         try:
             content = parse_json(Path(path).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"{path} does not exist: name a file that `hf-summ idf` has written") from None
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path} cannot be read ({error}): name a file that `hf-summ idf` has written") from None
-        if not _is_table(content):
-            raise ValueError(f"{path}: not a table of document frequencies: write one with `hf-summ idf`")
-        return cls(content["document_frequencies"], content["documents"], content["language"])
+            table = cls(content["document_frequencies"], content["documents"], content["language"])
+            language_code(table.language)
+            if table.documents < 1 or not all(0 < n <= table.documents for n in table.frequencies.values()):
+                raise ValueError("a frequency is not from 1 to the number of documents")
+            return table
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{path} is not a file written by `hf-summ idf` ({one_line(error)}): name one") from error
 
     def check_language(self, language: str) -> None:
         """Raise a ValueError unless the frequencies are of words in `language`."""
@@ -86,22 +87,6 @@ class DocumentFrequencies:
                 f"the document frequencies are of language '{self.language}', but `language` is '{language}': fit "
                 "others with `hf-summ idf --language`, or set `language`"
             )
-
-
-def _is_table(content: object) -> bool:
-    if not isinstance(content, dict) or set(content) != {"language", "documents", "document_frequencies"}:
-        return False
-    number, frequencies = content["documents"], content["document_frequencies"]
-    return (
-        isinstance(content["language"], str)
-        and _is_count(number)
-        and isinstance(frequencies, dict)
-        and all(_is_count(value) and value <= number for value in frequencies.values())
-    )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def tfidf_scores(sentences: Sequence[Sequence[str]], idf: DocumentFrequencies | None = None) -> np.ndarray:

@@ -25,14 +25,14 @@ class NextSentenceModel(PairModel):
         ValueError: it does not exist, is of an architecture without such a head, or has no weights for it.
     """
 
-    auto_class = AutoModelForNextSentencePrediction
-    kind = "next-sentence"
+    task = "next-sentence"
     hint = "name a checkpoint that was saved with its next-sentence head, such as google-bert/bert-base-uncased"
 
-    def check(self, name: str, config: PreTrainedConfig) -> None:
-        """Raise `Unfit` for an architecture without this head."""
+    def auto_class_of(self, config: PreTrainedConfig) -> type:
+        """See `PairModel.auto_class_of`."""
         if type(config) not in MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING:
-            raise Unfit(f"{name} is a {config.model_type}, which has no next-sentence head: {self.hint}")
+            raise Unfit(f"{self.name} is a {config.model_type}, which has no next-sentence head: {self.hint}")
+        return AutoModelForNextSentencePrediction
 
     def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
         """(B, 2) -> (B,), see `PairModel.probabilities`."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from hf_summ import __version__
 from hf_summ.common.pages import markdown_table
-from hf_summ.evaluation.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.evaluation.report import shown_interval, shown_p_value
 from hf_summ.evaluation.significance import (
     bootstrap_interval,
@@ -16,6 +15,7 @@ from hf_summ.evaluation.significance import (
     paired_randomization,
     sign_test,
 )
+from hf_summ.votes.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.votes.collecting import Votes, missing_votes
 
 # the largest p-value of a decided comparison

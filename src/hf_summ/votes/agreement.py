@@ -49,11 +49,9 @@ def krippendorff_alpha(judgments: Sequence[Sequence[float]] | np.ndarray, level:
             ("ordinal"), or also their distances ("interval").
 
     Raises:
-        ValueError: fewer than two judges, no units, or an unknown level.
+        ValueError: fewer than two judges, or no units.
     """
     values = _check(judgments)
-    if level not in _DISTANCES:
-        raise ValueError(f"`level` is '{level}', but must be one of {', '.join(_DISTANCES)}")
     counts = _counts(values)
     counts = counts[counts.sum(1) > 1]
     # each judgment is paired with the others of its unit
