@@ -70,11 +70,11 @@ def test_a_named_gigaword_pair(load, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split of"),
+        ("", r"has no train.article.txt and no train/train.article.txt \(or .gz\), the train split: name"),
         ("x.article.txt", r"has no headlines beside it: .*x.title.txt \(or .gz\) does not exist"),
         ("input.txt", r"has no headlines beside it: .*task1_ref0.txt"),
-        ("other.txt", r"other.txt: its headlines cannot be derived from its name: name an X.article.txt"),
-        ("nowhere", r"nowhere does not exist: for `data_format` 'gigaword', name a folder, an X.article.txt"),
+        ("other.txt", r"other.txt has no headlines beside it"),
+        ("nowhere", r"nowhere does not exist"),
         ("empty.article.txt", r"empty.article.txt is empty"),
     ],
 )
@@ -86,7 +86,7 @@ def test_gigaword_that_is_not_there(load, tmp_path, name, message):
 
 def test_gigaword_of_different_length(load, tmp_path):
     write_all(tmp_path, {"train.article.txt": ARTICLES, "train.title.txt": TITLES[:2]})
-    with pytest.raises(ValueError, match=r"train.article.txt has 3 lines and .*train.title.txt has 2: line 3 has no"):
+    with pytest.raises(ValueError, match=r"train.title.txt has only 2 lines, but .*train.article.txt has more"):
         load(train_file=tmp_path, data_format="gigaword")
 
 
@@ -165,8 +165,8 @@ def test_multi_news_joined_and_separated_again(load, tmp_path):
     [
         ("", r"has no train.src.cleaned and no train.src and no train.txt.src \(or .gz\)"),
         ("a.src", r"a.src has no summaries beside it: .*a.tgt \(or .gz\) does not exist"),
-        ("other.txt", r"other.txt: its summaries cannot be derived from its name: name an X.src beside its X.tgt"),
-        ("nowhere", r"nowhere does not exist: for `data_format` 'multi_news', name a folder, an X.src"),
+        ("other.txt", r"other.txt has no summaries beside it"),
+        ("nowhere", r"nowhere does not exist"),
     ],
 )
 def test_multi_news_that_is_not_there(load, tmp_path, name, message):
@@ -215,10 +215,9 @@ def test_references_of_duc_are_ordered_by_number(load, tmp_path):
 @pytest.mark.parametrize(
     ("without", "message"),
     [
-        (["input.txt"], r"has no input.txt \(or .gz\), the test split of `data_format` 'duc'"),
+        (["input.txt"], r"has no input.txt \(or .gz\), the test split: name the file"),
         (["task1_ref0.txt"], r"input.txt has no references beside it: .*task1_ref0.txt \(or .gz\) does not exist"),
         (["task1_ref1.txt"], r"input.txt has no references beside it: .*task1_ref1.txt \(or .gz\) does not exist"),
-        (["task1_ref1.txt", "task1_ref2.txt"], r"only one file of references \(.*task1_ref0.txt\).* 'gigaword'"),
         (list(DUC)[1:], r"input.txt has no references beside it: .*task1_ref0.txt"),
     ],
 )
@@ -231,18 +230,16 @@ def test_duc_with_a_missing_file(load, tmp_path, without, message):
 def test_duc_of_which_a_named_file_is_not_there(load, tmp_path):
     write_all(tmp_path, DUC)
     names = f"{tmp_path / 'input.txt'},{tmp_path / 'task1_ref0.txt'},{tmp_path / 'nowhere'}"
-    with pytest.raises(
-        ValueError, match=r"nowhere does not exist: for `data_format` 'duc', name a folder, its input.txt"
-    ):
+    with pytest.raises(ValueError, match="nowhere does not exist"):
         load(test_file=names, data_format="duc")
 
 
 @pytest.mark.parametrize(
     ("name", "texts", "message"),
     [
-        ("task1_ref2.txt", ["a"], r"input.txt has 2 lines and .*task1_ref2.txt has 1: line 2 has no counterpart"),
-        ("input.txt", ["a"] * 5, r"input.txt has 5 lines and .*task1_ref0.txt has 2: line 3 has no counterpart"),
-        ("task1_ref1.txt", ["a"] * 4, r"input.txt has 2 lines and .*task1_ref1.txt has 4: line 3 has no counterpart"),
+        ("task1_ref2.txt", ["a"], r"task1_ref2.txt has only 1 lines, but .*input.txt has more"),
+        ("input.txt", ["a"] * 5, r"task1_ref0.txt has only 2 lines, but .*input.txt has more"),
+        ("task1_ref1.txt", ["a"] * 4, r"input.txt has only 2 lines, but .*task1_ref1.txt has more"),
     ],
 )
 def test_duc_of_different_length(load, tmp_path, name, texts, message):

@@ -130,7 +130,9 @@ def test_columns_that_cannot_be_guessed(load, tmp_path, kind):
 
 def test_columns_must_differ(load, tmp_path):
     file = write(tmp_path / "rows.jsonl", json_lines(ROWS))
-    with pytest.raises(ValueError, match="are both 'summary'"):
+    with pytest.raises(
+        ValueError, match="each column must be another one, but they are document: 'summary', summary: 'summary'"
+    ):
         load(train_file=file, text_column="summary", summary_column="summary")
 
 
@@ -141,7 +143,7 @@ def test_row_without_the_column(load, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("value", "hint"), [(["a", "b"], "is list.*join its parts"), (7, "must be text, but is int.*as a string")]
+    ("value", "hint"), [(["a", "b"], "is list, unlike in other rows"), (7, "must be text, but is int: 7")]
 )
 def test_document_that_is_not_text(load, tmp_path, value, hint):
     file = write(tmp_path / "rows.jsonl", json_lines([ROWS[0], {"document": value, "summary": "s"}]))
@@ -265,11 +267,6 @@ def test_nothing_but_blank_rows(load, tmp_path):
 # what is named
 
 
-def test_no_data(load):
-    with pytest.raises(ValueError, match="no data: give `dataset_name`, or `train_file`"):
-        load()
-
-
 @pytest.mark.parametrize("data_format", [None, "gigaword", "lcsts", "multi_news", "duc", "newsroom", "cnn_dm"])
 @pytest.mark.parametrize("name", ["x" * 300 + ".jsonl", "a\0b.jsonl", "x" * 300 + ",y", ""])
 def test_name_that_no_file_can_have(load, data_format, name):
@@ -277,16 +274,11 @@ def test_name_that_no_file_can_have(load, data_format, name):
         load(train_file=name, data_format=data_format)
 
 
-def test_hub_name_and_files(load, tmp_path):
-    with pytest.raises(ValueError, match=r"`dataset_name` \(org/name\) and files \(a.jsonl\) exclude each other"):
-        load(dataset_name="org/name", train_file="a.jsonl")
-
-
 def test_what_can_be_refused_before_reading_is(tmp_path):
     """Errors that are found without reading a row: these rows could not be read."""
     train = write(tmp_path / "rows.jsonl", "no row")
     for told, message in (
-        ({}, "no data: give `dataset_name`"),
+        ({}, r"`dataset_name` and files \(`train_file`, ...\) are both unset"),
         ({"train_file": train, "dataset_name": "org/name"}, "exclude each other"),
         ({"train_file": train, "validation_file": "nowhere.jsonl"}, r"nowhere\.jsonl does not exist"),
         ({"train_file": train, "data_format": "newsrom"}, r"did you mean newsroom\?"),

@@ -46,9 +46,13 @@ def test_concatenated_files_may_repeat_one(load, tmp_path):
     ("column", "second", "message"),
     [
         ("tasks", {}, r"line 1: no column 'tasks'; the columns are document, summary, task: .*; did you mean task\?"),
-        ("summary", {}, "line 1: `prefix_column` is 'summary', the column of documents or summaries: name another"),
-        ("task", {"task": ["a"]}, r"line 2: 'task' must be text, but is a list: \['a'\]; give one prefix"),
-        ("task", {"task": 7}, "line 2: 'task' must be text, but is int: 7; write it as a string"),
+        (
+            "summary",
+            {},
+            "line 1: each column must be another one, but they are document: 'document', summary: 'summary', p",
+        ),
+        ("task", {"task": ["a"]}, r"line 2: 'task' is list, unlike in other rows: \['a'\]"),
+        ("task", {"task": 7}, "line 2: 'task' must be text, but is int: 7"),
     ],
 )
 def test_a_wrong_column_is_named(load, tmp_path, column, second, message):

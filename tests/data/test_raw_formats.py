@@ -8,21 +8,14 @@ from tests.data.files import ROWS, json_lines, write
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
-    [("gigawords", "gigaword"), ("LCSTS", "lcsts"), ("cnn-dm", "cnn_dm"), ("multinews", "multi_news")],
+    ("name", "hint"), [("gigawords", "gigaword"), ("LCSTS", "lcsts"), ("cnn-dm", "cnn_dm"), ("zzz", None)]
 )
 def test_unknown_format_names_the_nearest(load, name, hint):
+    hint = rf"; did you mean {hint}\?" if hint else ""
     with pytest.raises(
-        ValueError, match=rf"`data_format` is '{name}', but must be one of gigaword, lcsts, .*; did you mean {hint}\?"
+        ValueError, match=rf"`data_format` is '{name}', but must be one of gigaword, lcsts, .*xsum{hint}$"
     ):
         load(train_file="x", data_format=name)
-
-
-def test_unknown_format_that_is_near_none(load):
-    with pytest.raises(
-        ValueError, match=r"is 'zzz', but must be one of gigaword, lcsts, multi_news, duc, newsroom, cnn_dm, xsum$"
-    ):
-        load(train_file="x", data_format="zzz")
 
 
 @pytest.mark.parametrize("data_format", [None, *DATA_FORMATS])
@@ -32,36 +25,14 @@ def test_unknown_format_that_is_near_none(load):
 def test_option_of_another_format(load, data_format, option, value, owner):
     if data_format == owner:
         return
-    with pytest.raises(
-        ValueError,
-        match=rf"`{option}` is {value}, which needs `data_format` '{owner}', .* '?{data_format or 'not set'}'?:",
-    ):
+    with pytest.raises(ValueError, match=rf"`{option}` is {value}, which needs `data_format` '{owner}'"):
         load(train_file="x", data_format=data_format, **{option: value})
-
-
-@pytest.mark.parametrize("score", [0, 6, -3])
-def test_score_that_no_pair_can_have(load, score):
-    with pytest.raises(ValueError, match=rf"`min_score` is {score}, but must be from 1 to 5"):
-        load(train_file="x", data_format="lcsts", min_score=score)
-
-
-def test_density_bin_that_there_is_not(load):
-    with pytest.raises(
-        ValueError,
-        match=r"`density_bin` is 'abstract', but must be one of .* mixed, extractive; did you mean abstractive\?",
-    ):
-        load(train_file="x", data_format="newsroom", density_bin="abstract")
 
 
 @pytest.mark.parametrize("data_format", ["gigaword", "lcsts", "duc", "cnn_dm", "xsum"])
 def test_format_of_files_with_a_name(load, data_format):
     with pytest.raises(ValueError, match=rf"`data_format` is '{data_format}', which is for files, not for org/na"):
         load(dataset_name="org/name", data_format=data_format)
-
-
-def test_folder_without_a_format(load, tmp_path):
-    with pytest.raises(ValueError, match=r"is a folder: name the file in it.* or set `data_format`"):
-        load(train_file=tmp_path)
 
 
 def test_a_file_read_in_two_formats_has_two_caches(load, tmp_path):

@@ -57,40 +57,40 @@ def test_csv_and_types_that_differ(tmp_path):
     ]
 
 
+def texts_or_problems(stream):
+    """The text of each row, or the beginning of the error that reading it raises, without the file's name."""
+    texts = []
+    for _, read in stream.read():
+        try:
+            texts.append(read()["text"])
+        except ValueError as error:
+            texts.append(str(error).partition(": ")[2][:20])
+    return texts
+
+
 def test_row_that_cannot_be_read_is_no_end_to_the_others(tmp_path):
     write(tmp_path / "a.jsonl", '{"text": "a"}\n{"text": \n3\n{"text": "b"}\n')
     write(tmp_path / "b.csv", "text,id\nc,1\nd\ne,2\n")
-    found = []
     stream = FileRows([tmp_path / "a.jsonl", tmp_path / "b.csv"])
-    for _, read in stream.read():
-        try:
-            found.append(read()["text"])
-        except ValueError as error:
-            found.append(str(error).split(":")[1][:20])
     assert stream.number == 7
-    assert found == ["a", " not a JSON row (Exp", " a row must be an ob", "b", "c", " 1 fields, but the h", "e"]
+    problems = ["not complete JSON (E", "a row must be an obj", "1 fields, but the he"]
+    assert texts_or_problems(stream) == ["a", *problems[:2], "b", "c", problems[2], "e"]
 
 
-def test_row_whose_column_is_no_text_costs_only_itself(tmp_path):
+def test_column_whose_name_is_no_text_is_renamed(tmp_path):
     write(tmp_path / "a.jsonl", '{"text": "a", "\\ud800": 1}\n{"text": "b"}\n')
     stream = FileRows([tmp_path / "a.jsonl"])
-    assert stream.schema.names == ["text"]
-    (_, one), (_, other) = stream.read()
-    with pytest.raises(ValueError, match=r"line 1: the column '\\ud800' has a lone surrogate in its name: rename it"):
-        one()
-    assert other() == {"text": "b"}
+    assert stream.schema.names == ["text", "\ufffd"]
+    assert rows_of(stream) == [{"text": "a", "\ufffd": 1}, {"text": "b"}]
 
 
 def test_parquet_text_that_is_not_utf8_costs_only_its_row(tmp_path):
     texts = pa.array([b"a", b"\xff", b"c"]).view(pa.string())
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    found = []
-    for _, read in FileRows([tmp_path / "a.parquet"]).read():
-        try:
-            found.append(read()["text"])
-        except ValueError as error:
-            found.append(str(error).rpartition("/")[2])
-    assert found == ["a", "a.parquet, row 2: a text is not UTF-8 (invalid start byte): write it again", "c"]
+    one, bad, other = (read for _, read in FileRows([tmp_path / "a.parquet"]).read())
+    assert (one(), other()) == ({"text": "a"}, {"text": "c"})
+    with pytest.raises(UnicodeDecodeError):
+        bad()
 
 
 def test_content_is_what_counts(tmp_path):
@@ -145,19 +145,17 @@ def test_patterns(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["no*.jsonl"], r"no\*.jsonl: no file matches this pattern"),
+        (["a.jsonl", "no*.jsonl"], r"no\*.jsonl does not exist"),
         (["nowhere.jsonl"], "nowhere.jsonl does not exist"),
-        (["a.jsonl", "*.jsonl"], "a.jsonl is named twice"),
         (["a.txt"], "a.txt: cannot tell from its name how to read rows: it must be one of .json, .jsonl, .csv, .parq"),
-        (["a.parquet.gz"], "a.parquet.gz: cannot tell from its name"),
-        (["."], ". is a folder: name the files in it, such as './\\*.jsonl'"),
+        (["."], ". is a folder: name a file in it"),
         (["empty.csv"], "empty.csv is empty: it must have at least one row"),
         (["x" * 300 + ".jsonl"], "x.jsonl does not exist"),
     ],
 )
 def test_names_that_are_no_files_of_rows(tmp_path, monkeypatch, names, message):
     monkeypatch.chdir(tmp_path)
-    for name in ("a.jsonl", "a.txt", "a.parquet.gz"):
+    for name in ("a.jsonl", "a.txt"):
         write(tmp_path / name, "x")
     write(tmp_path / "empty.csv", "")
     with pytest.raises(ValueError, match=message):
@@ -168,12 +166,14 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = gzip.compress(json_lines(ROWS * 50).encode())
     (tmp_path / "cut.jsonl.gz").write_bytes(content[: len(content) // 2])
-    write(tmp_path / "none.parquet", "PAR1 and no more")
+    for name in ("none.parquet", "none.parquet.gz"):
+        write(tmp_path / name, "PAR1 and no more")
     write(tmp_path / "latin.jsonl", '{"text": "é"}'.encode("latin-1"))
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "numbers.parquet")
     pq.write_table(pa.Table.from_pylist([{"id": ["a"]}]), tmp_path / "lists.parquet")
     for names, message in [
-        (["cut.jsonl.gz"], "cut.jsonl.gz: not a complete .gz file, as reading ends after line"),
+        (["cut.jsonl.gz"], "cut.jsonl.gz: not a complete .gz file, after line"),
+        (["none.parquet.gz"], r"none.parquet.gz: not a complete Parquet file"),
         (["none.parquet"], r"none.parquet: not a complete Parquet file \(.*\): copy or write it again"),
         (["latin.jsonl"], "latin.jsonl, line 1: not UTF-8"),
         (["numbers.parquet", "lists.parquet"], "numbers.parquet, lists.parquet: columns are incompatible: .*id"),

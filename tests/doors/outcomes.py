@@ -34,10 +34,6 @@ SECONDS = 20
 _PACKAGE = Path(hf_summ.__file__).parent
 # types of error that hf_summ raises by design
 _DESIGNED = (ValueError, TypeError, OSError, ImportError, NotImplementedError)
-# transformers' checks of the settings of `generate()`, which is its function
-_CHECKS_OF_GENERATE = re.compile(
-    r".*transformers/generation/(configuration_utils|logits_process|stopping_criteria|utils).py"
-)
 # the last line that argparse prints before it exits
 _USAGE_ERROR = re.compile(r"hf-summ.*: error: \S.*")
 # outcomes of the present test's examples
@@ -90,11 +86,11 @@ def tried(call: Callable[[], Any], named: Collection[str] = (), seconds: float =
     """The result of a call.
 
     Args:
-        named: names of the user's settings; a check of transformers is clear if it names one of them.
+        named: names of the user's settings.
 
     Raises:
-        Clear: an error that a `raise` of hf_summ raised, of a type for users, with a message of one line; or exit
-            status 2 after a line of argparse.
+        Clear: an error of a type for users, which names a setting or a file of theirs, or which a `raise` of hf_summ
+            raised with a message of one line; or exit status 2 after a line of argparse.
         Deep: any other error.
         Held: more than this many CPU seconds, which do not depend on the machine's load.
     """
@@ -126,18 +122,20 @@ def tried(call: Callable[[], Any], named: Collection[str] = (), seconds: float =
 
 def is_clear(error: BaseException, named: Collection[str] = ()) -> bool:
     """Whether an error is designed for users."""
+    message = str(error)
+    if not isinstance(error, _DESIGNED):
+        return False
+    # commands print the path and the system's reason
+    is_path = isinstance(error, OSError) and isinstance(error.filename, str)
+    if is_path or any(re.search(rf"\b{re.escape(name)}\b", message) for name in named):
+        return True
     innermost = error.__traceback__
     while innermost.tb_next is not None:
         innermost = innermost.tb_next
-    code, message = innermost.tb_frame.f_code, str(error)
+    code = innermost.tb_frame.f_code
     # a `raise` raised it, not a function that is written in C
     is_raised = dis.opname[code.co_code[innermost.tb_lasti]] == "RAISE_VARARGS"
-    if not isinstance(error, _DESIGNED) or not is_raised:
-        return False
-    if Path(code.co_filename).is_relative_to(_PACKAGE):
-        return is_line(message)
-    is_named = any(re.search(rf"\b{re.escape(name)}\b", message) for name in named)
-    return is_named and _CHECKS_OF_GENERATE.fullmatch(code.co_filename) is not None
+    return is_raised and Path(code.co_filename).is_relative_to(_PACKAGE) and is_line(message)
 
 
 def is_line(message: str) -> bool:

@@ -4,12 +4,11 @@ from functools import partial
 
 import pytest
 
-from hf_summ.offline.engines import in_this_process
+from hf_summ.offline.engines import in_this_process, on_ray
 from hf_summ.offline.run import run_plan
 from tests.offline.conftest import ROWS, plan, rows_of, work
 
 ray = pytest.importorskip("ray")
-on_ray = pytest.importorskip("hf_summ.offline.on_ray").on_ray
 Cluster = pytest.importorskip("ray.cluster_utils").Cluster
 # starting Ray takes twenty seconds
 pytestmark = pytest.mark.thorough
@@ -29,7 +28,7 @@ def test_shards_are_the_same_and_survive_a_killed_process(mortal, local_ray):
     job, here = plan(mortal, "out", rows), plan(mortal, "here", rows)
     said: list[str] = []
     engine = partial(on_ray, work(mortal, is_mortal=True), job, address=None, announce=said.append)
-    with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs: at most 4"):
+    with pytest.raises(ValueError, match="--num_processes 5: Ray has 4 CPUs and 0 GPUs: at most 4"):
         run_plan(job, {}, partial(engine, number=5))
     run_plan(here, {}, partial(in_this_process, work(mortal), here))
     # a shard of an earlier run

@@ -5,7 +5,7 @@ import json
 import pytest
 from transformers import pipeline
 
-from hf_summ.data.steered_news import make_corpus
+from hf_summ.data.toy_news import make_corpus, steered_examples
 from hf_summ.data.vocabulary import fit_processor
 from hf_summ.training.run import main
 
@@ -15,7 +15,7 @@ NO_DROPOUT = {"dropout": 0.0, "attention_dropout": 0.0, "activation_dropout": 0.
 
 @pytest.mark.thorough
 def test_summary_is_about_the_person_that_the_phrase_names(settings, tmp_path):
-    make_corpus(tmp_path, train=4000, validation=1, test=40)
+    make_corpus(tmp_path, steered_examples, train=4000, validation=1, test=40)
     train, test = (
         [json.loads(line) for line in (tmp_path / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()]
         for split in ("train", "test")

@@ -147,12 +147,10 @@ def _load(arguments: argparse.Namespace, device: str | None = None):
 
 
 def _engine(arguments: argparse.Namespace, work: Any, plan: Any):
-    from hf_summ.offline.engines import in_processes, in_this_process
+    from hf_summ.offline.engines import in_processes, in_this_process, on_ray
 
     number = arguments.num_processes
     if arguments.engine == "ray":
-        from hf_summ.offline.on_ray import on_ray
-
         return partial(on_ray, work, plan, number=number, address=arguments.ray_address, announce=_print_note)
     if number in (None, 1):
         return partial(in_this_process, work, plan)

@@ -41,48 +41,37 @@ class SummarizationCollator:
         self.pad_to_max_length = pad_to_max_length
         self.max_source_length = max_source_length or getattr(processor, "max_source_length", None)
         self.max_target_length = max_target_length or getattr(processor, "max_target_length", None)
+        # without these, transformers would not pad
         if pad_to_max_length and not (self.max_source_length and self.max_target_length):
-            raise ValueError(
-                f"`pad_to_max_length` needs `max_source_length` (is {self.max_source_length}) and `max_target_length` "
-                f"(is {self.max_target_length}): a bare tokenizer has neither, so set both"
-            )
+            raise ValueError("`pad_to_max_length` needs `max_source_length` and `max_target_length`")
 
     def __call__(self, features: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Collate rows; decoder inputs are added if the rows have labels and the model can compute them.
 
         Raises:
-            ValueError: with `pad_to_max_length`, a row is longer than the maximum length.
+            ValueError: with `pad_to_max_length`, labels are longer than the maximum length.
         """
-        if isinstance(self.processor, PreTrainedTokenizerBase):
-            batch = self._pad_with_tokenizer(self.processor, features)
+        fixed = {"padding": "max_length", "max_length": self.max_source_length} if self.pad_to_max_length else {}
+        padding: dict[str, Any] = {"padding": True, **fixed, "pad_to_multiple_of": self.pad_to_multiple_of}
+        if isinstance(tokenizer := self.processor, PreTrainedTokenizerBase):
+            sources = [{name: row[name] for name in tokenizer.model_input_names if name in row} for row in features]
+            batch = dict(tokenizer.pad(sources, **padding, padding_side="right", return_tensors="pt"))
+            if "labels" in features[0]:
+                rows = [torch.as_tensor(row["labels"]) for row in features]
+                batch["labels"] = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=IGNORED_LABEL)
         else:
-            batch = dict(self.processor.pad(features, **self._source_padding(), return_tensors="pt"))
+            batch = dict(self.processor.pad(features, **padding, return_tensors="pt"))
         if "labels" not in batch:
             return batch
-        if self.pad_to_max_length and self.max_target_length is not None:
-            batch["labels"] = self._pad_to_length(batch["labels"], self.max_target_length)
+        batch["labels"] = self._pad_labels(batch["labels"])
         prepare = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
         if prepare is not None:
             batch["decoder_input_ids"] = prepare(labels=batch["labels"])
         return batch
 
-    def _source_padding(self) -> dict[str, Any]:
-        kind = {"padding": "max_length", "max_length": self.max_source_length} if self.pad_to_max_length else {}
-        return {"padding": True, **kind, "pad_to_multiple_of": self.pad_to_multiple_of}
-
-    def _pad_with_tokenizer(
-        self, tokenizer: PreTrainedTokenizerBase, features: Sequence[Mapping[str, Any]]
-    ) -> dict[str, torch.Tensor]:
-        sources = [{name: row[name] for name in tokenizer.model_input_names if name in row} for row in features]
-        batch = dict(tokenizer.pad(sources, **self._source_padding(), padding_side="right", return_tensors="pt"))
-        if "labels" in features[0]:
-            rows = [torch.as_tensor(row["labels"]) for row in features]
-            labels = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=IGNORED_LABEL)
-            missing = -labels.shape[1] % (self.pad_to_multiple_of or 1)
-            batch["labels"] = functional.pad(labels, (0, missing), value=IGNORED_LABEL)
-        return batch
-
-    def _pad_to_length(self, labels: torch.Tensor, length: int) -> torch.Tensor:
+    def _pad_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Pad to the maximum length if set, and to a multiple."""
+        length = (self.max_target_length if self.pad_to_max_length else None) or labels.shape[1]
         multiple = self.pad_to_multiple_of or 1
         missing = -(-length // multiple) * multiple - labels.shape[1]
         if missing < 0:

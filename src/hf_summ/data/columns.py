@@ -22,70 +22,67 @@ LIST_COLUMNS = {"document": "documents", "summary": "references"}
 
 
 def choose_columns(
-    present: Sequence[str], text_column: str | None, summary_column: str | None, where: str
-) -> tuple[str, str]:
-    """The columns of documents and summaries: the named ones, otherwise the first known names that are present.
+    columns: Sequence[str],
+    text_column: str | None,
+    summary_column: str | None,
+    where: str,
+    prefix_column: str | None = None,
+) -> dict[str, str]:
+    """The columns of `document`, `summary` and, if it is named, `prefix`.
+
+    Unnamed columns of documents and summaries are the first usual ones among `columns`.
+
+    Raises:
+        ValueError: there is no such column, or one is chosen twice.
+    """
+    chosen = {
+        "document": choose_column(columns, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column),
+        "summary": choose_column(columns, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column),
+    }
+    if prefix_column is not None:
+        chosen[PREFIX_COLUMN] = choose_column(columns, prefix_column, (), where, "with `prefix_column`")
+    if len(set(chosen.values())) < len(chosen):
+        settings = ", ".join(f"{name}: '{column}'" for name, column in chosen.items())
+        raise ValueError(f"{where}: each column must be another one, but they are {settings}")
+    return chosen
+
+
+def choose_column(
+    columns: Sequence[str], name: str | None, usual: Sequence[str], where: str, hint: str, other: str | None = None
+) -> str:
+    """The column `name` or, if it is None, the first usual one among `columns`.
+
+    Args:
+        hint: how to name a column, for the message.
+        other: a column that is chosen for something else.
 
     Raises:
         ValueError: there is no such column; the message lists those present and suggests the most similar.
     """
-    document = choose_column(present, text_column, DOCUMENT_COLUMNS, where, "with `text_column`", summary_column)
-    summary = choose_column(present, summary_column, SUMMARY_COLUMNS, where, "with `summary_column`", text_column)
-    if document == summary:
-        raise ValueError(
-            f"{where}: `text_column` and `summary_column` are both '{document}': name two different columns"
-        )
-    return document, summary
-
-
-def choose_column(
-    present: Sequence[str], named: str | None, known: Sequence[str], where: str, way: str, other: str | None = None
-) -> str:
-    """The named column, otherwise the first known name that is present.
-
-    Args:
-        way: how to name a column, for the message.
-        other: a column that is chosen for something else.
-
-    Raises:
-        ValueError: as `choose_columns`.
-    """
-    free = [name for name in present if name not in (named, other)]
-    name = named or next((candidate for candidate in known if candidate in free), None)
-    if name is not None and name in present:
-        return name
-    wanted = (named, *known) if named else known
-    hint = next(filter(None, (nearest(candidate, free, cutoff=0.6) for candidate in wanted)), "")
-    missing = f"no column '{named:.80}'" if named else f"no {known[0]} column"
-    listed = f"{missing}; the columns are {', '.join(present) or '(none)'}"
+    free = [column for column in columns if column not in (name, other)]
+    choice = name or next((column for column in usual if column in free), None)
+    if choice is not None and choice in columns:
+        return choice
+    similar = (nearest(column, free, cutoff=0.6) for column in ((name, *usual) if name else usual))
+    problem = f"no column '{name:.80}'" if name else f"no {usual[0]} column"
     # names of columns may contain line ends
-    raise ValueError(f"{where}: {one_line(listed)}: name one {way}{hint}")
-
-
-def choose_prefix(present: Sequence[str], named: str | None, chosen: Iterable[str], where: str) -> str | None:
-    """The named column of prefixes, or None.
-
-    Args:
-        chosen: the columns of documents and summaries.
-
-    Raises:
-        ValueError: there is no such column, or it is chosen already.
-    """
-    if named in chosen:
-        raise ValueError(f"{where}: `prefix_column` is '{named}', the column of documents or summaries: name another")
-    return None if named is None else choose_column(present, named, (), where, "with `prefix_column`")
+    problem = one_line(f"{problem}; the columns are {', '.join(columns) or '(none)'}")
+    raise ValueError(f"{where}: {problem}: name one {hint}{next(filter(None, similar), '')}")
 
 
 def source_column(columns: Collection[str]) -> str:
     """The column of a loaded corpus that a processor reads: `documents`, if rows have several, or `document`."""
-    several = LIST_COLUMNS["document"]
-    return several if several in columns else "document"
+    return LIST_COLUMNS["document"] if LIST_COLUMNS["document"] in columns else "document"
 
 
 def has_references(columns: "datasets.Features") -> bool:
     """Whether a loaded corpus has a column with lists of references."""
-    feature = columns.get(LIST_COLUMNS["summary"])
-    return getattr(getattr(feature, "feature", None), "dtype", None) in ("string", "large_string")
+    return is_text(getattr(columns.get(LIST_COLUMNS["summary"]), "feature", None))
+
+
+def is_text(feature: Any) -> bool:
+    """Whether a feature of a data set is that of texts; the `feature` of a list's feature is that of its members."""
+    return getattr(feature, "dtype", None) in ("string", "large_string")
 
 
 def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
@@ -96,8 +93,8 @@ def reference_texts(rows: "datasets.Dataset") -> list[str] | list[list[str]]:
     summaries = list(rows["summary"])
     if not has_references(rows.features):
         return summaries
-    several = ([text for text in texts or () if has_text(text)] for texts in rows[LIST_COLUMNS["summary"]])
-    return [texts or [summary] for texts, summary in zip(several, summaries, strict=True)]
+    references = ([text for text in texts or () if has_text(text)] for texts in rows[LIST_COLUMNS["summary"]])
+    return [texts or [summary] for texts, summary in zip(references, summaries, strict=True)]
 
 
 def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[str | None] | None:
@@ -109,17 +106,10 @@ def text_or_texts(row: dict[str, Any], column: str, where: str) -> str | list[st
     if column not in row:
         raise ValueError(f"{where}: no column '{column}'; the columns are {', '.join(row) or '(none)'}")
     value = row[column]
-    if isinstance(value, list):
-        for part in value:
-            if part is not None and not isinstance(part, str):
-                raise ValueError(
-                    f"{where}: '{column}' must be text, but is a list with {type(part).__name__} in it: {part!r:.60}; "
-                    "make each member a string"
-                )
-    elif value is not None and not isinstance(value, str):
-        raise ValueError(
-            f"{where}: '{column}' must be text, but is {type(value).__name__}: {value!r:.60}; write it as a string"
-        )
+    for text in value if isinstance(value, list) else [value]:
+        if not isinstance(text, str | None):
+            listed = "a list with " if isinstance(value, list) else ""
+            raise ValueError(f"{where}: '{column}' must be text, but is {listed}{type(text).__name__}: {text!r:.60}")
     return value
 
 
@@ -149,8 +139,8 @@ def single_texts(row: dict[str, Any], columns: Sequence[str], separate: Callable
     return texts
 
 
-def kind_of_value(value: Any) -> str:
-    """How a value is stored: as null, bool, int64, float64, string, strings (a list of strings) or json (the rest)."""
+def value_type(value: Any) -> str:
+    """How a value is stored: as null, bool, int64, float64, string, strings (a list of strings) or, otherwise, json."""
     match value:
         case None:
             return "null"
@@ -162,19 +152,19 @@ def kind_of_value(value: Any) -> str:
             return "float64"
         case str():
             return "string"
-        case list() if all(isinstance(part, str) for part in value):
+        case list() if all(isinstance(member, str) for member in value):
             return "strings"
     return "json"
 
 
-def kind_of_column(kinds: set[str]) -> str:
-    """The kind that fits all values of a column."""
-    kinds = kinds - {"null"}
-    if kinds == {"int64", "float64"}:
+def column_type(types: set[str]) -> str:
+    """The type that fits all values of a column."""
+    types = types - {"null"}
+    if types == {"int64", "float64"}:
         return "float64"
-    if len(kinds) > 1:
+    if len(types) > 1:
         return "json"
-    return kinds.pop() if kinds else "string"
+    return types.pop() if types else "string"
 
 
 def storable(value: Any, as_json: bool) -> Any:
@@ -184,15 +174,15 @@ def storable(value: Any, as_json: bool) -> Any:
     if isinstance(value, str):
         return readable(value)
     if isinstance(value, list):
-        return [storable(part, as_json=False) for part in value]
+        return [storable(member, as_json=False) for member in value]
     return value
 
 
-def feature_of(kind: str) -> Any:
-    """The feature of a column of this kind."""
-    # imported here, as the names and kinds of columns do not need it
+def feature_of(type_name: str) -> Any:
+    """The feature of a column of this type."""
+    # imported here, as the names and types of columns do not need it
     import datasets
 
-    if kind == "strings":
+    if type_name == "strings":
         return datasets.List(datasets.Value("string"))
-    return datasets.Value("string" if kind == "json" else kind)
+    return datasets.Value("string" if type_name == "json" else type_name)

@@ -41,13 +41,10 @@ def fit_phrases(
     Raises:
         ValueError: there is no example, or as `HighlightTransformerProcessor`.
     """
-    kept = {
-        name: getattr(vocabulary, name)
-        for name in ("max_source_length", "max_target_length", "document_separator", "restore_case")
-        if hasattr(vocabulary, name)
-    }
-    given = {name: value for name, value in settings.items() if value is not None}
-    processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **{**kept, **given})
+    names = ("max_source_length", "max_target_length", "document_separator", "restore_case")
+    inherited = {name: getattr(vocabulary, name) for name in names if hasattr(vocabulary, name)}
+    changed = {name: value for name, value in settings.items() if value is not None}
+    processor = HighlightTransformerProcessor(getattr(vocabulary, "tokenizer", vocabulary), **inherited | changed)
     if max_frequencies is not None:
         check_integer("max_frequencies", max_frequencies, 1)
     processor.fit(examples, max_frequencies)

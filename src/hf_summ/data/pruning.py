@@ -32,7 +32,7 @@ def prune_bert(
         The number of subwords written, and the checkpoint's.
 
     Raises:
-        ValueError: the checkpoint cannot be read or has another kind of tokenizer, or a corpus without text.
+        ValueError: the checkpoint cannot be read or has another type of tokenizer, or a corpus without text.
         FileExistsError: `output` is not empty.
     """
     output = Path(output)
@@ -80,8 +80,8 @@ def _needed(counts: Counter[int], vocabulary: dict[str, int], state: dict, min_f
         if number not in counts:
             continue
         start = prefix if piece.startswith(prefix) and piece != prefix else ""
-        first, *others = piece.removeprefix(start)
-        characters = {start + first, *(prefix + character for character in others)}
+        first, *following = piece.removeprefix(start)
+        characters = {start + first, *(prefix + character for character in following)}
         needed |= characters & vocabulary.keys()
         # without all of its characters, a word could become unknown
         if counts[number] >= min_frequency or not characters <= vocabulary.keys():

@@ -15,7 +15,7 @@ from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 if TYPE_CHECKING:
     from datasets import Dataset
 
-# of the random order in which a corpus without splits is divided
+# seed of the shuffle that splits a corpus without official splits
 _SEED = 0
 
 
@@ -88,13 +88,13 @@ def prepare(name: str, folder: Path, output: Path) -> Iterator[str]:
         loaded = corpus.load(folder, cache_dir)
         for split, expected in zip(SPLITS, corpus.counts, strict=True):
             path = output / f"{split}.jsonl"
-            with moved_into_place(path) as part, part.open("w", encoding="utf-8") as file:
+            with moved_into_place(path) as temporary, temporary.open("w", encoding="utf-8") as file:
                 for row in loaded[split]:
-                    # the joined `document` is for models that read a single one
-                    kept = {key: value for key, value in row.items() if key != "document" or "documents" not in row}
-                    file.write(json.dumps(kept, ensure_ascii=False) + "\n")
-            found = len(loaded[split])
-            line = f"{path}: {found:,} rows"
-            if found != expected:
+                    if "documents" in row:
+                        # the joined documents are for models that read a single one
+                        del row["document"]
+                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            line = f"{path}: {len(loaded[split]):,} rows"
+            if len(loaded[split]) != expected:
                 line += f", but {corpus.source} has {expected:,}: is a file truncated, or of another version?"
             yield line

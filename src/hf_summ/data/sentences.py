@@ -69,9 +69,10 @@ def split_sentences(text: str, language: str = "en", splitter: str = "sentencex"
         raise ValueError(f"`splitter` is 'spacy', which is for English, not for '{language}': set it to 'sentencex'")
     segment = _segment_english if splitter == "spacy" else lambda line: sentencex.segment(code, line)
     readable = text if text.isascii() else _WIDE_SPACE.sub(" ", _SURROGATE.sub("\ufffd", text))
-    parts = (part for line in readable.splitlines() for piece in _split_tokenized(line) for part in segment(piece))
-    sentences = [sentence for part in parts if (sentence := part.strip())]
-    return sentences if readable == text else _same_places(text, readable, sentences)
+    pieces = (piece for line in readable.splitlines() for piece in _split_tokenized(line))
+    sentences = [sentence.strip() for piece in pieces for sentence in segment(piece) if sentence.strip()]
+    # of the same length, so that positions are equal
+    return [text[start:end] for start, end in sentence_places(readable, sentences)] if readable != text else sentences
 
 
 def lead(document: str, sentences: int, language: str = "en", splitter: str = "sentencex") -> str:
@@ -95,10 +96,10 @@ def pick_sentences(document: str, sentences: Sequence[str], indices: Iterable[in
     """
     before = 0
     pieces: list[str] = []
-    wanted = set(indices)
+    chosen = set(indices)
     for index, (start, end) in enumerate(sentence_places(document, sentences)):
         # space only where the document has it, as some scripts have no spaces between sentences
-        if index in wanted:
+        if index in chosen:
             pieces.append(" " * (start > before) + document[start:end])
         before = end
     return one_line("".join(pieces))
@@ -111,12 +112,12 @@ def sentence_places(document: str, sentences: Sequence[str]) -> list[tuple[int, 
         sentences: the document's sentences, from `split_sentences`.
     """
     end = 0
-    places = []
+    spans = []
     for sentence in sentences:
         start = document.index(sentence, end)
         end = start + len(sentence)
-        places.append((start, end))
-    return places
+        spans.append((start, end))
+    return spans
 
 
 def _split_tokenized(line: str) -> list[str]:
@@ -142,16 +143,11 @@ def _segment_english(line: str) -> list[str]:
     """The sentences of one line according to spaCy's sentencizer, with surrounding space."""
     twin = _LONG_WORD.sub(lambda word: "x" * len(word[0]), line)
     starts = [sentence.start_char for sentence in _sentencizer()(twin).sents]
-    for place, start in enumerate(starts[1:], 1):
+    for index, (before, start) in enumerate(pairwise(starts), 1):
         # the sentencizer appends all marks after a full stop to the preceding sentence
-        found = _OPENING.search(line, starts[place - 1], start)
-        starts[place] = found.start() if found else start
+        if opening := _OPENING.search(line, before, start):
+            starts[index] = opening.start()
     return [line[start:end] for start, end in pairwise([*starts, len(line)])]
-
-
-def _same_places(text: str, twin: str, sentences: list[str]) -> list[str]:
-    """The substrings of `text` at the positions of these sentences in a twin of the same length."""
-    return [text[start:end] for start, end in sentence_places(twin, sentences)]
 
 
 @cache
@@ -160,9 +156,7 @@ def _sentencizer() -> Any:
     try:
         import spacy
     except ImportError as error:
-        raise ImportError(
-            "`splitter` 'spacy' needs spaCy: pip install 'hf-summ[extractive]'; 'sentencex' does not"
-        ) from error
+        raise ImportError("`splitter` 'spacy' needs spaCy: pip install 'hf-summ[extractive]'") from error
     pipeline = spacy.blank("en")
     pipeline.add_pipe("sentencizer")
     # the default limit is for models, whose memory grows with the text

@@ -1,8 +1,7 @@
 """Rows of files and Hub data sets of any size, read lazily from any row on, with the types of their columns."""
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import cached_property
 from glob import glob, has_magic
 from itertools import islice
 from pathlib import Path
@@ -14,14 +13,12 @@ import pyarrow.parquet as pq
 
 from hf_summ.common.files import content_hash
 from hf_summ.common.messages import one_line
-from hf_summ.data.columns import feature_of, kind_of_column, kind_of_value, storable
-from hf_summ.data.rows import STREAMED_FILES, kind_of_file, unread_rows
+from hf_summ.data.columns import column_type, feature_of, storable, value_type
+from hf_summ.data.rows import STREAMED_FILES, UnreadRows, existing, kind_of_file, unread_rows
 
 # rows of a Parquet file that are decoded at a time
 _DECODED = 256
 
-# a row's place, and a function that reads it, which raises a ValueError if the row is unreadable
-Unread = tuple[str, Callable[[], dict[str, Any]]]
 # a file's size in bytes, and the time of its last change in nanoseconds
 _State = tuple[int, int]
 
@@ -30,36 +27,21 @@ def streamed_files(names: Sequence[str]) -> list[Path]:
     """The files of these names, which may be patterns such as `news/*.jsonl.gz`; a pattern's files are sorted.
 
     Raises:
-        ValueError: a file does not exist, is a folder, empty or of an unknown kind, or is named twice; or no file
-            matches a pattern.
+        ValueError: a file does not exist, is a folder, empty or of an unknown type; or no file matches a pattern.
     """
     paths: list[Path] = []
     for name in names:
-        if has_magic(name) and not Path(name).exists():
-            found = sorted(file for file in map(Path, glob(name, recursive=True)) if file.is_file())
-            if not found:
-                raise ValueError(f"{name}: no file matches this pattern")
-        else:
-            found = [Path(name)]
-        paths += found
-    for path in paths:
-        _check_exists(path)
-        if kind_of_file(path) not in STREAMED_FILES or path.suffixes[-2:] == [".parquet", ".gz"]:
-            known = ", ".join(STREAMED_FILES)
-            raise ValueError(f"{path}: cannot tell from its name how to read rows: it must be one of {known}, also .gz")
-        if paths.count(path) > 1:
-            raise ValueError(f"{path} is named twice: name each file once")
+        is_pattern = has_magic(name) and not Path(name).exists()
+        files = sorted(filter(Path.is_file, map(Path, glob(name, recursive=True)))) if is_pattern else []
+        # a pattern without files is reported like a name
+        paths += files or [Path(name)]
+    for path in map(existing, paths):
+        if kind_of_file(path) not in STREAMED_FILES:
+            raise ValueError(
+                f"{path}: cannot tell from its name how to read rows: it must be one of {', '.join(STREAMED_FILES)}, "
+                "also .gz"
+            )
     return paths
-
-
-def _check_exists(path: Path) -> None:
-    # os.path, as Path's methods fail on names that are too long
-    if os.path.isdir(path):
-        raise ValueError(f"{path} is a folder: name the files in it, such as '{path}/*.jsonl'")
-    if not os.path.isfile(path):
-        raise ValueError(f"{path} does not exist: name files of rows, or a pattern such as 'news/*.jsonl.gz'")
-    if not path.stat().st_size:
-        raise ValueError(f"{path} is empty: it must have at least one row")
 
 
 class FileRows:
@@ -83,10 +65,10 @@ class FileRows:
         self._paths = {str(path): path for path in paths}
 
     @cached_property
-    def _survey(self) -> tuple[dict[str, tuple[int, _State]], dict[str, set[str]], list[pa.Schema]]:
-        """Each file's number of rows and state; the kinds of values in untyped columns; the schemas of typed files."""
+    def _survey(self) -> tuple[dict[str, tuple[int, _State]], pa.Schema]:
+        """Each file's number of rows and state, and the columns of all files."""
         numbers: dict[str, tuple[int, _State]] = {}
-        kinds: dict[str, set[str]] = {}
+        types: dict[str, set[str]] = {}
         schemas = []
         for name, path in self._paths.items():
             state = _state(path)
@@ -95,8 +77,13 @@ class FileRows:
                     numbers[name] = file.metadata.num_rows, state
                     schemas.append(file.schema_arrow.remove_metadata())
             else:
-                numbers[name] = _look_through(path, kinds), state
-        return numbers, kinds, schemas
+                numbers[name] = _look_through(path, types), state
+        features = datasets.Features({name: feature_of(column_type(types[name])) for name in types})
+        try:
+            schemas = [features.arrow_schema.remove_metadata(), *schemas]
+            return numbers, pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise ValueError(f"{', '.join(self._paths)}: columns are incompatible: {one_line(error)}") from error
 
     @property
     def number(self) -> int:
@@ -106,20 +93,14 @@ class FileRows:
     @property
     def schema(self) -> pa.Schema:
         """The columns of all files."""
-        _, kinds, schemas = self._survey
-        untyped = {name: feature_of(kind_of_column(found)) for name, found in kinds.items()}
-        every = [datasets.Features(untyped).arrow_schema.remove_metadata(), *schemas]
-        try:
-            return pa.unify_schemas(every, promote_options="permissive")
-        except pa.ArrowException as error:
-            raise ValueError(f"{', '.join(self._paths)}: columns are incompatible: {one_line(error)}") from error
+        return self._survey[1]
 
     @property
     def identity(self) -> dict[str, Any]:
         """What identifies the rows: the hash of each file's content, as a file may be moved."""
         return {"files": [content_hash(path) for path in self._paths.values()]}
 
-    def read(self, start: int = 0) -> Iterator[Unread]:
+    def read(self, start: int = 0) -> UnreadRows:
         """The rows from number `start` on; earlier rows are not parsed.
 
         Raises:
@@ -171,8 +152,8 @@ class HubRows:
     @property
     def number(self) -> int | None:
         """Number of rows, or None if the data set does not have it."""
-        known = (self._builder.info.splits or {}).get(self._split)
-        return getattr(known, "num_examples", None) or None
+        info = (self._builder.info.splits or {}).get(self._split)
+        return getattr(info, "num_examples", None) or None
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -186,7 +167,7 @@ class HubRows:
         names = {"dataset_name": self._name, "dataset_config_name": self._builder.config.name, "split": self._split}
         return {**names, "content": self._builder.hash}
 
-    def read(self, start: int = 0) -> Iterator[Unread]:
+    def read(self, start: int = 0) -> UnreadRows:
         """The rows from number `start` on."""
         for index, row in enumerate(self._stream.skip(start), start + 1):
             yield f"{self._name}, row {index}", lambda row=row: row
@@ -211,8 +192,8 @@ def _is_parquet(path: Path) -> bool:
     return kind_of_file(path) == ".parquet"
 
 
-def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
-    """Count the rows, and add the kinds of their values to `kinds`."""
+def _look_through(path: Path, types: dict[str, set[str]]) -> int:
+    """Count the rows, and add the types of their values to `types`."""
     number = 0
     for _, read in unread_rows(path, show_progress=True):
         number += 1
@@ -221,13 +202,13 @@ def _look_through(path: Path, kinds: dict[str, set[str]]) -> int:
         except ValueError:
             continue
         for name, value in row.items():
-            kinds.setdefault(name, set()).add(kind_of_value(value))
+            types.setdefault(name, set()).add(value_type(value))
     return number
 
 
-def _text_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
-    for place, read in islice(unread_rows(path), start, None):
-        yield f"{name}, {place}", read
+def _text_rows(path: Path, name: str, start: int) -> UnreadRows:
+    for position, read in islice(unread_rows(path), start, None):
+        yield f"{name}, {position}", read
 
 
 def _parquet(path: Path, name: str) -> pq.ParquetFile:
@@ -238,7 +219,7 @@ def _parquet(path: Path, name: str) -> pq.ParquetFile:
         raise ValueError(f"{name}: not a complete Parquet file ({one_line(error)}): copy or write it again") from error
 
 
-def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
+def _parquet_rows(path: Path, name: str, start: int) -> UnreadRows:
     with _parquet(path, name) as file:
         first, group = 0, 0
         # skip whole groups before the first row
@@ -248,30 +229,22 @@ def _parquet_rows(path: Path, name: str, start: int) -> Iterator[Unread]:
         index = first
         try:
             for batch in file.iter_batches(_DECODED, row_groups=list(groups)):
-                passed = min(max(start - index, 0), len(batch))
-                yield from _batch_rows(batch.slice(passed), name, index + passed + 1)
+                skipped = min(max(start - index, 0), len(batch))
+                yield from _batch_rows(batch.slice(skipped), name, index + skipped + 1)
                 index += len(batch)
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"{name}: cannot be read after row {index} ({one_line(error)}): copy it again") from error
 
 
-def _batch_rows(batch: pa.RecordBatch, name: str, first: int) -> Iterator[Unread]:
+def _batch_rows(batch: pa.RecordBatch, name: str, first: int) -> UnreadRows:
     """The rows of a decoded batch of a Parquet file."""
     try:
         rows = batch.to_pylist()
     except UnicodeDecodeError:
         # one row is not UTF-8: decode them one by one, when they are read
         for offset in range(len(batch)):
-            where = f"{name}, row {first + offset}"
-            yield where, partial(_row_alone, batch, offset, where)
+            row = batch.slice(offset, 1)
+            yield f"{name}, row {first + offset}", lambda row=row: row.to_pylist()[0]
         return
     for number, row in enumerate(rows, first):
         yield f"{name}, row {number}", lambda row=row: row
-
-
-def _row_alone(batch: pa.RecordBatch, offset: int, where: str) -> dict[str, Any]:
-    try:
-        (row,) = batch.slice(offset, 1).to_pylist()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{where}: a text is not UTF-8 ({error.reason}): write it again") from None
-    return row

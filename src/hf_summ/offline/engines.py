@@ -1,10 +1,12 @@
-"""Summarizing shards in this process, or in several processes on this machine."""
+"""Summarizing shards in this process, in several processes on this machine, or on all machines of a Ray cluster."""
 
+import logging
 import multiprocessing
 import os
 import pickle
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -29,6 +31,8 @@ Progress = Callable[[int], object]
 # a text that every model can summarize, unless the model or its settings are wrong
 _PLAIN_TEXT = "The mayor opened the new bridge on Monday."
 LESS_MEMORY = "if memory was too small, lower --batch_size or --num_processes; the same command resumes"
+# how often processes of a Ray cluster may end at a shard, which is not necessarily the cause
+ATTEMPTS = 3
 # between the numbers of two seeds; on a CPU, torch reads 32 bits of them
 _STRIDE = 0x9E3779B1
 
@@ -87,15 +91,15 @@ class ShardSummarizer:
         # longest first: if memory is too small, this appears early
         order = sorted(texts, key=lambda index: -_length(texts[index]))
         progress(len(shard.rows) - len(texts))
-        found = {}
+        records = {}
         with no_warnings(self._summarizer):
             for index, record in zip(order, self._summarize([texts[index] for index in order]), strict=True):
-                found[index] = record
+                records[index] = record
                 progress(1)
-        details = [record["details"] for _, record in sorted(found.items()) if not isinstance(record, str)]
+        details = [record["details"] for _, record in sorted(records.items()) if not isinstance(record, str)]
         return Summarized(
             shard.number,
-            [self._to_record(row, found.get(index)) for index, row in enumerate(shard.rows)],
+            [self._to_record(row, records.get(index)) for index, row in enumerate(shard.rows)],
             tuple(row["unlike"] for row in details if "unlike" in row),
         )
 
@@ -111,20 +115,20 @@ class ShardSummarizer:
                 batch = texts[done : done + self._work.batch_size]
                 for text in batch:
                     done += 1
-                    yield self._alone(text)
+                    yield self._summarize_one(text)
 
-    def _alone(self, text: Any) -> dict[str, Any] | str:
+    def _summarize_one(self, text: Any) -> dict[str, Any] | str:
         try:
             return next(self._call([text], 1))[0]
         except Exception as error:
-            self._check_itself()
-            return one_line(error) or type(error).__name__
+            self._check_model()
+            return _reason(error)
 
-    def _check_itself(self) -> None:
+    def _check_model(self) -> None:
         try:
             next(self._call([_PLAIN_TEXT], 1))
         except Exception as error:
-            raise ValueError(f"no document can be summarized: {one_line(error) or type(error).__name__}") from error
+            raise ValueError(f"no document can be summarized: {_reason(error)}") from error
 
     def _call(self, texts: list[Any], batch_size: int) -> Iterator[list[dict[str, Any]]]:
         phrases = {} if self._work.phrases is None else {"phrases": [self._work.phrases] * len(texts)}
@@ -161,6 +165,10 @@ def _length(text: str | list[str]) -> int:
     return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
+def _reason(error: Exception) -> str:
+    return one_line(error) or type(error).__name__
+
+
 def in_this_process(work: Work, plan: Plan, done: set[int], progress: Progress) -> Iterator[Summarized]:
     """Summarize the remaining shards, one after the other.
 
@@ -189,11 +197,11 @@ def in_processes(work: Work, plan: Plan, done: set[int], progress: Progress, num
         number = min(number, plan.number - len(done))
     # torch's threads do not run in a forked process
     context = multiprocessing.get_context("spawn")
-    end, held = context.Pipe(duplex=False)
-    start = partial(_start, work, context.Value("i"), threads_for(number), end)
+    child_end, own_end = context.Pipe(duplex=False)
+    start = partial(_start, work, context.Value("i"), threads_for(number), child_end)
     shards, begun = plan.shards(done), set()
     try:
-        with ProcessPoolExecutor(number, context, start) as pool, held:
+        with ProcessPoolExecutor(number, context, start) as pool, own_end:
             while True:
                 for shard in islice(shards, 2 * number - len(begun)):
                     with _ignore_sigint():
@@ -245,7 +253,7 @@ def _summarize(shard: Shard, folder: Path) -> Path:
         return file
     except Exception as error:
         # errors of other types may need arguments that are not sent with them
-        raise ValueError(one_line(error) or type(error).__name__) from error
+        raise ValueError(_reason(error)) from error
 
 
 @contextmanager
@@ -259,3 +267,127 @@ def _ignore_sigint() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def on_ray(
+    work: Work,
+    plan: Plan,
+    done: set[int],
+    progress: Progress,
+    number: int | None,
+    address: str | None,
+    announce: Callable[[str], object],
+) -> Iterator[Summarized]:
+    """Summarize the remaining shards on the cluster, and yield them as they are finished.
+
+    Rows are read on this machine, and summaries are returned to it. Other machines need the package and access to the
+    model under its name, but no files. The shard of a process that ends, alone or with its machine, is summarized by
+    another one; a new process takes the place of the first as soon as the cluster has one.
+
+    Args:
+        work, plan, done: how to summarize, all shards, and the numbers of finished ones.
+        progress: called with the number of finished rows.
+        number: number of processes with a model; None for the number of GPUs or, without GPUs, of CPUs.
+        address: the cluster's; None for the cluster to which this process is connected, or else for a local one, which
+            ends with this process.
+        announce: called with a note when a process has ended.
+
+    Raises:
+        ValueError: as `in_this_process`; processes end again and again; more processes than the cluster has CPUs or
+            GPUs; no cluster at the address.
+    """
+    # must be set before Ray is imported
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+    except ImportError as error:
+        raise ImportError("--engine ray needs ray: pip install 'hf-summ[ray]'") from error
+
+    with _connected(address):
+        number, gpus = _processes(number)
+        actor = ray.remote(num_cpus=1, num_gpus=gpus)(_Actor)
+        shards, ends = plan.shards(done), Counter[str]()
+        waiting = [*islice(shards, 1)]
+        # what a process was called for -> the process, and its shard; without one, it loads the model
+        called: dict[Any, tuple[Any, Shard | None]] = {}
+
+        def add() -> None:
+            process: Any = actor.remote(work)
+            called[process.begin.remote()] = process, None
+
+        for _ in range(number):
+            add()
+        while waiting or any(shard for _, shard in called.values()):
+            (ready, *_), _ = ray.wait([*called])
+            process, shard = called.pop(ready)
+            try:
+                summarized = ray.get(ready)
+            except RayTaskError as error:
+                raise ValueError(_reason(error.cause)) from error
+            except RayError as error:
+                where = "as it loaded the model" if shard is None else f"at {plan.rows_of(shard.number)}"
+                ends[where] += 1
+                if ends[where] == ATTEMPTS:
+                    raise ValueError(f"{ATTEMPTS} processes ended {where}: {LESS_MEMORY}") from error
+                announce(f"a process ended {where}: another one continues")
+                waiting += [] if shard is None else [shard]
+                add()
+                continue
+            if shard is not None:
+                progress(len(summarized.rows))
+                yield summarized
+            if waiting:
+                following = waiting.pop()
+                called[process.summarize.remote(following)] = process, following
+                waiting = waiting or [*islice(shards, 1)]
+
+
+class _Actor:
+    """A process of a Ray cluster that summarizes shards."""
+
+    def __init__(self, work: Work):
+        self._work = work
+
+    def begin(self) -> None:
+        """Load the model."""
+        self._summarize = self._work.begin()
+
+    def summarize(self, shard: Shard) -> Summarized:
+        """The shard with its summaries."""
+        return self._summarize(shard, lambda rows: None)
+
+
+@contextmanager
+def _connected(address: str | None) -> Generator[None]:
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise ValueError(f"--ray_address {address}: {one_line(error)}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _processes(number: int | None) -> tuple[int, int]:
+    """The number of processes, and the number of GPUs for each."""
+    import ray
+
+    resources = ray.cluster_resources()
+    cpus, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
+    most = min(cpus, gpus) if gpus else cpus
+    if most < (number or 1):
+        # they would wait for ever
+        raise ValueError(f"--num_processes {number or 1}: Ray has {cpus} CPUs and {gpus} GPUs: at most {most}")
+    return number or most, 1 if gpus else 0

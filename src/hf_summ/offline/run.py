@@ -12,7 +12,7 @@ from typing import Any
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
 from hf_summ.common.files import check_hub_reachable, content_hash
-from hf_summ.common.messages import one_line, progress_bar, unknown_choice
+from hf_summ.common.messages import progress_bar, unknown_choice
 from hf_summ.common.records import changed, read_record, shown, write_record
 from hf_summ.data.streams import FileRows, streamed_files
 from hf_summ.models.checks import check_integer
@@ -142,26 +142,22 @@ def run_plan(
         announce: called with a note if the run resumes.
 
     Raises:
-        ValueError: as `Plan.check`; or the folder is a file, has other content or summaries with other settings, or
-            another command uses it; or as `Plan.done`.
+        ValueError: as `Plan.check`; or the folder has other content or summaries with other settings, or another
+            command uses it; or as `Plan.done`.
         OSError: a file cannot be written.
     """
     plan.check()
     folder = plan.folder
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output {folder}: a file; name a folder, which need not exist")
     record = read_record(
         folder / RECORD, lambda content: None if isinstance(content["summaries"], dict) else "no summaries"
     )
     if record is None and folder.is_dir() and any(path.name != LOCK for path in folder.iterdir()):
-        raise ValueError(
-            f"--output {folder}: has files, but no {RECORD}: name an empty folder, or one that does not exist"
-        )
+        raise ValueError(f"--output {folder}: has files, but no {RECORD}: name a new or empty folder")
     now = {
         **settings,
         **plan.source.identity,
         "text_column": plan.text_column,
-        "columns": plan.kept,
+        "columns": plan.kept_columns,
         "output_column": plan.output_column,
         "rows_per_shard": plan.rows_per_shard,
         "format": plan.format,
@@ -181,20 +177,17 @@ def run_plan(
 
 def _locked(folder: Path) -> AcquireReturnProxy:
     """A context in which only this command uses the folder, which is created if necessary."""
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         return FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout:
         raise ValueError(f"--output {folder}: another command writes there: wait for its end, or end it") from None
-    except OSError as error:
-        reason = error.strerror or one_line(error)
-        raise OSError(f"--output {folder}: cannot be written ({reason}): name another folder") from error
 
 
 def _summarize(plan: Plan, engine: Engine, announce: Callable[[str], None]) -> Outcome:
     # left by a run that was killed while writing
-    for part in plan.folder.glob(".shard-*.part"):
-        part.unlink()
+    for temporary in plan.folder.glob(".shard-*.part"):
+        temporary.unlink()
     done = plan.done()
     outcome = Outcome(shards=len(done))
     if outcome.shards == plan.number:
@@ -213,8 +206,8 @@ def model_identity(model: str, revision: str | None) -> dict[str, Any]:
     """A checkpoint's identity for a record: its name, and its commit or, for a folder, hashes of its files."""
     folder = Path(model)
     if folder.is_dir():
-        kinds = (".safetensors", ".json", ".txt", ".model", ".onnx", ".py", ".bin")
-        files = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
+        endings = (".safetensors", ".json", ".txt", ".model", ".onnx", ".py", ".bin")
+        files = sorted(path for path in folder.iterdir() if path.suffix in endings and path.is_file())
         # the folder's path is not part of it, as a folder may be moved
         return {"model": folder.resolve().name, "content": {path.name: content_hash(path) for path in files}}
     from transformers import PreTrainedConfig

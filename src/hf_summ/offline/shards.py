@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 from hf_summ.common.files import moved_into_place
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import has_text, text_or_texts
-from hf_summ.data.streams import Unread, stored
+from hf_summ.data.streams import FileRows, HubRows, stored
 
 _NAME = "shard-"
 FORMATS = {"parquet": ".parquet", "jsonl": ".jsonl.gz"}
 # columns besides the summary: the document's number of tokens before truncation, the number of removed tokens, and why
 # there is no summary, or an empty string
 ADDED_COLUMNS = ("source_tokens", "cut_tokens", "error")
+_WRITE_AGAIN = "remove it, and the same command writes it again"
 
 
 class Row(NamedTuple):
@@ -53,29 +54,6 @@ class Summarized:
     unlike: tuple[str, ...] = ()
 
 
-class RowSource(Protocol):
-    """`FileRows` or `HubRows`."""
-
-    @property
-    def number(self) -> int | None:
-        """Number of rows, if known."""
-        ...
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        ...
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What identifies the rows."""
-        ...
-
-    def read(self, start: int = 0) -> Iterator[Unread]:
-        """The rows from number `start` on."""
-        ...
-
-
 @dataclass(frozen=True)
 class Plan:
     """The division of rows into shards, the columns to keep, and the output folder.
@@ -90,7 +68,7 @@ class Plan:
         format: one of `FORMATS`.
     """
 
-    source: RowSource
+    source: FileRows | HubRows
     text_column: str
     columns: list[str] | None
     output_column: str
@@ -108,41 +86,35 @@ class Plan:
         for flag, names in (("text_column", [self.text_column]), ("columns", self.columns or [])):
             for name in names:
                 if name not in schema.names:
-                    known = one_line(", ".join(schema.names)) or "(none)"
+                    columns = one_line(", ".join(schema.names)) or "(none)"
                     hint = one_line(nearest(name, schema.names))
-                    raise ValueError(f"--{flag} {one_line(name)}: the columns are {known}{hint}")
-        kind = schema.field(self.text_column).type
-        if not _is_text(kind) and not (pa.types.is_list(kind) and _is_text(kind.value_type)):
+                    raise ValueError(f"--{flag} {one_line(name)}: the columns are {columns}{hint}")
+        column_type = schema.field(self.text_column).type
+        if not _is_text(column_type) and not (pa.types.is_list(column_type) and _is_text(column_type.value_type)):
+            raise ValueError(f"--text_column {one_line(self.text_column)}: must contain text, but has {column_type}")
+        names = self.schema.names
+        if twice := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(
-                f"--text_column {one_line(self.text_column)}: must contain text, but has {kind}: name another column"
+                f"--output_column {one_line(self.output_column)}: the output has two columns '{one_line(twice)}': name "
+                "another, or keep others with --columns"
             )
-        if self.output_column in ADDED_COLUMNS:
-            raise ValueError(
-                f"--output_column {self.output_column}: {', '.join(ADDED_COLUMNS)} are added too: name another"
-            )
-        added = [self.output_column, *ADDED_COLUMNS]
-        for name in self.kept:
-            if name == self.output_column:
-                raise ValueError(
-                    f"--output_column {one_line(name)}: the input has such a column: name another, such as generated"
-                )
-            if name in added:
-                raise ValueError(f"the input has a column '{name}', which is added: keep only others with --columns")
 
     @property
-    def kept(self) -> list[str]:
-        """The kept columns of the input, in its order."""
+    def kept_columns(self) -> list[str]:
+        """The columns of the input that the output keeps, in the input's order."""
         return [name for name in self.source.schema.names if self.columns is None or name in self.columns]
+
+    @property
+    def _kept_schema(self) -> pa.Schema:
+        return pa.schema([self.source.schema.field(name) for name in self.kept_columns])
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the output."""
-        kept = [self.source.schema.field(name) for name in self.kept]
-        tokens, error = (
-            [pa.field(name, pa.int64()) for name in ADDED_COLUMNS[:2]],
-            pa.field(ADDED_COLUMNS[2], pa.string()),
+        added = zip(
+            (self.output_column, *ADDED_COLUMNS), (pa.string(), pa.int64(), pa.int64(), pa.string()), strict=True
         )
-        return pa.schema([*kept, pa.field(self.output_column, pa.string()), *tokens, error])
+        return pa.schema([*self._kept_schema, *(pa.field(name, column_type) for name, column_type in added)])
 
     @property
     def number(self) -> int | None:
@@ -153,12 +125,12 @@ class Plan:
     def shards(self, done: set[int]) -> Iterator[Shard]:
         """The remaining shards, in order; rows before the first of them are not parsed."""
         first = next(number for number in range(len(done) + 1) if number not in done)
-        kept = pa.schema([self.source.schema.field(name) for name in self.kept])
+        schema = self._kept_schema
         number, rows = first, []
         for index, (where, read) in enumerate(self.source.read(first * self.rows_per_shard)):
             number = first + index // self.rows_per_shard
             if number not in done:
-                rows.append(self._row(where, read, kept))
+                rows.append(self._row(where, read, schema))
                 if len(rows) == self.rows_per_shard:
                     yield Shard(number, rows)
                     rows = []
@@ -171,17 +143,19 @@ class Plan:
         last = first + self.rows_per_shard
         return f"rows {first + 1:,} to {min(last, self.source.number or last):,}"
 
-    def _row(self, where: str, read: Callable[[], dict[str, Any]], kept: pa.Schema) -> Row:
+    def _row(self, where: str, read: Callable[[], dict[str, Any]], schema: pa.Schema) -> Row:
         values: dict[str, Any] = {}
         try:
             row = read()
-            values = stored(row, kept)
+            values = stored(row, schema)
             text = text_or_texts(row, self.text_column, where)
         except ValueError as error:
-            return Row(values or dict.fromkeys(kept.names), None, one_line(error))
+            return Row(values or dict.fromkeys(schema.names), None, one_line(error))
         if not has_text(text):
             return Row(values, None, f"{where}: '{self.text_column}' is blank")
-        return Row(values, [part for part in text if part and has_text(part)] if isinstance(text, list) else text, "")
+        return Row(
+            values, [member for member in text if member and has_text(member)] if isinstance(text, list) else text, ""
+        )
 
     def done(self) -> set[int]:
         """The numbers of the shards that are written.
@@ -189,42 +163,30 @@ class Plan:
         Raises:
             ValueError: a file is named like a shard, but is not one of the plan's, or lacks rows.
         """
-        found = set()
+        numbers = set()
         for path in sorted(self.folder.glob(f"{_NAME}*{FORMATS[self.format]}")):
             digits = path.name[len(_NAME) :].partition(".")[0]
             number = int(digits) if digits.isdecimal() else 0
             if path.name != self._path(number).name or number >= (self.number or math.inf):
                 raise ValueError(f"{path}: no shard of these summaries: remove it, or name another folder")
-            rows, most = _rows_in(path), self.rows_per_shard
+            rows, expected = _rows_in(path), self.rows_per_shard
             if self.source.number is not None:
-                most = min(most, self.source.number - number * most)
+                expected = min(expected, self.source.number - number * expected)
             # if the source's length is unknown, the last shard may be shorter
-            if rows != most and (self.source.number is not None or not 0 < rows < most):
-                raise ValueError(
-                    f"{path}: has {rows} rows, but was written with {most}: remove it, and the same command writes it "
-                    "again"
-                )
-            found.add(number)
-        return found
+            if rows != expected and (self.source.number is not None or not 0 < rows < expected):
+                raise ValueError(f"{path}: has {rows} rows, but was written with {expected}: {_WRITE_AGAIN}")
+            numbers.add(number)
+        return numbers
 
     def write(self, shard: Summarized) -> None:
-        """Write a shard's file, completely or not at all.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        path = self._path(shard.number)
-        try:
-            with moved_into_place(path) as part:
-                if self.format == "parquet":
-                    pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), part)
-                else:
-                    with open(part, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
-                        for row in shard.rows:
-                            packed.write(f"{_as_json(row)}\n".encode())
-        except OSError as error:
-            reason = error.strerror or one_line(error)
-            raise OSError(f"{path}: cannot be written ({reason}): the same command resumes once it can") from error
+        """Write a shard's file, completely or not at all."""
+        with moved_into_place(self._path(shard.number)) as temporary:
+            if self.format == "parquet":
+                pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), temporary)
+                return
+            with open(temporary, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
+                for row in shard.rows:
+                    lines.write(f"{_as_json(row)}\n".encode())
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
@@ -238,9 +200,7 @@ def _rows_in(path: Path) -> int:
         with gzip.open(path) as lines:
             return sum(1 for _ in lines)
     except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
-        raise ValueError(
-            f"{path}: not a complete file ({one_line(error)}): remove it, and the same command writes it again"
-        ) from error
+        raise ValueError(f"{path}: not a complete file ({one_line(error)}): {_WRITE_AGAIN}") from error
 
 
 def _as_json(row: dict[str, Any]) -> str:
@@ -255,9 +215,9 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _finite(member) for name, member in value.items()}
+    return [_finite(member) for member in value] if isinstance(value, list | tuple) else value
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+def _is_text(column_type: pa.DataType) -> bool:
+    return pa.types.is_string(column_type) or pa.types.is_large_string(column_type)
