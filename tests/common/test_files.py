@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hf_summ.common import files
-from hf_summ.common.files import check_hub_reachable, moved_into_place, bundled_folder, write_atomically
+from hf_summ.common.files import bundled_folder, check_hub_reachable, moved_into_place, write_atomically
 from tests.hub import LocalHub
 
 # nothing listens at this port

@@ -7,7 +7,6 @@ import re
 import pytest
 
 from hf_summ.training.__main__ import main as run_recipe
-from hf_summ.training.folder.resuming import check_room
 from hf_summ.training.parsing import parse_arguments
 from tests.training import tiny
 
