@@ -126,16 +126,16 @@ def test_a_stopped_command_stops_the_training(workplace, sent, status):
     write_table(workplace, name="long", rows=[{"row": "endless", "config_overrides": TRANSFORMER}])
     flags = ("--max_steps", "100000", "--use_cpu", "--report_to", "none")
     process = start("table", "long.yaml", "--scale", "tiny", *flags, cwd=workplace)
-    while not list(workplace.glob("out/tables/runs/*/output/checkpoint-*")):
+    while not list(workplace.glob("out/tables/runs/*/checkpoint-*")):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.1)
     process.send_signal(sent)
     process.communicate()
     assert process.returncode == status
-    (lock,) = workplace.glob("out/tables/runs/*/lock")
+    (lock,) = workplace.glob("out/tables/runs/*/.run.lock")
     # nobody holds it any longer
     with FileLock(lock, timeout=0):
-        assert not list(workplace.glob("out/tables/runs/*/record.json"))
+        assert not list(workplace.glob("out/tables/runs/*/train_results.json"))
     assert "- endless: not run yet" in (workplace / "out" / "tables" / "long_tiny.md").read_text(encoding="utf-8")
 
 

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
+from hf_summ.experiments.jobs import Job, JobFailed, perform
+from hf_summ.training.folder.ledger import FolderInUse, Ledger
 from hf_summ.training.folder.resuming import last_complete_checkpoint
 from tests.training import tiny
 
@@ -52,32 +53,31 @@ def test_killed_starter_and_killed_run_lose_nothing(settings, tmp_path):
         stderr=subprocess.DEVNULL,
     )
     try:
-        while last_complete_checkpoint(job.output) is None:
+        while last_complete_checkpoint(job.folder) is None:
             assert starter.poll() is None, (job.folder / "log.txt").read_text()
             time.sleep(0.05)
         starter.kill()
         starter.wait()
         # the run lives on, and is left alone
         assert alive(starter.pid)
-        with pytest.raises(JobBusy, match=r"another process holds .*lock") as busy:
+        with pytest.raises(FolderInUse, match="another run uses it") as busy:
             perform(Job(job.folder, settings | {"max_steps": 1}))
-        assert busy.value.lock == job.folder / "lock"
-        assert yaml.safe_load((job.folder / "settings.yaml").read_text())["max_steps"] == 100_000
+        assert busy.value.lock == job.folder / ".run.lock"
+        assert Ledger(job.folder).steps["train"]["settings"]["max_steps"] == 100_000
     finally:
         os.killpg(starter.pid, signal.SIGKILL)
     # until the last of its processes has let go
-    with FileLock(job.folder / "lock"):
-        checkpoint = last_complete_checkpoint(job.output)
+    with FileLock(job.folder / ".run.lock"):
+        checkpoint = last_complete_checkpoint(job.folder)
     assert checkpoint is not None
-    assert not job.is_done
+    assert not job.is_finished
     last = int(checkpoint.rpartition("-")[2]) + 2
     shorter = Job(job.folder, settings | {"max_steps": last})
     perform(shorter)
     log = (job.folder / "log.txt").read_text(encoding="utf-8")
     assert f"resuming from {checkpoint}" in log
-    assert shorter.is_done
-    assert json.loads((job.folder / "record.json").read_text())["seconds"] > 0
-    state = json.loads((job.output / "trainer_state.json").read_text())
+    assert shorter.is_finished
+    state = json.loads((job.folder / "trainer_state.json").read_text())
     assert [entry["step"] for entry in state["log_history"] if "loss" in entry] == list(range(1, last + 1))
     perform(shorter)
     assert (job.folder / "log.txt").read_text(encoding="utf-8") == log
@@ -90,12 +90,12 @@ def test_failed_run_gives_its_own_reason_and_is_shown(settings, tmp_path, capsys
         perform(job)
     assert failed.value.folder == job.folder
     assert capsys.readouterr().err == (job.folder / "log.txt").read_bytes().decode("utf-8")
-    assert not job.is_done
+    assert not job.is_finished
 
 
 def test_run_that_another_process_is_at_is_left_alone(settings, tmp_path):
     job = Job(tmp_path / "job", settings)
     job.folder.mkdir()
-    with FileLock(job.folder / "lock"), pytest.raises(JobBusy):
+    with FileLock(job.folder / ".run.lock"), pytest.raises(FolderInUse):
         perform(job)
-    assert [path.name for path in job.folder.iterdir()] == ["lock"]
+    assert [path.name for path in job.folder.iterdir()] == [".run.lock"]

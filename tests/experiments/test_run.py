@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-import yaml
 
 from hf_summ.data.sentences import split_sentences
 from hf_summ.evaluation import perplexity, rouge155_scores
@@ -15,6 +14,7 @@ from hf_summ.evaluation.novelty import corpus_statistics
 from hf_summ.experiments.report import markdown
 from hf_summ.experiments.run import run_table
 from hf_summ.experiments.scoring import WAITING
+from hf_summ.training.folder.ledger import Ledger
 from tests.conftest import SENTENCES
 from tests.evaluation.tiny_language_models import save_language_model
 from tests.experiments.made_up import TRANSFORMER, strict_json, write_data, write_table
@@ -67,8 +67,8 @@ def rows(report):
 
 def predictions(folder, beams):
     """Rows of the decoding with so many beams."""
-    for path in folder.glob("runs/*/decodings/*/output/predictions.jsonl"):
-        if yaml.safe_load((path.parents[1] / "settings.yaml").read_text())["num_beams"] == beams:
+    for path in folder.glob("runs/*/decodings/*/predictions.jsonl"):
+        if Ledger(path.parent).steps["predict"]["settings"]["num_beams"] == beams:
             return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     raise AssertionError(f"no decoding has {beams} beams")
 
@@ -94,9 +94,9 @@ def test_report_is_written_as_rows_come_in(folder):
 
 
 def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
-    trained = [path.parent for path in folder.glob("runs/*/record.json")]
+    trained = [path.parent for path in folder.glob("runs/*/train_results.json")]
     assert [path.name for path in trained] == [rows["greedy"]["run"]] == [rows["beams"]["run"]]
-    assert len(list(trained[0].glob("decodings/*/record.json"))) == 2
+    assert len(list(trained[0].glob("decodings/*/predict_results.json"))) == 2
     for row in ("greedy", "beams"):
         facts = {name: rows[row][name] for name in ("updates", "seed", "failed", "problem")}
         assert facts == {"updates": 2, "seed": 42, "failed": False, "problem": None}
@@ -105,7 +105,7 @@ def test_rows_that_differ_in_decoding_are_one_training(folder, rows):
         ((update, nll),) = rows[row]["curve"]
         assert (update, 3 < nll < 9) == (2, True)
     assert rows["greedy"]["tokens"] == rows["beams"]["tokens"] < 2 * 1024
-    assert 0 < rows["greedy"]["seconds"] < strict_json(trained[0] / "record.json")["seconds"]
+    assert 0 < rows["greedy"]["seconds"] < 60
 
 
 @pytest.mark.parametrize(("row", "beams"), [("greedy", 1), ("beams", 2)])
@@ -168,7 +168,7 @@ def test_failed_run_is_told_in_one_line_and_not_tried_for_every_row(tmp_path):
     assert list(failed) == ["failing", "failing with beams"]
     (problem,) = set(failed.values())
     assert problem.startswith("--learning_rates: 'nowhere' matches no trainable parameter")
-    (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "record.json").exists()]
+    (log,) = [path / "log.txt" for path in folder.glob("runs/*") if not (path / "train_results.json").exists()]
     assert log.read_text(encoding="utf-8").count("error: ") == 1
 
 

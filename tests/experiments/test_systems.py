@@ -250,24 +250,25 @@ def test_data_set_that_is_a_script_is_told(place, monkeypatch):
 
 def leave_run(job, row):
     """Leave the files of a process that has trained and decoded."""
-    for done in (job, Job(job.folder / "decodings" / name_of_decoding(job, row), {})):
-        done.output.mkdir(parents=True)
-        (done.folder / "record.json").write_text("{}")
+    done = Job(job.folder / "decodings" / name_of_decoding(job, row), {})
+    done.folder.mkdir(parents=True)
+    (job.folder / "train_results.json").write_text("{}")
     line = {"prediction": "A bridge", "nll": 6.0, "tokens": 3}
-    (done.output / "predictions.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
-    (done.output / "predict_results.json").write_text(json.dumps({"predict_samples_per_second": 2.5}))
+    (done.folder / "predictions.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
+    (done.folder / "predict_results.json").write_text(json.dumps({"predict_samples_per_second": 2.5}))
     history = [{"step": 3, "nll": 4.5, "loss": 5.0}, {"step": 6, "nll": 4.25}, {"step": 6, "train_loss": 5.0}]
     noted = {"RunProgress": {"attributes": {"seconds": 1.5}}}
     state = {"global_step": 6, "epoch": 0.123, "log_history": history, "stateful_callbacks": noted}
-    (job.output / "trainer_state.json").write_text(json.dumps(state))
-    command = {"steps": {"train": "finished"}, "lengths": [20, 8], "data": {"train": {"rows": 200}}}
-    (job.output / "run.yaml").write_text(yaml.safe_dump({"commands": [command]}))
-    AutoProcessor.from_pretrained(job.settings["tokenizer_name"]).save_pretrained(job.output)
-    save_file({"a": np.zeros((3, 4)), "b": np.zeros(5)}, job.output / "model.safetensors")
+    (job.folder / "trainer_state.json").write_text(json.dumps(state))
+    lengths = {"max_source_length": 20, "max_target_length": 8}
+    command = {"updates": lengths, "data": {"train": {"rows": 200}}, "settings": {}}
+    (job.folder / "run.yaml").write_text(yaml.safe_dump({"train": command}))
+    AutoProcessor.from_pretrained(job.settings["tokenizer_name"]).save_pretrained(job.folder)
+    save_file({"a": np.zeros((3, 4)), "b": np.zeros(5)}, job.folder / "model.safetensors")
 
 
 def name_of_decoding(job, row):
-    return decoding_fingerprint(decoding_settings(job.settings, row, job.output))
+    return decoding_fingerprint(decoding_settings(job.settings, row, job.folder))
 
 
 def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkeypatch):
@@ -286,7 +287,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
     place = replaced(place, announce=announce)
     system = planned(place, DC)
     system.training.folder.mkdir(parents=True)
-    with FileLock(system.training.folder / "lock"):
+    with FileLock(system.training.folder / ".run.lock"):
         outcomes = []
         waiting = threading.Thread(target=lambda: outcomes.extend([*run_all(place, [system])][-1]))
         waiting.start()
@@ -317,7 +318,7 @@ def test_run_of_another_process_is_waited_for_and_its_result_taken(place, monkey
 
 def tokens_of(job, source_length, target_length):
     """The tokens of all training pairs, counted one by one."""
-    tokenizer = AutoProcessor.from_pretrained(job.output).tokenizer
+    tokenizer = AutoProcessor.from_pretrained(job.folder).tokenizer
     pairs = read_corpus(job.settings)["train"]
     sources, targets = (
         # an end token in addition
@@ -371,7 +372,7 @@ def test_rows_whose_runs_are_done_do_not_wait_for_those_at_work(place, monkeypat
     def record(job):
         if job == busy.training and not next(attempts):
             order.append("busy")
-            raise systems.JobBusy(job.folder / "lock")
+            raise systems.FolderInUse(job.folder)
         if job == busy.training:
             order.append("freed")
             leave_run(job, DC)
@@ -406,7 +407,7 @@ def test_decoding_that_failed_is_no_reason_not_to_try_another(place, monkeypatch
     leave_run(both[1].training, rows[1])
 
     def fail(job):
-        if not job.is_done:
+        if not job.is_finished:
             raise JobFailed("no beams", job.folder)
 
     monkeypatch.setattr(systems, "perform", fail)

@@ -17,6 +17,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from transformers import pipeline
 
+from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.results.card_results import Results
 from hf_summ.training.results.cards import SERVICE, as_code, as_text, hide_paths
@@ -469,5 +470,4 @@ def test_card_of_a_fine_tuned_bundled_model_has_no_link_to_the_hub(settings, shi
     assert "This model is a fine-tuned version of `arxiv-tldr`, trained on `train.jsonl`." in card
     assert ModelCard(card).data.base_model is None
     # where the package is may change until the run resumes
-    (command,) = yaml.safe_load((tmp_path / "out" / "run.yaml").read_text(encoding="utf-8"))["commands"]
-    assert command["settings"]["model_name_or_path"] == "arxiv-tldr"
+    assert Ledger(tmp_path / "out").steps["train"]["settings"]["model_name_or_path"] == "arxiv-tldr"

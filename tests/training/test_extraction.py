@@ -5,10 +5,10 @@ import re
 
 import datasets
 import pytest
-import yaml
 
 from hf_summ.data import split_sentences
 from hf_summ.extractive import DocumentFrequencies, consistent_extract
+from hf_summ.training.folder.ledger import Ledger
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import extraction
 from hf_summ.training.rows.extraction import load_extraction
@@ -34,7 +34,8 @@ def load(settings, tiny_tokenizer):
 
     def loaded(corpus=None, **flags):
         arguments, processor = parse_arguments([settings(**flags)]), tiny.processor(tiny_tokenizer)
-        return load_extraction(arguments, processor, corpus or {}), processor, arguments
+        data, model = arguments.data, arguments.model
+        return load_extraction(data, model, processor, corpus or {}), processor, data, model.cache_dir
 
     return loaded
 
@@ -57,8 +58,8 @@ def test_documents_become_what_the_stage_keeps_of_them(load, rows, tmp_path, ber
         ),
     }[kind]
     caplog.set_level("INFO", "hf_summ")
-    stage, processor, arguments = load(**flags)
-    kept = stage.apply(rows, "test", processor, arguments)
+    stage, processor, *others = load(**flags)
+    kept = stage.apply(rows, "test", processor, *others)
     with pytest.warns(UserWarning, match="1 of 6 documents have no words"):
         assert kept["document"] == consistent_extract(rows["document"], **same)
     assert (kept["id"], kept["summary"], kept.column_names) == (rows["id"], rows["summary"], rows.column_names)
@@ -99,9 +100,6 @@ def test_splits_that_are_shortened(load, rows, splits, flag):
     stage, *others = load(extract_share=0.1, extract_splits=flag)
     for split in ("train", "validation", "test"):
         assert (stage.apply(rows, split, *others)["document"] != rows["document"]) == (split in splits)
-    data: dict = {"train": {"rows": 6}, "test": {"rows": 6}}
-    stage.describe(data)
-    assert [split for split in data if "extraction" in data[split]] == [split for split in data if split in splits]
 
 
 def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, caplog):
@@ -113,7 +111,7 @@ def test_a_run_reads_what_is_kept_and_says_so(settings, tmp_path, bert_folder, c
     path = settings(**files, **flags, validation_file=None, do_predict=True, max_steps=2, max_source_length=400)
     main([path])
     assert re.search(r"train: the extractive stage keeps \d\d% of the sentences and \d\d% of the tokens", caplog.text)
-    (command,) = yaml.safe_load((tmp_path / "out" / "run.yaml").read_text(encoding="utf-8"))["commands"]
+    command = Ledger(tmp_path / "out").steps["train"]
     assert flags.items() <= command["settings"].items()
     assert command["data"]["train"]["extraction"] == command["data"]["test"]["extraction"]
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")

@@ -91,10 +91,10 @@ def test_rates_are_read():
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ("embed", "write regex=rate"),
-        ("(=1", r"'\(' is not a regular expression"),
-        ("a=fast", "'fast' is not a rate"),
-        ("a=-1", "'-1' is not a rate"),
+        ("embed", "could not convert"),
+        ("(=1", r"'\(=1': missing \)"),
+        ("a=fast", "'a=fast': could not convert string to float: 'fast'"),
+        ("a=-1", "'a=-1': must be regex=rate with a rate of at least 0"),
     ],
 )
 def test_rates_that_are_none(item, message):

@@ -13,12 +13,14 @@ from tokenizers.processors import TemplateProcessing
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from hf_summ import GdlfProcessor
+from hf_summ.data.loading import load
+from hf_summ.training.arguments import DataArguments
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.rows import preparing
 from hf_summ.training.rows.preparing import (
-    describe_cuts,
+    choose_splits,
+    describe_truncation,
     encode,
-    load_splits,
     prepare,
     processor_fingerprint,
     source_ranges,
@@ -81,7 +83,8 @@ def test_training_rows_have_the_least_coverage(settings, tmp_path):
     def splits(**changes):
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(file))
-        return load_splits(parse_arguments([settings(do_eval=True, **files | changes)]))
+        arguments = parse_arguments([settings(do_eval=True, **files | changes)])
+        return choose_splits(load(arguments.corpus), arguments.data, arguments.training)
 
     for least, number in ((1.0, 1), (0.5, 2), (0.3, 3), (None, 4)):
         assert splits(min_coverage=least)["train"]["summary"][:] == summaries[:number]
@@ -106,15 +109,15 @@ def test_language_token_may_follow_the_end_token(tiny_tokenizer, corpus):
 
 
 def test_cuts_are_counted_and_measured(tiny_tokenizer, corpus, tmp_path):
-    processor, arguments = tiny.processor(tiny_tokenizer), parse_arguments(["--cache_dir", str(tmp_path)])
+    processor = tiny.processor(tiny_tokenizer)
     whole = [len(row) for row in processor(corpus["document"][:], max_length=1000)["input_ids"]]
     limit = sorted(whole)[2]
-    prepared = prepare(corpus, processor, arguments, (limit, 100), description="preparing")
-    (line,) = describe_cuts(corpus, prepared, processor, (limit, 100), "")
+    prepared = prepare(corpus, processor, DataArguments(), (limit, 100), str(tmp_path), "preparing")
+    (line,) = describe_truncation(corpus, prepared, processor, (limit, 100), "")
     cut = [length for length in whole if length > limit]
     left = sum(limit / length for length in cut) / len(cut)
     share = f"{len(cut)} of 5 documents ({len(cut) / 5:.0%})"
-    assert line == f"{share} are truncated to {limit} tokens, which keeps {left:.0%} of them"
+    assert line == f"{share} are truncated to {limit} tokens, which keeps {left:.0%} of their tokens"
 
 
 @pytest.mark.parametrize("has_processor", [True, False])
@@ -132,20 +135,19 @@ def test_ranges_of_the_documents(tiny_tokenizer, corpus, monkeypatch, has_proces
 
 
 def test_prepared_rows_are_cached_until_something_changes(tiny_tokenizer, corpus, tmp_path):
-    def files(*flags, settings=()):
-        arguments = parse_arguments(["--cache_dir", str(tmp_path), *flags])
+    def files(settings=(), **flags):
         processor = tiny.processor(tiny_tokenizer)
         for name, value in settings:
             setattr(processor, name, value)
         processor("something longer than nothing", max_length=5)
-        prepared = prepare(corpus, processor, arguments, (20, 6), description="preparing")
+        prepared = prepare(corpus, processor, DataArguments(**flags), (20, 6), str(tmp_path), "preparing")
         assert prepared.column_names == ["summary", "input_ids", "attention_mask", "labels"]
         return sorted(path.name for path in tmp_path.rglob("*.arrow"))
 
     once = files()
     assert len(once) == 1
     assert files() == once
-    assert len(files("--source_prefix", "x")) == 2
+    assert len(files(source_prefix="x")) == 2
     assert len(files(settings=[("max_target_length", 9)])) == 3
 
 
@@ -159,8 +161,7 @@ def test_prepared_rows_go_by_the_code_of_the_processor(tiny_tokenizer, corpus, t
 
     def prepared():
         processor = importlib.import_module("copied_code.processing_gdlf").GdlfProcessor(tiny_tokenizer, tags="none")
-        arguments = parse_arguments(["--cache_dir", str(tmp_path)])
-        prepare(corpus, processor, arguments, (20, 6), description="preparing")
+        prepare(corpus, processor, DataArguments(), (20, 6), str(tmp_path), "preparing")
         for name in [name for name in sys.modules if name.startswith("copied_code")]:
             del sys.modules[name]
         return sorted(path.name for path in tmp_path.rglob("*.arrow"))

@@ -13,8 +13,6 @@ from transformers import (
 )
 
 from hf_summ import CopyTransformerProcessor
-from hf_summ.training.model import build
-from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import main
 from tests.training import tiny
 
@@ -86,20 +84,20 @@ def test_run_with_generator_conditioning(settings, bert_folder, tmp_path):
 )
 def test_mistakes_are_named_before_anything_is_trained(settings, overrides, changes, message):
     with pytest.raises(ValueError, match=message):
-        build(parse_arguments([settings(overrides, **changes)]))
+        tiny.build([settings(overrides, **changes)])
 
 
 def test_vocabulary_that_is_not_berts_is_refused(settings, bert_folder, processor_folder):
     path = settings({**BERT, "bert_name": bert_folder}, tokenizer_name=processor_folder)
     with pytest.raises(ValueError, match=r"`vocab_size` is \d+, but BERT has"):
-        build(parse_arguments([path]))
+        tiny.build([path])
 
 
 def test_language_model_flags_are_not_for_other_models(settings, processor_folder):
     gdlf = {"model_type": "gdlf", "config_overrides": tiny.MODEL, "tokenizer_name": processor_folder}
     path = settings({}, **gdlf, lm_rejected_factor=0.9)
     with pytest.raises(ValueError, match=r"--lm_rejected_factor 0\.\d+: generate\(\) of gdlf does not support it"):
-        build(parse_arguments([path]))
+        tiny.build([path])
 
 
 def test_trained_transformer_is_given_a_language_model(settings, bert_folder, tmp_path):
@@ -107,8 +105,7 @@ def test_trained_transformer_is_given_a_language_model(settings, bert_folder, tm
     main([settings(plain, max_steps=1)])
     out = str(tmp_path / "out")
     changes = {"model_name_or_path": out, "do_train": False, "do_predict": True, "lm_rejected_factor": 0.5}
-    arguments = parse_arguments([settings({}, config_overrides={"masked_lm_name": bert_folder}, **changes)])
-    model, _, _ = build(arguments)
+    model, *_ = tiny.build([settings({}, config_overrides={"masked_lm_name": bert_folder}, **changes)])
     bert = BertForPreTraining.from_pretrained(bert_folder)
     torch.testing.assert_close(model.masked_lm.cls.predictions.bias, bert.cls.predictions.bias, rtol=0, atol=0)
     trained = AutoModelForSeq2SeqLM.from_pretrained(out)
@@ -119,7 +116,7 @@ def test_overrides_that_ask_for_weights_which_a_checkpoint_lacks_are_refused(set
     main([settings({"copy": False}, max_steps=1)])
     path = settings({}, config_overrides={"copy": True}, model_name_or_path=str(tmp_path / "out"))
     with pytest.raises(ValueError, match=r"it has no weights for copy_gate\.bias \(2 are missing\)"):
-        build(parse_arguments([path]))
+        tiny.build([path])
 
 
 def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, bert_folder, tmp_path):
@@ -128,7 +125,7 @@ def test_overrides_that_leave_out_weights_of_a_checkpoint_are_refused(settings, 
     with pytest.raises(
         ValueError, match="encoder_type=transformer: the checkpoint's weights are for encoder_type=bert_"
     ):
-        build(parse_arguments([path]))
+        tiny.build([path])
 
 
 def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert_folder, tmp_path, caplog):
@@ -138,7 +135,7 @@ def test_checkpoint_keeps_the_bert_and_the_vocabulary_that_it_has(settings, bert
     again = {**overrides, "bert_config": sizes, "vocab_size": 30522, "convolutional_attention": "1d"}
     with caplog.at_level("WARNING", logger="hf_summ"):
         path = settings({}, config_overrides=again, model_name_or_path=str(tmp_path / "out"))
-        model, processor, _ = build(parse_arguments([path]))
+        model, processor, _ = tiny.build([path])
     assert (model.config.bert_config.hidden_size, model.config.bert_config.hidden_act) == (8, "gelu")
     assert model.config.vocab_size == len(processor.tokenizer)
     # what no weight would tell
@@ -193,4 +190,4 @@ def test_tokenizer_that_is_not_the_starts_is_refused(settings, bert_folder, tmp_
         config_overrides={"start_name": str(tmp_path / "bart")},
     )
     with pytest.raises(ValueError, match="or other special tokens: use the tokenizer that came with it"):
-        build(parse_arguments([path]))
+        tiny.build([path])

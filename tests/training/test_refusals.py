@@ -17,9 +17,8 @@ def test_output_folder_that_cannot_be_written_to_is_reported_before_anything_sta
     (tmp_path / "locked").mkdir(mode=0o500)
     if name.startswith("locked") and os.access(tmp_path / "locked", os.W_OK):
         pytest.skip("a privileged user may write everywhere")
-    place = tmp_path / name.split("/")[0]
-    problem = "is not a folder: name another one" if place.is_file() else "is read-only: name another folder"
-    with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {place} {problem}$"):
+    problem = r"cannot be written to \((File exists|Not a directory|Permission denied)\): name another folder"
+    with pytest.raises(ValueError, match=f"^--output_dir {tmp_path / name}: {problem}$"):
         tiny.check([settings(output_dir=str(tmp_path / name))])
 
 
@@ -38,7 +37,7 @@ def test_reports_that_need_a_library_are_reported_before_anything_starts(setting
 
 def test_full_disk_is_reported_in_one_line(settings, monkeypatch, capsys):
     # a disk on which nothing is free, whatever its size
-    monkeypatch.setattr("hf_summ.training.__main__._LEAST_ROOM", math.inf)
+    monkeypatch.setattr("hf_summ.training.__main__._FULL", math.inf)
     assert run_recipe([settings(learning_rate=1e20)]) == 1
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: the disk of \S+ is full: free some space; stopped before the first checkpoint: the", last)

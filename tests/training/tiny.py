@@ -12,6 +12,8 @@ from transformers import BartConfig, BartForConditionalGeneration, PreTrainedTok
 
 from hf_summ import GdlfConfig, GdlfForConditionalGeneration, GdlfProcessor
 from hf_summ.data import SummarizationCollator
+from hf_summ.training.model import Built
+from hf_summ.training.model import build as build_model
 from hf_summ.training.parsing import parse_arguments
 from hf_summ.training.run import run
 
@@ -34,6 +36,13 @@ NO_DROPOUT = {"dropout": 0.0, "input_dropout": 0.0, "attention_dropout": 0.0, "k
 def check(argv: list[str]) -> None:
     """Check the settings of a run, which must not start."""
     run(parse_arguments(argv), on_start=lambda: pytest.fail("the run has started"))
+
+
+def build(argv: list[str]) -> Built:
+    """The model, the processor and the lengths of a command."""
+    arguments = parse_arguments(argv)
+    groups = arguments.model, arguments.lora, arguments.data, arguments.generation
+    return build_model(*groups, arguments.training.do_train)
 
 
 def rows(number: int, seed: int = 0) -> list[dict[str, str]]:

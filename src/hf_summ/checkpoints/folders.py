@@ -182,15 +182,6 @@ def _is_whole(file: Path) -> bool:
         return False
 
 
-def start_of(checkpoint: Path) -> int | None:
-    """The number of the start of its run that a checkpoint belongs to, or None if it is incomplete."""
-    try:
-        state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
-        return state["stateful_callbacks"].get("RunProgress", {}).get("attributes", {}).get("start", 1)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors of a folder.
 

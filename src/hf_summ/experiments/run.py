@@ -199,7 +199,7 @@ def _pieces(system: System) -> Pieces | None:
     """The function that splits text into the subwords of a trained system's model."""
     if system.training is None:
         return None
-    processor = AutoProcessor.from_pretrained(system.training.output)
+    processor = AutoProcessor.from_pretrained(system.training.folder)
     return getattr(processor, "tokenizer", processor).tokenize
 
 

@@ -20,7 +20,7 @@ from hf_summ.data.phrases import fit_phrases, load_tokenizer
 from hf_summ.data.sentences import split_sentences
 from hf_summ.data.toy_news import make_corpus
 from hf_summ.data.vocabulary import fit_processor
-from hf_summ.experiments.jobs import Job, JobBusy, JobFailed, perform
+from hf_summ.experiments.jobs import Job, JobFailed, perform
 from hf_summ.experiments.scoring import WAITING, Outcome, why_not_run
 from hf_summ.experiments.settings import (
     base_settings,
@@ -38,6 +38,7 @@ from hf_summ.experiments.tables import SUMMARY_VALUES, Row, Scale, Table
 from hf_summ.extractive import DocumentFrequencies, extract
 from hf_summ.models.configuration_highlight_transformer import HighlightTransformerConfig
 from hf_summ.training.arguments import OF_EXTRACTION
+from hf_summ.training.folder.ledger import FolderInUse, Ledger
 
 # a scale's settings of the vocabulary to fit
 _FITTED = ("vocab_size", "lowercase", "units", "digits_as_hash")
@@ -154,7 +155,7 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
             try:
                 if training.folder not in failures:
                     outcomes[place] = _run(workplace, system, training)
-            except JobBusy as error:
+            except FolderInUse as error:
                 busy.append((place, training))
                 lock = error.lock
                 continue
@@ -176,10 +177,10 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
 def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
     """Train and decode."""
     perform(training)
-    settings = decoding_settings(training.settings, system.row, training.output, **system.decoding)
+    settings = decoding_settings(training.settings, system.row, training.folder, **system.decoding)
     decoding = Job(training.folder / "decodings" / decoding_fingerprint(settings), settings)
     perform(decoding)
-    with open(decoding.output / "predictions.jsonl", encoding="utf-8") as file:
+    with open(decoding.folder / "predictions.jsonl", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     losses = [[line["nll"], line["tokens"]] for line in lines if "nll" in line]
     return Outcome(
@@ -193,14 +194,14 @@ def _run(workplace: Workplace, system: System, training: Job) -> Outcome:
 
 def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict[str, Any]:
     """The facts about a trained model for a report."""
-    state = json.loads((training.output / "trainer_state.json").read_text(encoding="utf-8"))
+    state = json.loads((training.folder / "trainer_state.json").read_text(encoding="utf-8"))
     parameters = 0
-    for file in training.output.glob("*.safetensors"):
+    for file in training.folder.glob("*.safetensors"):
         with safe_open(file, framework="np") as tensors:
             # shared weights are saved once
             for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
                 parameters += int(np.prod(tensors.get_slice(name).get_shape()))
-    results = json.loads((decoding.output / "predict_results.json").read_text(encoding="utf-8"))
+    results = json.loads((decoding.folder / "predict_results.json").read_text(encoding="utf-8"))
     measured = {"tokens": _tokens(training, state["epoch"]), "seconds": _seconds(workplace, row, state)}
     return {
         "run": training.folder.name,
@@ -217,11 +218,9 @@ def _facts(workplace: Workplace, row: Row, training: Job, decoding: Job) -> dict
 def _tokens(training: Job, epochs: float) -> int | None:
     """The approximate number of source and target training tokens, estimated from the first pairs; None if unknown."""
     # imported here, as the process that starts runs does not need them
-    from hf_summ.training.folder.resuming import RunRecord
     from hf_summ.training.rows.preparing import MEASURED, encode
 
-    settings, record = training.settings, RunRecord(training.output).of("train")
-    assert record is not None, training.output
+    settings, run = training.settings, Ledger(training.folder).steps["train"]
     # the documents were shortened before encoding, so their lengths are unknown
     if extracts(settings):
         return None
@@ -229,10 +228,11 @@ def _tokens(training: Job, epochs: float) -> int | None:
         pairs = read_corpus(settings, ("train",), MEASURED)["train"]
     except (ValueError, OSError):
         return None
-    processor = load_tokenizer(str(training.output))
-    encoded = encode(pairs[:], processor, record["lengths"], settings.get("source_prefix", ""))
+    processor = load_tokenizer(str(training.folder))
+    lengths = run["updates"]["max_source_length"], run["updates"]["max_target_length"]
+    encoded = encode(pairs[:], processor, lengths, settings.get("source_prefix", ""))
     tokens = sum(len(row) for column in ("input_ids", "labels") for row in encoded[column])
-    return round(epochs * record["data"]["train"]["rows"] * tokens / len(pairs))
+    return round(epochs * run["data"]["train"]["rows"] * tokens / len(pairs))
 
 
 def _seconds(workplace: Workplace, row: Row, state: Mapping[str, Any]) -> float | None:

@@ -7,16 +7,20 @@ from pathlib import Path
 from threading import Event
 
 from hf_summ.common.messages import error_line
+from hf_summ.training.folder.ledger import FolderInUse
 
+# the exit status if another run uses the output folder (sysexits: EX_TEMPFAIL)
+IN_USE = 75
 # number of bytes below which a disk counts as full
-_LEAST_ROOM = 2**20
+_FULL = 2**20
 
 
 def main(argv: list[str] | None = None, prefix: str = "") -> int:
     """Run the training recipe; errors that users can fix are printed in one line, which begins with `prefix`.
 
     Returns:
-        0 on success, 2 for an error in the settings, 1 for an error after the start, 130 after Ctrl-C.
+        0 on success, 2 for an error in the settings, 1 for an error after the start, 75 if another run uses the output
+        folder, 130 after Ctrl-C.
     """
     argv = sys.argv[1:] if argv is None else argv
     arguments, started = None, Event()
@@ -45,24 +49,28 @@ def main(argv: list[str] | None = None, prefix: str = "") -> int:
             # another library's error, hours into a run, is reported with its traceback
             raise
         print(f"{prefix}error: {message}", file=sys.stderr)
-        return 1 if started.is_set() else 2
+        return IN_USE if isinstance(error, FolderInUse) else 1 if started.is_set() else 2
     end_processes()
     return 0
 
 
-def _resume_hint(folder: str, what: str) -> str:
-    """How to continue a run that ended as `what` says."""
+def _resume_hint(folder: str, reason: str) -> str:
+    """The message for a run that ended early, with how to resume it.
+
+    Args:
+        reason: why it ended.
+    """
     from hf_summ.training.folder.resuming import last_complete_checkpoint
 
     checkpoint = last_complete_checkpoint(folder)
     if checkpoint is None:
-        return f"{what} before the first checkpoint: the same command starts over"
-    return f"{what}: the same command resumes from {checkpoint}"
+        return f"{reason} before the first checkpoint: the same command starts over"
+    return f"{reason}: the same command resumes from {checkpoint}"
 
 
 def _is_full(folder: str) -> bool:
     """Whether the disk of an output folder is full."""
-    return Path(folder).is_dir() and shutil.disk_usage(folder).free < _LEAST_ROOM
+    return Path(folder).is_dir() and shutil.disk_usage(folder).free < _FULL
 
 
 def _is_ours(error: Exception) -> bool:

@@ -12,7 +12,6 @@ from transformers import (
     GenerationConfig,
     PreTrainedConfig,
     PreTrainedModel,
-    Trainer,
 )
 
 from hf_summ.checkpoints.adapters import Adapter, find_adapter, import_peft
@@ -29,10 +28,7 @@ from hf_summ.training.arguments import (
     DataArguments,
     GenerationArguments,
     LoraArguments,
-    RunArguments,
-    SummarizationTrainingArguments,
 )
-from hf_summ.training.optimization import check_patterns
 
 logger = logging.getLogger(__name__)
 
@@ -59,107 +55,95 @@ class Built(NamedTuple):
     lengths: Lengths
 
 
-def build(arguments: RunArguments) -> Built:
+def build(
+    source: ModelArguments,
+    lora: LoraArguments,
+    data: DataArguments,
+    generation: GenerationArguments,
+    is_trainable: bool,
+) -> Built:
     """Build the run's model and processor, and settle the lengths of its texts.
 
     Raises:
         ValueError: no model or processor is named, an unknown name or override, an unreadable checkpoint, or
             inconsistent settings.
     """
-    arguments = replace(arguments, model=_with_folders(arguments.model))
-    _check_files(arguments.model)
-    with naming("model_name_or_path", arguments.model.model_name_or_path):
-        adapter = find_adapter(arguments.model)
-    _check_lora(arguments, adapter)
-    start = arguments.model if adapter is None else adapter.base
-    is_fresh = start.model_name_or_path is None
-    config = load_config(start)
-    processor = load_processor(start if adapter is None else adapter.with_tokenizer, config)
+    source = _with_folders(source)
+    with naming("model_name_or_path", source.model_name_or_path):
+        adapter = find_adapter(source)
+    _check_lora(lora, source, adapter)
+    base = source if adapter is None else adapter.base
+    config = load_config(base)
+    processor = load_processor(source if adapter is None else adapter.with_tokenizer, config)
     if getattr(processor, "tags", "none") != "none":
         # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
-    settle_case(arguments.data.restore_case, processor, config)
-    lengths = settle_lengths(arguments.data, processor, config)
+    settle_case(data.restore_case, processor, config)
+    lengths = settle_lengths(data, processor, config)
+    is_new = base.model_name_or_path is None
     if hasattr(config, "read_pretrained_parts"):
-        config.read_pretrained_parts(is_fresh, **_part_settings(start))
-    if is_fresh:
-        _align(processor, config)
-        model = _new_model(config, start)
-        if hasattr(model, "load_pretrained_parts"):
-            model.load_pretrained_parts(**_part_settings(start))
-    else:
-        model = _load_model(start, config)
-    if arguments.training.label_smoothing_factor and hasattr(config, "label_smoothing"):
-        raise ValueError(
-            f"--label_smoothing_factor {arguments.training.label_smoothing_factor}: {config.model_type} smooths its "
-            f"own loss; set --config_overrides label_smoothing={arguments.training.label_smoothing_factor}"
-        )
-    if start.attn_implementation is not None:
-        _set_attention(model, start.attn_implementation)
-    is_adapted = adapter is not None or arguments.lora.lora_r is not None
-    _fit_vocabulary(model, processor, can_grow=not is_adapted)
-    _fit_positions(model, lengths.source, False if is_adapted else start.resize_position_embeddings)
-    own = None if adapter is None else adapter.generation_config()
-    model.generation_config = _own_generation_config(model) if own is None else own
+        config.read_pretrained_parts(is_new, **_hub_of_parts(base))
+    model = _new_model(config, processor, base) if is_new else _load_model(base, config)
+    if base.attn_implementation is not None:
+        # also in each model that it contains
+        model.set_attn_implementation(base.attn_implementation)
+    _fit(model, processor, lengths.source, base.resize_position_embeddings, adapter is None and lora.lora_r is None)
+    saved = None if adapter is None else adapter.generation_config()
+    model.generation_config = _saved_generation_config(model) if saved is None else saved
     # the flag replaces a checkpoint's length only if it is given
-    length_is_given = is_fresh or arguments.data.val_max_target_length is not None
-    model.generation_config = generation_config(model, arguments.generation, lengths, length_is_given)
-    _store_prefix(model.config, arguments.data.source_prefix)
+    length_is_given = is_new or data.val_max_target_length is not None
+    model.generation_config = generation_config(model, generation, lengths, length_is_given)
+    _store_prefix(model.config, data.source_prefix)
     if hasattr(model, "check_generation_keys"):
         # checked here, before the first summary is generated
         model.check_generation_keys(model.generation_config)
     if adapter is not None:
-        model = adapter.load(model, is_trainable=arguments.training.do_train)
-    elif arguments.lora.lora_r is not None:
-        model = add_lora(model, arguments.lora)
-    check_patterns(model, arguments.training.learning_rates)
-    _check_optim_args(arguments.training, model)
+        model = adapter.load(model, is_trainable)
+    elif lora.lora_r is not None:
+        model = add_lora(model, lora)
     return Built(model, processor, lengths)
 
 
-def build_trained(arguments: RunArguments) -> Built:
-    """As `build`, with the trained model of a complete output folder."""
-    folder = arguments.training.output_dir
-    started = {"config_name": None, "tokenizer_name": None, "config_overrides": {}, "model_revision": "main"}
-    model = replace(arguments.model, model_name_or_path=folder, **started)
-    return build(replace(arguments, model=model, lora=LoraArguments()))
+def trained(source: ModelArguments, folder: str) -> ModelArguments:
+    """The arguments that name the trained model in a complete output folder."""
+    return replace(
+        source,
+        model_name_or_path=folder,
+        config_name=None,
+        tokenizer_name=None,
+        config_overrides={},
+        model_revision="main",
+    )
 
 
-def _with_folders(arguments: ModelArguments) -> ModelArguments:
-    """The arguments with folders in place of the names of bundled models."""
-    named = {flag: getattr(arguments, flag) for flag in ("model_name_or_path", "config_name", "tokenizer_name")}
-    return replace(arguments, **{flag: model_folder(name) for flag, name in named.items() if name is not None})
+def _with_folders(source: ModelArguments) -> ModelArguments:
+    """The arguments with folders in place of the names of bundled models.
+
+    Raises:
+        ValueError: a file in a folder is incomplete or unreadable.
+    """
+    folders = {}
+    for flag in ("model_name_or_path", "config_name", "tokenizer_name"):
+        if (name := getattr(source, flag)) is None:
+            continue
+        folders[flag] = folder = model_folder(name)
+        check = model_problem if flag == "model_name_or_path" else settings_problem
+        problem = check(folder) if Path(folder).is_dir() else None
+        if problem is not None:
+            raise ValueError(f"--{flag} {folder}: {problem}")
+    return replace(source, **folders)
 
 
-def _set_attention(model: PreTrainedModel, implementation: str) -> None:
-    """Set how the model, and each model that it contains, computes attention."""
-    try:
-        model.set_attn_implementation(implementation)
-    except (ValueError, ImportError) as error:
-        # the sentences after the first ask to report it
-        reason = one_line(error).partition(". ")[0].rstrip(".")
-        raise ValueError(f"--attn_implementation {implementation}: {reason}") from error
-
-
-def _check_lora(arguments: RunArguments, adapter: Adapter | None) -> None:
-    """Raise a ValueError if LoRA cannot be added to the model, or the adapter cannot be published."""
-    rank, start = arguments.lora.lora_r, arguments.model.model_name_or_path
-    if rank is None:
-        return
-    if adapter is not None:
+def _check_lora(lora: LoraArguments, source: ModelArguments, adapter: Adapter | None) -> None:
+    """Raise a ValueError if new LoRA matrices cannot be added to the model."""
+    if lora.lora_r is not None and adapter is not None:
         raise ValueError(
-            f"--lora_r {rank}: {start} is an adapter already: omit the flag to continue its training, or name its base "
-            f"model {adapter.base.model_name_or_path} for a new one"
+            f"--lora_r {lora.lora_r}: {adapter.name} is an adapter already: omit the flag to continue its training, or "
+            f"name its base model {adapter.base.model_name_or_path} for a new one"
         )
-    if start is None:
+    if lora.lora_r is not None and source.model_name_or_path is None:
         raise ValueError(
-            f"--lora_r {rank}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
-        )
-    training = arguments.training
-    if training.push_to_hub and Path(start).exists():
-        raise ValueError(
-            f"--push_to_hub: an adapter of the local folder {start} cannot be loaded elsewhere: push that model first, "
-            "and give its name on the Hub as --model_name_or_path"
+            f"--lora_r {lora.lora_r}: a new model has nothing to adapt: give a checkpoint as --model_name_or_path"
         )
 
 
@@ -173,11 +157,11 @@ def _store_prefix(config: PreTrainedConfig, prefix: str) -> None:
         config.prefix = prefix
     tasks = getattr(config, "task_specific_params", None) or {}
     if "summarization" in tasks:
-        # the generation config has the settings of decoding, see `_own_generation_config`
+        # the generation config has the settings of decoding, see `_saved_generation_config`
         config.task_specific_params = {**tasks, "summarization": {"prefix": prefix}}
 
 
-def _own_generation_config(model: PreTrainedModel) -> GenerationConfig:
+def _saved_generation_config(model: PreTrainedModel) -> GenerationConfig:
     """A checkpoint's generation settings; as in the pipeline, those of `task_specific_params` take precedence."""
     config = copy.deepcopy(model.generation_config)
     settings = {name: value for name, value in task_parameters(model.config).items() if name in vars(config)}
@@ -189,7 +173,7 @@ def _own_generation_config(model: PreTrainedModel) -> GenerationConfig:
 
 
 def generation_config(
-    model: PreTrainedModel, given: GenerationArguments, lengths: Lengths, length_is_given: bool
+    model: PreTrainedModel, arguments: GenerationArguments, lengths: Lengths, length_is_given: bool
 ) -> GenerationConfig:
     """The model's generation settings, overridden by those of the run.
 
@@ -198,18 +182,15 @@ def generation_config(
     Raises:
         ValueError: inconsistent settings, or settings that the model's generate() does not support.
     """
-    settings = given.given()
-    base = model.generation_config
+    settings, config = arguments.given(), copy.deepcopy(model.generation_config)
     for name in settings:
-        if not hasattr(base, name) and name not in getattr(model, "generation_keys", ()):
+        if not hasattr(config, name) and name not in getattr(model, "generation_keys", ()):
             raise ValueError(
                 f"--{name} {settings[name]}: generate() of {model.config.model_type} does not support it; use "
                 "--no_repeat_ngram_size, --min_new_tokens or --length_penalty, which count tokens, for every model"
             )
-    length_is_open = base.max_length is None and base.max_new_tokens is None
-    if "max_new_tokens" not in settings and (length_is_given or length_is_open):
-        settings["max_new_tokens"] = lengths.evaluation_target
-    config = copy.deepcopy(base)
+    if length_is_given or config.max_length is config.max_new_tokens is None:
+        settings.setdefault("max_new_tokens", lengths.evaluation_target)
     # otherwise transformers rebuilds it from the model's config on loading, and drops unknown keys
     config._from_model_config = False
     for name, value in settings.items():
@@ -224,102 +205,82 @@ def generation_config(
                 logger.info(f"--{name} {settings[name]}: ignored without --num_beams of at least 2")
             if hasattr(config, name):
                 setattr(config, name, None)
-    try:
-        config.validate(strict=True)
-    except ValueError as error:
-        raise ValueError(f"inconsistent generation settings: {error}") from None
+    config.validate(strict=True)
     return config
 
 
-def _part_settings(arguments: ModelArguments) -> dict:
+def _hub_of_parts(source: ModelArguments) -> dict[str, str | None]:
     """Hub settings for the checkpoints that a configuration names, without the model's revision and code."""
-    return {"cache_dir": arguments.cache_dir, "token": arguments.token}
+    return {"cache_dir": source.cache_dir, "token": source.token}
 
 
-def _check_optim_args(training: SummarizationTrainingArguments, model: PreTrainedModel) -> None:
-    """Raise a ValueError for an item of `optim_args` without which the optimizer has the same settings."""
-    if not training.optim_args:
-        return
-    items = training.optim_args.split(",")
-    whole = Trainer.get_optimizer_cls_and_kwargs(training, model)
-    for item in items:
-        others = copy.copy(training)
-        others.optim_args = ",".join(other for other in items if other is not item) or None
-        if Trainer.get_optimizer_cls_and_kwargs(others, model) == whole:
-            raise ValueError(
-                f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: leave it out"
-            )
-
-
-def _check_files(arguments: ModelArguments) -> None:
-    """Raise a ValueError for a folder with an incomplete or unreadable file."""
-    for flag, problem_of in (
-        ("model_name_or_path", model_problem),
-        ("config_name", settings_problem),
-        ("tokenizer_name", settings_problem),
-    ):
-        folder = getattr(arguments, flag)
-        problem = problem_of(folder) if folder is not None and Path(folder).is_dir() else None
-        if problem is not None:
-            raise ValueError(f"--{flag} {folder}: {problem}")
-
-
-def _new_model(config: PreTrainedConfig, arguments: ModelArguments) -> PreTrainedModel:
+def _new_model(config: PreTrainedConfig, processor: Processor, source: ModelArguments) -> PreTrainedModel:
+    """A model with new weights, for the processor's vocabulary."""
+    if hasattr(processor, "align"):
+        processor.align(config)
+    else:
+        tokenizer = getattr(processor, "tokenizer", processor)
+        align_config(config, tokenizer)
+        if getattr(config, "forced_eos_token_id", None) is not None:
+            config.forced_eos_token_id = tokenizer.eos_token_id
     try:
-        return AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=arguments.trust_remote_code)
+        model = AutoModelForSeq2SeqLM.from_config(config, trust_remote_code=source.trust_remote_code)
     except (RuntimeError, ZeroDivisionError, MemoryError, OverflowError) as error:
         # the configuration does not check every size, or memory is too small
         reason = textwrap.shorten(one_line(error), 200, placeholder=" ...")
         raise ValueError(
             f"no {config.model_type} of these sizes can be created ({reason}): correct them with --config_overrides"
         ) from error
+    if hasattr(model, "load_pretrained_parts"):
+        model.load_pretrained_parts(**_hub_of_parts(source))
+    return model
 
 
-def _load_model(arguments: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
-    name_or_path = arguments.model_name_or_path
+def _load_model(source: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+    """The model of a checkpoint, which must have all of its weights."""
     # transformers' error does not name the weights whose shapes differ
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
-        name_or_path, config=config, ignore_mismatched_sizes=True, output_loading_info=True, **hub_settings(arguments)
+        source.model_name_or_path,
+        config=config,
+        ignore_mismatched_sizes=True,
+        output_loading_info=True,
+        **hub_settings(source),
     )
-    if getattr(model, "quantization_method", None) == INT8:
-        raise ValueError(
-            f"--model_name_or_path {name_or_path}: its weights have 8 bits and cannot be trained; name the checkpoint "
-            "that was quantized"
-        )
-    if loaded["mismatched_keys"]:
-        name, there, here = min(loaded["mismatched_keys"])
-        raise ValueError(
-            f"--model_name_or_path {name_or_path}: {name} has shape {list(there)} in its weights, but {list(here)} in "
-            "its configuration: give the configuration of its training"
-        )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
-        missing = model.load_pretrained_parts(missing, **_part_settings(arguments))
-    if missing and arguments.config_overrides:
-        raise ValueError(
-            f"--model_name_or_path {name_or_path}: it has no weights for {min(missing)} ({len(missing)} are missing), "
-            "which these --config_overrides need; give the overrides of its training"
+        missing = model.load_pretrained_parts(missing, **_hub_of_parts(source))
+    problem = None
+    if getattr(model, "quantization_method", None) == INT8:
+        problem = "its weights have 8 bits and cannot be trained; name the checkpoint that was quantized"
+    elif loaded["mismatched_keys"]:
+        name, saved, configured = min(loaded["mismatched_keys"])
+        problem = (
+            f"{name} has shape {list(saved)} in its weights, but {list(configured)} in its configuration: give the "
+            "configuration of its training"
         )
+    elif missing and source.config_overrides:
+        problem = (
+            f"it has no weights for {min(missing)} ({len(missing)} are missing), which these --config_overrides need; "
+            "give the overrides of its training"
+        )
+    if problem is not None:
+        raise ValueError(f"--model_name_or_path {source.model_name_or_path}: {problem}")
     return model
 
 
 def settle_lengths(data: DataArguments, processor: Processor, config: PreTrainedConfig) -> Lengths:
     """Store given lengths in the processor, which then always truncates alike, and take the others from it."""
     positions = getattr(config, "max_position_embeddings", None) or _DEFAULT_SOURCE_LENGTH
-    settled = {}
+    lengths = []
     for name, default in (
         ("max_source_length", _DEFAULT_SOURCE_LENGTH),
         ("max_target_length", _DEFAULT_TARGET_LENGTH),
     ):
-        value = getattr(data, name)
-        if value is None:
-            settled[name] = getattr(processor, name, min(default, positions))
-            continue
-        settled[name] = value
+        length = getattr(data, name) or getattr(processor, name, min(default, positions))
         if hasattr(processor, name):
-            setattr(processor, name, value)
-    source, target = settled.values()
-    return Lengths(source, target, data.val_max_target_length or target)
+            setattr(processor, name, length)
+        lengths.append(length)
+    return Lengths(*lengths, data.val_max_target_length or lengths[1])
 
 
 def settle_case(restores: bool | None, processor: Processor, config: PreTrainedConfig) -> None:
@@ -339,37 +300,21 @@ def settle_case(restores: bool | None, processor: Processor, config: PreTrainedC
     processor.restore_case = restores
 
 
-def _align(processor: Processor, config: PreTrainedConfig) -> None:
-    """Set the vocabulary size and special tokens of a new configuration."""
-    if hasattr(processor, "align"):
-        processor.align(config)
-        return
-    tokenizer = getattr(processor, "tokenizer", processor)
-    align_config(config, tokenizer)
-    if getattr(config, "forced_eos_token_id", None) is not None:
-        config.forced_eos_token_id = tokenizer.eos_token_id
-
-
-def _fit_vocabulary(model: PreTrainedModel, processor: Processor, can_grow: bool) -> None:
-    """Enlarge the embeddings to the size of the processor's vocabulary."""
-    vocabulary, known = len(getattr(processor, "tokenizer", processor)), model.get_input_embeddings().weight.shape[0]
-    if vocabulary <= known:
-        return
-    if not can_grow:
-        raise ValueError(
-            f"the tokenizer has {vocabulary:,} tokens, but the model {known:,}, and an adapter cannot contain new "
-            "embeddings: give the model's tokenizer, or train without --lora_r"
-        )
-    model.resize_token_embeddings(vocabulary)
-
-
-def _fit_positions(model: PreTrainedModel, length: int, resize: bool | None) -> None:
-    """Enlarge learned positions to the length of the source."""
+def _fit(model: PreTrainedModel, processor: Processor, length: int, resize: bool | None, can_grow: bool) -> None:
+    """Enlarge the embeddings to the processor's vocabulary, and learned positions to the length of the source."""
+    tokens, rows = len(getattr(processor, "tokenizer", processor)), len(model.get_input_embeddings().weight)
+    if tokens > rows:
+        if not can_grow:
+            raise ValueError(
+                f"the tokenizer has {tokens:,} tokens, but the model {rows:,}, and an adapter cannot contain new "
+                "embeddings: give the model's tokenizer, or train without --lora_r"
+            )
+        model.resize_token_embeddings(tokens)
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions is None or positions >= length:
         return
     try:
-        if resize is False:
+        if resize is False or not can_grow:
             raise NotImplementedError
         model.resize_position_embeddings(length)
     except NotImplementedError:

@@ -1,5 +1,6 @@
 """Optimizers and schedules that the papers use and transformers lacks."""
 
+import copy
 import logging
 import math
 import re
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 
 logger = logging.getLogger(__name__)
 
@@ -22,23 +24,41 @@ def parse_learning_rates(items: Iterable[str]) -> Rates:
     """
     rates = []
     for item in items:
-        pattern, separator, text = item.rpartition("=")
-        if not separator or not pattern:
-            raise ValueError(f"--learning_rates {item!r:.80}: write regex=rate, for example 'embed=1e-4'")
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise ValueError(
-                f"--learning_rates {item!r:.80}: {pattern!r:.80} is not a regular expression ({error})"
-            ) from None
+        pattern, _, text = item.rpartition("=")
         try:
             rate = float(text)
-        except ValueError:
-            rate = -1.0
-        if not 0 <= rate < math.inf:
-            raise ValueError(f"--learning_rates {item!r:.80}: {text!r:.80} is not a rate; give a number such as 1e-4")
+            if not pattern or not 0 <= rate < math.inf:
+                raise ValueError("must be regex=rate with a rate of at least 0, such as embed=1e-4")
+            re.compile(pattern)
+        except (ValueError, re.error) as error:
+            raise ValueError(f"--learning_rates {item!r:.80}: {error}") from None
         rates.append((pattern, rate))
     return rates
+
+
+def check_optimization(model: PreTrainedModel, training: TrainingArguments) -> None:
+    """Check the flags of a run's loss and optimizer that depend on its model, or on each other.
+
+    Raises:
+        ValueError: `label_smoothing_factor` of a model whose config has one, an item of `optim_args` that the optimizer
+            does not read, or as `check_patterns`.
+    """
+    smoothing = training.label_smoothing_factor
+    if smoothing and hasattr(model.config, "label_smoothing"):
+        raise ValueError(
+            f"--label_smoothing_factor {smoothing}: {model.config.model_type} smooths its own loss; set "
+            f"--config_overrides label_smoothing={smoothing}"
+        )
+    items = (training.optim_args or "").split(",")
+    for item in filter(None, items):
+        without = copy.copy(training)
+        without.optim_args = ",".join(other for other in items if other is not item) or None
+        settings = [Trainer.get_optimizer_cls_and_kwargs(args, model) for args in (training, without)]
+        if settings[0] == settings[1]:
+            raise ValueError(
+                f"--optim_args {item:.80}: has no effect with --optim {training.optim.value}: leave it out"
+            )
+    check_patterns(model, training.learning_rates)
 
 
 def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
@@ -46,15 +66,15 @@ def check_patterns(model: nn.Module, learning_rates: Iterable[str]) -> None:
 
     If the patterns together match all of them, a warning says that `learning_rate` has no effect.
     """
-    rates = parse_learning_rates(learning_rates)
+    patterns = [pattern for pattern, _ in parse_learning_rates(learning_rates)]
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    for pattern, _ in rates:
+    for pattern in patterns:
         if not any(re.search(pattern, name) for name in names):
             some = ", ".join(names[:5])
             raise ValueError(
                 f"--learning_rates: {pattern!r:.80} matches no trainable parameter; the names are {some}, ..."
             )
-    if rates and all(any(re.search(pattern, name) for pattern, _ in rates) for name in names):
+    if patterns and all(any(re.search(pattern, name) for pattern in patterns) for name in names):
         logger.warning("--learning_rates: match all trainable parameters, so --learning_rate has no effect")
 
 
@@ -66,9 +86,10 @@ def parameter_groups(
     `decayed` names the parameters with weight decay; if several patterns match a name, the last one applies.
     """
     decayed = set(decayed)
-    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     groups: dict[tuple[float, float], dict] = {}
-    for name, parameter in named:
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
         rate = next((rate for pattern, rate in reversed(rates) if re.search(pattern, name)), learning_rate)
         decay = weight_decay if name in decayed else 0.0
         group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay})

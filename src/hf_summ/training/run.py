@@ -2,8 +2,10 @@
 
 import gc
 import logging
+import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +17,21 @@ from transformers.trainer import TRAINER_STATE_NAME
 
 from hf_summ.checkpoints.adapters import is_adapted
 from hf_summ.common.records import shown
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
-from hf_summ.training.folder.resuming import (
-    Resumption,
-    RunRecord,
-    check_folder,
-    describe,
-    find_resumption,
-    lock_folder,
-    named_checkpoint,
-)
+from hf_summ.data.columns import reference_texts, source_column
+from hf_summ.data.loading import load
+from hf_summ.training.arguments import LoraArguments, RunArguments, SummarizationTrainingArguments
+from hf_summ.training.folder.describing import describe
+from hf_summ.training.folder.ledger import Ledger, locked
+from hf_summ.training.folder.resuming import Resumption, find_resumption, named_checkpoint
 from hf_summ.training.loop.trainer import SummarizationTrainer, make_trainer
-from hf_summ.training.model import build, build_trained
+from hf_summ.training.model import build, trained
+from hf_summ.training.optimization import check_optimization
 from hf_summ.training.parsing import as_flag, parse_arguments
 from hf_summ.training.results import reports
 from hf_summ.training.results.cards import make_card
 from hf_summ.training.results.scores import Scorer
 from hf_summ.training.rows.extraction import load_extraction
-from hf_summ.training.rows.preparing import load_splits, prepare_splits, source_ranges
+from hf_summ.training.rows.preparing import choose_splits, prepare_splits, source_ranges
 
 logger = logging.getLogger(__name__)
 
@@ -74,46 +73,58 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
         ValueError: an invalid corpus, checkpoint or setting; the message says what to do.
         FloatingPointError: the loss is no longer finite.
     """
-    training = arguments.training
+    training, data, source = arguments.training, arguments.data, arguments.model
     _set_up_logging(training)
-    _check_steps(training)
+    _check_steps(arguments)
     scorer = None
     if training.do_eval or training.do_predict:
-        scorer = Scorer(training.metrics, training.rouge_mode, arguments.data.language, training.several_references)
-    corpus = load_splits(arguments)
+        scorer = Scorer(training.metrics, training.rouge_mode, data.language, training.several_references)
+    with training.main_process_first(desc="loading the corpus"):
+        corpus = load(arguments.corpus, source.cache_dir, source.token, source.trust_remote_code)
+        corpus = choose_splits(corpus, data, training)
     set_seed(training.seed)
-    built = build(arguments)
-    extraction = load_extraction(arguments, built.processor, corpus)
+    built = build(source, arguments.lora, data, arguments.generation, training.do_train)
+    if training.do_train:
+        check_optimization(built.model, training)
+    extraction = load_extraction(data, source, built.processor, corpus)
     description = describe(arguments, argv, corpus, built, extraction)
-    with lock_folder(training):
-        record = RunRecord(training.output_dir)
-        resumption = find_resumption(training, record, description, built.model)
-        if resumption.is_trained:
-            built = build_trained(arguments)
+    writes = training.has_output_dir and training.process_index == 0
+    with locked(training.output_dir) if writes else nullcontext():
+        ledger = Ledger(training.output_dir)
+        resumption = find_resumption(training, ledger, description, built.model)
         on_start()
         steps = [step for step in ("train", "eval", "predict") if getattr(training, f"do_{step}")]
-        is_finished = resumption.is_trained and all(record.has_finished(step, description) for step in steps)
-        metrics = reports.read_results(training.output_dir, *steps) if is_finished else {}
+        is_finished = resumption.is_trained and all(ledger.is_finished(step, description) for step in steps)
+        metrics = ledger.results(*steps) if is_finished else {}
         if is_finished:
             logger.info(f"{training.output_dir} has the results of this command already: remove it to start over")
             if not training.push_to_hub:
                 return metrics
-        if extraction is not None:
-            # replaced for all later steps, which must use the documents that the model has read
-            for split, rows in list(corpus.items()):
-                corpus[split] = extraction.apply(rows, split, built.processor, arguments)
-        prepared = prepare_splits(corpus, built, arguments, scorer)
-        trainer = make_trainer(arguments, built, scorer, prepared)
-        if trainer.is_world_process_zero() and training.has_output_dir and not is_finished:
-            record.begin(steps[1:] if resumption.is_trained else steps, description, resumption)
+        if resumption.is_trained:
+            saved = trained(source, training.output_dir)
+            built = build(saved, LoraArguments(), data, arguments.generation, training.do_train)
+        with training.main_process_first(desc="preparing the corpus"):
+            if extraction is not None:
+                # all later steps use the documents that the model reads
+                for split, rows in list(corpus.items()):
+                    corpus[split] = extraction.apply(rows, split, built.processor, data, source.cache_dir)
+            replaces_unknown = bool(getattr(built.model.generation_config, "replace_unk", None))
+            with_documents = scorer is not None and (scorer.needs_documents or replaces_unknown)
+            prepared = prepare_splits(corpus, built, data, source.cache_dir, with_documents)
+        trainer = make_trainer(built, data, training, scorer, prepared)
+        if writes and not is_finished:
+            for folder in resumption.discarded:
+                logger.info(f"{folder} is removed, as this run replaces its run")
+                shutil.rmtree(folder)
+            ledger.begin(steps[1:] if resumption.is_trained else steps, description)
         if training.do_train:
-            metrics |= _train(arguments, trainer, corpus["train"], record, resumption)
+            metrics |= _train(trainer, ledger, resumption, corpus["train"], data.source_prefix)
         if training.do_eval and not is_finished:
-            metrics |= reports.finish(trainer, record, "eval", trainer.evaluate(), len(prepared["validation"]))
+            metrics |= _finish(trainer, ledger, "eval", trainer.evaluate(), len(prepared["validation"]))
         if training.do_predict and not is_finished:
             assert scorer is not None
-            found = reports.predict(trainer, arguments, scorer, corpus["test"], prepared["test"])
-            metrics |= reports.finish(trainer, record, "predict", found, len(prepared["test"]))
+            scores = _predict(trainer, scorer, corpus["test"], prepared["test"], data.source_prefix)
+            metrics |= _finish(trainer, ledger, "predict", scores, len(prepared["test"]))
         if training.do_train:
             card = make_card(trainer, arguments, corpus, built.lengths.source, metrics, scorer, argv)
             publish = trainer.push_to_hub if training.push_to_hub else trainer.create_model_card
@@ -122,34 +133,73 @@ def run(arguments: RunArguments, argv: Sequence[str] = (), on_start: Callable = 
 
 
 def _train(
-    arguments: RunArguments,
-    trainer: SummarizationTrainer,
-    rows: datasets.Dataset,
-    record: RunRecord,
-    resumption: Resumption,
+    trainer: SummarizationTrainer, ledger: Ledger, resumption: Resumption, rows: datasets.Dataset, prefix: str
 ) -> dict[str, float]:
-    """Train and return the metrics; if training is complete already, load its state and its metrics."""
+    """Train and return the metrics; if training is complete already, load its state and its metrics.
+
+    Args:
+        rows: the training documents, whose ranges the model's config gets.
+    """
     folder, model = trainer.args.output_dir, trainer.model
     if resumption.is_trained:
         logger.info(f"{folder} is trained already: only the remaining steps are run")
         trainer.state = TrainerState.load_from_json(str(Path(folder, TRAINER_STATE_NAME)))
-        return reports.read_results(folder, "train")
-    trainer.start, trainer.applies_changes = resumption.start, bool(resumption.changes)
+        return ledger.results("train")
+    trainer.applies_changes = bool(resumption.changes)
     # those of the checkpoint at the start describe other documents
     vars(model.config).pop("source_ranges", None)
-    ranges = source_ranges(rows, trainer.processing_class, arguments.data.source_prefix)
-    if ranges is not None:
+    if (ranges := source_ranges(rows, trainer.processing_class, prefix)) is not None:
         model.config.source_ranges = ranges
     if resumption.checkpoint is not None:
         changed = f" with other settings: {shown(resumption.changes)}" if resumption.changes else ""
         logger.info(f"resuming from {resumption.checkpoint}{changed}")
-    trained = f"{model.num_parameters(only_trainable=True):,}"
-    part = f", of which LoRA's {trained} are trained" if is_adapted(model) else ""
-    logger.info(f"model: {model.num_parameters():,} parameters{part}")
+    lora = f", of which LoRA's {model.num_parameters(only_trainable=True):,} are trained" if is_adapted(model) else ""
+    logger.info(f"model: {model.num_parameters():,} parameters{lora}")
     output = trainer.train(resume_from_checkpoint=resumption.checkpoint)
     trainer.save_model()
     trainer.save_state()
-    return reports.finish(trainer, record, "train", output.metrics, len(trainer.train_dataset))
+    return _finish(trainer, ledger, "train", output.metrics, len(trainer.train_dataset))
+
+
+def _predict(
+    trainer: SummarizationTrainer, scorer: Scorer, rows: datasets.Dataset, prepared: datasets.Dataset, prefix: str
+) -> dict[str, float]:
+    """Summarize the test split, write and print the summaries, and compare them with LEAD; returns all scores.
+
+    Args:
+        rows: the test split.
+        prepared: the same as the model reads it.
+    """
+    training = trainer.args
+    output = trainer.predict(prepared, metric_key_prefix="predict")
+    metrics = output.metrics
+    if training.lead_sentences is not None:
+        baseline = reports.lead_metrics(rows, training.lead_sentences, scorer)
+        metrics |= {f"predict_{name}": value for name, value in baseline.items()}
+    if output.predictions is None:
+        return metrics
+    summaries = reports.decode(trainer.processing_class, output.predictions, rows[:], prefix)
+    texts = summaries, reference_texts(rows), reports.as_documents(rows[source_column(rows.column_names)])
+    metrics |= {f"predict_{name}": value for name, value in scorer.intervals(*texts).items()}
+    if trainer.is_world_process_zero():
+        losses = trainer.row_values or [{}] * len(summaries)
+        values = [{**loss, **scores} for loss, scores in zip(losses, scorer.of_rows(*texts), strict=True)]
+        reports.write_predictions(training.output_dir, rows, summaries, values)
+        if training.show_summaries:
+            print(reports.samples(rows, summaries, training.show_summaries), end="\n\n")
+        print(reports.comparison(metrics, training.lead_sentences, scorer, len(rows)), flush=True)
+    return metrics
+
+
+def _finish(
+    trainer: SummarizationTrainer, ledger: Ledger, step: str, metrics: dict[str, float], samples: int
+) -> dict[str, float]:
+    """Log a step's metrics and write them, with the number of samples, as its results."""
+    metrics = metrics | {f"{step}_samples": samples}
+    trainer.log_metrics(step, metrics)
+    if trainer.is_world_process_zero() and trainer.args.has_output_dir:
+        ledger.finish(step, metrics)
+    return metrics
 
 
 def _set_up_logging(training: SummarizationTrainingArguments) -> None:
@@ -160,17 +210,21 @@ def _set_up_logging(training: SummarizationTrainingArguments) -> None:
     transformers.utils.logging.set_verbosity(level)
 
 
-def _check_steps(training: SummarizationTrainingArguments) -> None:
-    """Raise a ValueError if there is nothing to do, or the output folder or checkpoint is missing or unusable."""
+def _check_steps(arguments: RunArguments) -> None:
+    """Raise a ValueError if there is nothing to do, or the results could not be saved, resumed or loaded."""
+    training, base = arguments.training, arguments.model.model_name_or_path
     if not (training.do_train or training.do_eval or training.do_predict):
         raise ValueError("nothing to do: give --do_train, --do_eval or --do_predict")
     if (training.do_train or training.do_predict) and not training.has_output_dir:
         raise ValueError("training and prediction need --output_dir, a folder for the model and the results")
+    if training.push_to_hub and arguments.lora.lora_r is not None and base is not None and Path(base).exists():
+        raise ValueError(
+            f"--push_to_hub: an adapter of the local folder {base} cannot be loaded elsewhere: push that model first, "
+            "and give its name on the Hub as --model_name_or_path"
+        )
     if training.n_gpu > 1:
         logger.warning(f"only 1 of {training.n_gpu} GPUs is used: start with `accelerate launch` to use them all")
         training._n_gpu = 1
-    if training.has_output_dir:
-        check_folder(training)
     if training.do_train:
         named_checkpoint(training)
 

@@ -12,9 +12,16 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import TrainerState
 
-from hf_summ.checkpoints.folders import INDEX, STATE, WEIGHTS, checkpoint_problem, weight_files, weights_problem
+from hf_summ.checkpoints.folders import (
+    INDEX,
+    STATE,
+    WEIGHTS,
+    checkpoint_folders,
+    checkpoint_problem,
+    weight_files,
+    weights_problem,
+)
 from hf_summ.common.files import moved_into_place
-from hf_summ.training.folder.resuming import run_checkpoints
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +87,7 @@ def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
     if wanted < 1:
         raise ValueError(f"`{'last' if best is None else 'best'}` is {wanted}, but must be at least 1")
     whole = []
-    for step, folder in run_checkpoints(run_folder):
+    for step, folder in checkpoint_folders(run_folder):
         problem = checkpoint_problem(folder)
         if problem is None:
             whole.append((step, folder))

@@ -107,7 +107,6 @@ class RunProgress(TrainerCallback, ExportableState):
     if documents are seen thousands of times, or if training ends before the learning rate has warmed up.
 
     Attributes:
-        start: the number of its start in the output folder, see `hf_summ.training.folder.resuming.RunRecord.start`.
         loss_sum: the sum of the losses of all updates; None if unknown.
         since: the sum of this process's losses that are not in `loss_sum` yet.
         seconds: the duration of all updates without evaluations, None if unknown: on a CPU, the CPU seconds of this
@@ -115,7 +114,6 @@ class RunProgress(TrainerCallback, ExportableState):
     """
 
     def __init__(self):
-        self.start = 1
         self.loss_sum: float | None = 0.0
         self.since = torch.zeros(())
         self.seconds: float | None = 0.0
@@ -123,7 +121,7 @@ class RunProgress(TrainerCallback, ExportableState):
 
     def state(self) -> dict:
         """The state in a checkpoint, from which transformers restores the callback."""
-        return {"args": {}, "attributes": {"start": self.start, "loss_sum": self.loss_sum, "seconds": self.seconds}}
+        return {"args": {}, "attributes": {"loss_sum": self.loss_sum, "seconds": self.seconds}}
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""

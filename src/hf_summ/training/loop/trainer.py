@@ -22,7 +22,7 @@ from hf_summ.common.files import share, write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import SummarizationCollator
 from hf_summ.models.losses import IGNORED_LABEL, smoothed_cross_entropy
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
+from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
 from hf_summ.training.checks import asks_for_fsdp
 from hf_summ.training.loop.callbacks import (
     BrightnessCallback,
@@ -64,7 +64,6 @@ class SummarizationTrainer(RowwiseTrainer):
     - Evaluation is that of `RowwiseTrainer`.
 
     Attributes:
-        start: the number of the run's start in the output folder, see `RunRecord.start`.
         applies_changes: whether a resumed run uses the optimizer settings and rates of its arguments rather than those
             of its checkpoint.
     """
@@ -85,7 +84,6 @@ class SummarizationTrainer(RowwiseTrainer):
         if hasattr(base_model(model).config, "epochs_trained"):
             self.add_callback(BrightnessCallback())
         self.add_callback(RunProgress())
-        self.start = 1
         self.applies_changes = False
         if args.early_stopping_patience is not None:
             self.add_callback(ResumableEarlyStopping(args.early_stopping_patience, args.early_stopping_threshold))
@@ -285,7 +283,7 @@ class SummarizationTrainer(RowwiseTrainer):
     @property
     def progress(self) -> RunProgress:
         """The progress saved in checkpoints; when resuming, transformers replaces it by the checkpoint's."""
-        return next(known for known in self.callback_handler.callbacks if isinstance(known, RunProgress))
+        return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, RunProgress))
 
     def _note_loss(self) -> None:
         """Add the losses since the last call, averaged over processes, to their sum."""
@@ -318,7 +316,6 @@ class SummarizationTrainer(RowwiseTrainer):
         self._finite.check_weights(self.model, self.state.global_step)
         if self.is_in_train:
             self._note_loss()
-            self.progress.start = self.start
         if self.is_fsdp_enabled and not _internal_call:
             self.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
         folder = Path(self.args.output_dir if output_dir is None else output_dir)
@@ -380,7 +377,11 @@ class PaddingLearningCollator(SummarizationCollator):
 
 
 def make_trainer(
-    arguments: RunArguments, built: Built, scorer: Scorer | None, prepared: Mapping[str, datasets.Dataset]
+    built: Built,
+    data: DataArguments,
+    training: SummarizationTrainingArguments,
+    scorer: Scorer | None,
+    prepared: Mapping[str, datasets.Dataset],
 ) -> SummarizationTrainer:
     """The trainer of a run.
 
@@ -388,12 +389,12 @@ def make_trainer(
         scorer: scores the summaries of an evaluation.
         prepared: the rows of each split as the model reads them.
     """
-    (model, processor, lengths), data, training = built, arguments.data, arguments.training
+    model, processor, lengths = built
     if scorer is not None:
         # score the form of a text that the processor reads
         scorer.clean = getattr(processor, "clean", scorer.clean)
-    kind = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
-    collator = kind(
+    collator_class = SummarizationCollator if data.ignore_pad_token_for_loss else PaddingLearningCollator
+    collator = collator_class(
         processor,
         model=model,
         # half precision is only fast on multiples of eight

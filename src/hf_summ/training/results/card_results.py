@@ -19,8 +19,8 @@ class Results:
     Args:
         split: name of the split.
         documents: number of its documents that were scored.
-        scores: by name, see `hf_summ.training.results.scores`; the bounds of an interval are `X_low` and `X_high`, and
-            LEAD's scores have the prefix `lead<n>_`.
+        scores: by name, see `Scorer`; the bounds of an interval are `X_low` and `X_high`, and LEAD's scores have the
+            prefix `lead<n>_`.
         columns: names of the summary scores to show, where present.
         rouge_mode, language, several: as for `hf_summ.evaluation.rouge_scores`.
         lead_sentences: LEAD's number of sentences, or None without LEAD.

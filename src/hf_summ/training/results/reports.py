@@ -1,44 +1,20 @@
-"""The reports of a run: scores of its summaries, result files, and a comparison with LEAD."""
+"""The reports of a run: scores of its summaries, files of predictions, and a comparison with LEAD."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import datasets
-from transformers import EvalPrediction, Trainer
+from transformers import EvalPrediction
 
+from hf_summ.checkpoints.loading import Processor
 from hf_summ.common.files import write_atomically
 from hf_summ.common.messages import one_line
 from hf_summ.data import lead
 from hf_summ.data.columns import has_references, reference_texts, source_column
 from hf_summ.models.text_documents import DOCUMENT_SEPARATOR
-from hf_summ.training.arguments import RunArguments
-from hf_summ.training.folder.resuming import RunRecord
-from hf_summ.training.loop.evaluation import RowwiseTrainer
-from hf_summ.training.model import Processor
 from hf_summ.training.results.scores import Scorer
 from hf_summ.training.rows.preparing import with_prefixes
-
-
-def finish(trainer: Trainer, record: RunRecord, step: str, metrics: dict[str, float], samples: int) -> dict[str, float]:
-    """Log a step's metrics, write them to `<step>_results.json`, and record the step as finished.
-
-    Returns:
-        The metrics, including the number of samples.
-    """
-    metrics = metrics | {f"{step}_samples": samples}
-    trainer.log_metrics(step, metrics)
-    if trainer.is_world_process_zero() and trainer.args.has_output_dir:
-        content = json.dumps(metrics, indent=4, sort_keys=True) + "\n"
-        write_atomically(Path(trainer.args.output_dir) / f"{step}_results.json", content)
-        record.finish(step)
-    return metrics
-
-
-def read_results(folder: str, *steps: str) -> dict[str, float]:
-    """The metrics of these steps, as written by `finish`."""
-    texts = ((Path(folder) / f"{step}_results.json").read_text(encoding="utf-8") for step in steps)
-    return {name: value for text in texts for name, value in json.loads(text).items()}
 
 
 def score(predictions: EvalPrediction, processor: Processor, scorer: Scorer, prefix: str) -> dict[str, float]:
@@ -73,39 +49,6 @@ def decode(
     if sources and getattr(processor, "restore_case", False):
         texts = processor.restore(texts, sources[source_column(sources)])
     return [text.strip() for text in texts]
-
-
-def predict(
-    trainer: RowwiseTrainer, arguments: RunArguments, scorer: Scorer, rows: datasets.Dataset, prepared: datasets.Dataset
-) -> dict[str, float]:
-    """Summarize the test split, write and print the summaries, and compare them with LEAD.
-
-    Args:
-        rows: the test split.
-        prepared: the same as the model reads it.
-
-    Returns:
-        The metrics, including LEAD's.
-    """
-    training = arguments.training
-    output = trainer.predict(prepared, metric_key_prefix="predict")
-    metrics = output.metrics
-    if output.predictions is not None:
-        sources = rows[:]
-        predictions = decode(trainer.processing_class, output.predictions, sources, arguments.data.source_prefix)
-        texts = predictions, reference_texts(rows), as_documents(sources[source_column(sources)])
-        metrics |= {f"predict_{name}": value for name, value in scorer.intervals(*texts).items()}
-        losses = trainer.row_values or [{}] * len(predictions)
-        values = [{**loss, **scores} for loss, scores in zip(losses, scorer.of_rows(*texts), strict=True)]
-    if training.lead_sentences is not None:
-        baseline = lead_metrics(rows, training.lead_sentences, scorer)
-        metrics |= {f"predict_{name}": value for name, value in baseline.items()}
-    if output.predictions is not None and trainer.is_world_process_zero():
-        write_predictions(training.output_dir, rows, predictions, values)
-        if training.show_summaries:
-            print(samples(rows, predictions, training.show_summaries), end="\n\n")
-        print(comparison(metrics, training.lead_sentences, scorer, len(rows)), flush=True)
-    return metrics
 
 
 def write_predictions(

@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 
+from hf_summ.checkpoints.loading import ModelArguments, Processor
 from hf_summ.common.files import content_hash
 from hf_summ.data import sentences
 from hf_summ.data.columns import source_column
@@ -20,8 +21,7 @@ from hf_summ.extractive import consistent, frequencies
 from hf_summ.extractive.consistent import UNCHECKED, ConsistentStage
 from hf_summ.extractive.frequencies import DocumentFrequencies
 from hf_summ.extractive.next_sentence import NextSentenceModel
-from hf_summ.training.arguments import RunArguments
-from hf_summ.training.model import Processor
+from hf_summ.training.arguments import DataArguments
 from hf_summ.training.rows.preparing import MEASURED, cached_map, hash_of_code, processor_fingerprint, whole_lengths
 
 logger = logging.getLogger(__name__)
@@ -39,20 +39,20 @@ class Extraction:
 
     Args:
         splits: the splits whose documents it shortens.
-        parts: all that its results depend on, except the documents and the code.
+        dependencies: all that its results depend on, except the documents and the code.
     """
 
     stage: ConsistentStage
     splits: tuple[str, ...]
-    parts: tuple[Any, ...]
+    dependencies: tuple[Any, ...]
 
-    def describe(self, data: dict[str, Any]) -> None:
-        """Add a hash of the stage to its splits in run.yaml's `data`, which distinguishes runs."""
-        for split in set(self.splits) & data.keys():
-            data[split]["extraction"] = hashlib.sha256(json.dumps(self.parts).encode()).hexdigest()[:16]
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the stage, which distinguishes runs."""
+        return hashlib.sha256(json.dumps(self.dependencies).encode()).hexdigest()[:16]
 
     def apply(
-        self, rows: datasets.Dataset, split: str, processor: Processor, arguments: RunArguments
+        self, rows: datasets.Dataset, split: str, processor: Processor, data: DataArguments, cache_dir: str | None
     ) -> datasets.Dataset:
         """The rows of a split with shortened documents, from the cache if they are there.
 
@@ -60,38 +60,39 @@ class Extraction:
         """
         if split not in self.splits or not len(rows):
             return rows
-        description = f"extracting {split}"
         # the next-sentence model is on one device
-        workers = arguments.data.preprocessing_num_workers if self.stage.judge is None else None
-        convert, parts = functools.partial(_shorten, stage=self.stage), (*self.parts, _code())
-        with arguments.training.main_process_first(desc=description):
-            kept = cached_map(rows, convert, parts, arguments, description, num_proc=workers)
-        counts, kept = kept[_COUNTS], kept.remove_columns(_COUNTS)
-        if arguments.training.should_log:
-            left, whole, has_words = (sum(column) for column in zip(*counts, strict=True))
+        workers = data.preprocessing_num_workers if self.stage.judge is None else None
+        convert, dependencies = functools.partial(_shorten, stage=self.stage), (*self.dependencies, _code())
+        short = cached_map(rows, convert, dependencies, data, cache_dir, desc=f"extracting {split}", num_proc=workers)
+        counts, short = short[_COUNTS], short.remove_columns(_COUNTS)
+        if logger.isEnabledFor(logging.INFO):
+            selected, total, with_words = (sum(column) for column in zip(*counts, strict=True))
             before, after = (
-                sum(whole_lengths(part[:MEASURED], processor, arguments.data.source_prefix)) for part in (rows, kept)
+                sum(whole_lengths(documents[:MEASURED], processor, data.source_prefix)) for documents in (rows, short)
             )
             logger.info(
-                f"{split}: the extractive stage keeps {left / max(whole, 1):.0%} of the sentences and "
+                f"{split}: the extractive stage keeps {selected / max(total, 1):.0%} of the sentences and "
                 f"{after / before:.0%} of the tokens"
             )
-            if has_words < len(rows):
-                finding = (
-                    f"{len(rows) - has_words} of {len(rows):,} documents have no words and keep their first sentences"
-                )
-                logger.warning(f"{split}: {no_words(finding, self.stage.language)}")
-        return kept
+            if with_words < len(rows):
+                number = len(rows) - with_words
+                report = f"{number} of {len(rows):,} documents have no words and keep their first sentences"
+                logger.warning(f"{split}: {no_words(report, self.stage.language)}")
+        return short
 
 
-def load_extraction(arguments: RunArguments, processor: Processor, corpus: datasets.DatasetDict) -> Extraction | None:
+def load_extraction(
+    data: DataArguments, hub: ModelArguments, processor: Processor, corpus: datasets.DatasetDict
+) -> Extraction | None:
     """The stage that the flags describe, with its model, or None if they describe none.
+
+    Args:
+        hub: the folder and the token of downloads.
 
     Raises:
         ValueError: the document frequencies or the model cannot be used, or have another language; or examples have
             several documents, which the stage cannot shorten.
     """
-    data, model = arguments.data, arguments.model
     if data.extract_share is None and data.extract_tokens is None:
         return None
     splits = SPLITS_OF[data.extract_splits or "both"]
@@ -114,28 +115,28 @@ def load_extraction(arguments: RunArguments, processor: Processor, corpus: datas
         logger.warning(UNCHECKED)
     else:
         try:
-            judge = NextSentenceModel(data.next_sentence_model, cache_dir=model.cache_dir, token=model.token)
+            judge = NextSentenceModel(data.next_sentence_model, cache_dir=hub.cache_dir, token=hub.token)
         except ValueError as error:
             raise ValueError(f"--next_sentence_model {error}") from error
         contents.append(judge.fingerprint())
-    is_counted = data.extract_tokens is not None
+    counts_tokens = data.extract_tokens is not None
     stage = ConsistentStage(
         share=data.extract_share,
         tokens=data.extract_tokens,
-        counter=getattr(processor, "tokenizer", processor) if is_counted else None,
+        counter=getattr(processor, "tokenizer", processor) if counts_tokens else None,
         idf=table,
         judge=judge,
         language=data.language,
     )
     settings = data.extract_share, data.extract_tokens, data.extract_idf is not None, stage.language
-    parts = (*settings, *contents, processor_fingerprint(processor) if is_counted else None)
-    return Extraction(stage, splits, parts)
+    counter = processor_fingerprint(processor) if counts_tokens else None
+    return Extraction(stage, splits, (*settings, *contents, counter))
 
 
 def _shorten(rows: dict[str, list], stage: ConsistentStage) -> dict[str, list]:
     wordless: list[int] = []
     chosen = list(stage.choose(rows["document"], wordless))
-    counts = [[len(indices), len(parts), row not in wordless] for row, (parts, indices) in enumerate(chosen)]
+    counts = [[len(indices), len(pieces), row not in wordless] for row, (pieces, indices) in enumerate(chosen)]
     texts = [pick_sentences(text, *choice) for text, choice in zip(rows["document"], chosen, strict=True)]
     return {"document": texts, _COUNTS: counts}
 

@@ -14,14 +14,13 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from hf_summ.checkpoints.loading import Processor
 from hf_summ.data.columns import PREFIX_COLUMN, has_references, source_column
-from hf_summ.data.loading import load
 from hf_summ.evaluation.words import split_words
 from hf_summ.models.text_documents import measured, with_prefix
 from hf_summ.models.text_phrases import read_phrases
-from hf_summ.training.arguments import RunArguments
-from hf_summ.training.model import Built, Processor
-from hf_summ.training.results.scores import Scorer
+from hf_summ.training.arguments import DataArguments, SummarizationTrainingArguments
+from hf_summ.training.model import Built
 from hf_summ.training.rows.batches import token_lengths
 
 logger = logging.getLogger(__name__)
@@ -32,45 +31,40 @@ MEASURED, _ENDLESS = 200, 10**7
 COMPARED = 1000
 
 
-def load_splits(arguments: RunArguments) -> datasets.DatasetDict:
-    """The splits of the corpus that the run uses, limited to the requested coverage and numbers of samples.
+def choose_splits(
+    corpus: datasets.DatasetDict, data: DataArguments, training: SummarizationTrainingArguments
+) -> datasets.DatasetDict:
+    """The splits that the run's steps read, limited to the requested coverage and numbers of samples.
 
     Raises:
-        ValueError: the corpus cannot be read or lacks a split, or no row has the coverage.
+        ValueError: the corpus lacks a split, or no row has the coverage.
     """
-    data, training = arguments.data, arguments.training
-    with training.main_process_first(desc="loading the corpus"):
-        model = arguments.model
-        corpus = load(arguments.corpus, model.cache_dir, model.token, model.trust_remote_code)
-    wanted = {
+    steps = {
         "train": (training.do_train, data.max_train_samples, "--do_train", "--train_file"),
         "validation": (training.do_eval, data.max_eval_samples, "--do_eval or --eval_strategy", "--validation_file"),
         "test": (training.do_predict, data.max_predict_samples, "--do_predict", "--test_file"),
     }
-    splits = {}
-    for split, (is_wanted, limit, why, flag) in wanted.items():
-        if not is_wanted:
+    splits = datasets.DatasetDict()
+    for split, (is_read, limit, step, flag) in steps.items():
+        if not is_read:
             continue
         if split not in corpus:
-            raise ValueError(f"{why} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
+            raise ValueError(f"{step} needs a {split} split: give {flag}; the corpus has {', '.join(corpus)}")
         rows = corpus[split]
         if split == "train" and data.min_coverage is not None:
-            rows = _covered(rows, data.min_coverage, arguments)
+            rows = _covered(rows, data.min_coverage, data.language)
         splits[split] = rows if limit is None else rows.select(range(min(limit, len(rows))))
-    return datasets.DatasetDict(splits)
+    return splits
 
 
-def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> datasets.Dataset:
+def _covered(rows: datasets.Dataset, least: float, language: str) -> datasets.Dataset:
     """The rows with the requested coverage: the share of summary words in the document (Grusky et al. 2018)."""
-    language = arguments.data.language
 
     def is_covered(document: str, summary: str) -> bool:
-        known, words = set(split_words(document, language)), split_words(summary, language)
-        return sum(word in known for word in words) >= least * len(words)
+        vocabulary, words = set(split_words(document, language)), split_words(summary, language)
+        return sum(word in vocabulary for word in words) >= least * len(words)
 
-    description = "filtering by coverage"
-    with arguments.training.main_process_first(desc=description):
-        covered = rows.filter(is_covered, input_columns=["document", "summary"], desc=description)
+    covered = rows.filter(is_covered, input_columns=["document", "summary"], desc="filtering by coverage")
     if not len(covered):
         raise ValueError(f"--min_coverage {least}: none of the {len(rows):,} training rows has it: lower it")
     logger.info(f"train: {len(covered):,} of {len(rows):,} rows have a coverage of at least {least}")
@@ -78,85 +72,86 @@ def _covered(rows: datasets.Dataset, least: float, arguments: RunArguments) -> d
 
 
 def prepare_splits(
-    corpus: datasets.DatasetDict, built: Built, arguments: RunArguments, scorer: Scorer | None
+    corpus: datasets.DatasetDict, built: Built, data: DataArguments, cache_dir: str | None, with_documents: bool
 ) -> dict[str, datasets.Dataset]:
     """The rows of each split as the model reads them; the number of truncated ones is logged.
 
-    Rows to be scored keep all their references, and their documents if scores need them.
+    Rows to be scored keep all their references and, `with_documents`, their documents.
     """
-    replaces = getattr(built.model.generation_config, "replace_unk", None)
-    keeps_documents = scorer is not None and (scorer.needs_documents or bool(replaces))
     splits = {}
     for split, rows in corpus.items():
         target = built.lengths.target if split == "train" else built.lengths.evaluation_target
-        lengths, description = (built.lengths.source, target), f"preparing {split}"
-        with arguments.training.main_process_first(desc=description):
-            prepared = prepare(rows, built.processor, arguments, lengths, description)
-        if arguments.training.should_log:
-            logger.info(f"{split}: {len(rows):,} documents")
-            for cut in describe_cuts(rows, prepared, built.processor, lengths, arguments.data.source_prefix):
-                logger.info(f"{split}: {cut}")
-        kept = []
-        if keeps_documents and split != "train":
-            kept = [name for name in (source_column(rows.column_names), PREFIX_COLUMN) if name in rows.column_names]
+        lengths = (built.lengths.source, target)
+        prepared = prepare(rows, built.processor, data, lengths, cache_dir, f"preparing {split}")
+        logger.info(f"{split}: {len(rows):,} documents")
+        if logger.isEnabledFor(logging.INFO):
+            for truncation in describe_truncation(rows, prepared, built.processor, lengths, data.source_prefix):
+                logger.info(f"{split}: {truncation}")
+        columns = []
+        if with_documents and split != "train":
+            columns = [name for name in (source_column(rows.column_names), PREFIX_COLUMN) if name in rows.column_names]
         if has_references(rows.features) and split != "train":
             logger.info(f"{split}: summaries are scored against all texts in the column 'references'")
-            kept.append("references")
+            columns.append("references")
         # columns are added to the cached rows, so that the cache does not depend on the metrics
-        splits[split] = (
-            datasets.concatenate_datasets([prepared, rows.select_columns(kept)], axis=1) if kept else prepared
-        )
+        added = [rows.select_columns(columns)] if columns else []
+        splits[split] = datasets.concatenate_datasets([prepared, *added], axis=1)
     return splits
 
 
 def prepare(
-    dataset: datasets.Dataset, processor: Processor, arguments: RunArguments, lengths: tuple[int, int], description: str
+    rows: datasets.Dataset,
+    processor: Processor,
+    data: DataArguments,
+    lengths: tuple[int, int],
+    cache_dir: str | None,
+    description: str,
 ) -> datasets.Dataset:
     """Convert rows of `document` and `summary` to the model's fields, truncated to (source, target); keep `summary`.
 
     The result is cached under a fingerprint of the rows, the processor, the lengths and the code, which is equal in
     every run; a hash of the processor object is not.
     """
-    prefix, files = arguments.data.source_prefix, {__file__}
+    files = {__file__}
     if not isinstance(processor, PreTrainedTokenizerBase):
         own = inspect.getfile(type(processor))
         files |= {own, *get_relative_import_files(own)}
     return cached_map(
-        dataset,
-        functools.partial(encode, processor=processor, lengths=lengths, prefix=prefix),
-        (processor_fingerprint(processor), *lengths, prefix, hash_of_code(files)),
-        arguments,
-        description,
-        num_proc=arguments.data.preprocessing_num_workers,
-        remove_columns=[name for name in dataset.column_names if name != "summary"],
+        rows,
+        functools.partial(encode, processor=processor, lengths=lengths, prefix=data.source_prefix),
+        (processor_fingerprint(processor), *lengths, data.source_prefix, hash_of_code(files)),
+        data,
+        cache_dir,
+        desc=description,
+        num_proc=data.preprocessing_num_workers,
+        remove_columns=[name for name in rows.column_names if name != "summary"],
     )
 
 
 def cached_map(
-    dataset: datasets.Dataset,
+    rows: datasets.Dataset,
     convert: Callable[[dict[str, list]], dict[str, list]],
-    parts: Sequence[Any],
-    arguments: RunArguments,
-    description: str,
+    dependencies: Sequence[Any],
+    data: DataArguments,
+    cache_dir: str | None,
     **settings: Any,
 ) -> datasets.Dataset:
-    """The data set with its rows converted in batches, cached in a file.
+    """The rows, converted in batches and cached in a file.
 
     Args:
         convert: takes and returns columns.
-        parts: all that the result depends on, except the rows.
+        dependencies: all that the result depends on, except the rows.
         settings: passed to `Dataset.map`.
     """
-    fingerprint = hashlib.sha256(json.dumps((dataset._fingerprint, *parts)).encode()).hexdigest()[:32]
-    folder = Path(arguments.model.cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
+    fingerprint = hashlib.sha256(json.dumps((rows._fingerprint, *dependencies)).encode()).hexdigest()[:32]
+    folder = Path(cache_dir or datasets.config.HF_DATASETS_CACHE) / "hf_summ"
     folder.mkdir(parents=True, exist_ok=True)
-    return dataset.map(
+    return rows.map(
         convert,
         batched=True,
-        load_from_cache_file=not arguments.data.overwrite_cache,
+        load_from_cache_file=not data.overwrite_cache,
         cache_file_name=str(folder / f"{fingerprint}.arrow"),
         new_fingerprint=fingerprint,
-        desc=description,
         **settings,
     )
 
@@ -192,28 +187,26 @@ def with_prefixes(rows: Mapping[str, Sequence], column: str, prefix: str) -> lis
     return [with_prefix(example, prefix if before is None else before) for example, before in pairs]
 
 
-def describe_cuts(
-    dataset: datasets.Dataset, prepared: datasets.Dataset, processor: Processor, lengths: tuple[int, int], prefix: str
+def describe_truncation(
+    rows: datasets.Dataset, prepared: datasets.Dataset, processor: Processor, lengths: tuple[int, int], prefix: str
 ) -> list[str]:
-    """Lines for the user: the numbers of truncated documents and summaries, and the share of their tokens that is kept.
+    """Lines for the user: the numbers of truncated documents and summaries, and the share of tokens that they keep.
 
     The share is measured on the first `MEASURED` rows that may be truncated.
     """
     lines = []
-    for what, column, place in (("documents", "input_ids", 0), ("summaries", "labels", 1)):
-        limit = lengths[place]
+    for texts, column, limit in zip(("documents", "summaries"), ("input_ids", "labels"), lengths, strict=True):
         full = np.flatnonzero(token_lengths(prepared, column) >= limit)
         if not len(full):
             continue
-        rows = dataset.select(full[:MEASURED])[:]
-        whole = np.array(whole_lengths(rows, processor, prefix, column))
-        cut = whole[whole > limit]
-        if len(cut):
-            number = round(len(full) * len(cut) / len(whole))
+        whole = np.array(whole_lengths(rows.select(full[:MEASURED])[:], processor, prefix, column))
+        truncated = whole[whole > limit]
+        if len(truncated):
+            number = round(len(full) * len(truncated) / len(whole))
             about = "" if len(full) == len(whole) else "about "
             lines.append(
-                f"{about}{number:,} of {len(dataset):,} {what} ({number / len(dataset):.0%}) are truncated to "
-                f"{limit:,} tokens, which keeps {(limit / cut).mean():.0%} of them"
+                f"{about}{number:,} of {len(rows):,} {texts} ({number / len(rows):.0%}) are truncated to "
+                f"{limit:,} tokens, which keeps {(limit / truncated).mean():.0%} of their tokens"
             )
     return lines
 
@@ -241,9 +234,8 @@ def source_ranges(rows: datasets.Dataset, processor: Processor, prefix: str) -> 
         # without tags, which are slow
         column = source_column(sample)
         lengths = [processor.read_source(text)[1].length for text in with_prefixes(sample, column, prefix)]
-    examples = sample[column]
-    found = [measured(*pair) for pair in zip(examples, lengths, strict=True)]
-    columns = {name: [round(row[name], 4) for row in found] for name in found[0]}
+    quantities = [measured(*pair) for pair in zip(sample[column], lengths, strict=True)]
+    columns = {name: [round(row[name], 4) for row in quantities] for name in quantities[0]}
     return {name: [min(values), max(values)] for name, values in columns.items()}
 
 
