@@ -9,13 +9,13 @@ import yaml
 from hypothesis import strategies as st
 
 from hf_summ.checkpoints.overrides import apply_overrides
-from hf_summ.training.arguments import flags
+from hf_summ.training.arguments import FLAGS
 from hf_summ.training.parsing import bundled_configs, parse_arguments
 from tests.doors import models
 from tests.doors import strategies as our
 from tests.doors.outcomes import door, tried, unchanged
 
-_FLAGS = sorted(flags())
+_FLAGS = sorted(FLAGS)
 _WORDS = "null true False no 1e400 1_000 0x10 - -- = é [1, { none 1e-5".split()
 _values = st.sampled_from((*_WORDS, "a b")) | our.junk.map(str) | our.numbers.map(str)
 

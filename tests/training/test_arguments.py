@@ -13,8 +13,8 @@ from hf_summ.common.flags import EFFECTS
 from hf_summ.data import Corpus
 from hf_summ.evaluation.measures import NAMED
 from hf_summ.training import arguments as module
-from hf_summ.training.arguments import GROUPS, GenerationArguments, flags, flags_of
-from hf_summ.training.checks import FLAGS
+from hf_summ.training.arguments import FLAGS, GROUPS, GenerationArguments, flags_of
+from hf_summ.training.checks import INHERITED
 from hf_summ.training.parsing import bundled_configs, parse_arguments
 
 ROOT = Path(__file__).parents[2]
@@ -278,9 +278,9 @@ def test_every_flag_of_ours_says_what_it_decides_and_what_happens_without_it(own
 
 def test_table_of_transformers_flags_names_flags_that_exist_and_are_not_ours():
     theirs = {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
-    assert FLAGS.keys() <= theirs - {own.name for own in OWN}
-    assert {effect for flag in FLAGS.values() for effect in flag.effects.split()} <= EFFECTS.keys()
-    assert flags()["gradient_checkpointing"].effects == "training"
+    assert INHERITED.keys() <= theirs - {own.name for own in OWN}
+    assert {effect for flag in INHERITED.values() for effect in flag.effects.split()} <= EFFECTS.keys()
+    assert FLAGS["gradient_checkpointing"].effects == "training"
 
 
 def test_flags_can_be_asked_for_by_what_they_decide():
@@ -297,4 +297,4 @@ def test_help_tells_every_default(capsys):
     assert f"one or more of {NAMED} (default: rouge support)" in text
     assert "Number of beams; 1 is greedy search (default: the model's)" in text
     # transformers' own help has none
-    assert text.count("(default: ") >= len(flags())
+    assert text.count("(default: ") >= len(FLAGS)

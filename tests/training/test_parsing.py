@@ -12,8 +12,8 @@ import pytest
 import torch
 from transformers import Seq2SeqTrainingArguments
 
-from hf_summ.training.arguments import GROUPS, flags
-from hf_summ.training.checks import FLAGS, UNREAD
+from hf_summ.training.arguments import FLAGS, GROUPS
+from hf_summ.training.checks import INHERITED, UNREAD
 from hf_summ.training.parsing import bundled_configs, merged, parse_arguments, read_settings, without_effect
 from hf_summ.training.run import run
 
@@ -86,9 +86,9 @@ def test_flags_take_away_what_they_leave_without_effect(settings):
 
 
 def test_conditions_name_flags():
-    conditions = {condition for flag in flags().values() for condition in (*flag.needs, *flag.unless)}
-    assert {condition.split("=")[0] for condition in conditions} <= flags().keys()
-    assert FLAGS.keys() | UNREAD.keys() <= {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
+    conditions = {condition for flag in FLAGS.values() for condition in (*flag.needs, *flag.unless)}
+    assert {condition.split("=")[0] for condition in conditions} <= FLAGS.keys()
+    assert INHERITED.keys() | UNREAD.keys() <= {field.name for field in dataclasses.fields(Seq2SeqTrainingArguments)}
 
 
 @pytest.mark.parametrize("name", bundled_configs())

@@ -1,7 +1,6 @@
 """The arguments of a run: dataclasses of flags, each with its help and what it affects."""
 
 import dataclasses
-import functools
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,13 +22,12 @@ from hf_summ.training.checks import (
     AT_LEAST_ONE,
     COUNT,
     EVALUATES,
-    FLAGS,
     FRACTION,
+    INHERITED,
     NOT_NEGATIVE,
     POSITIVE,
-    check_libraries,
-    check_parallelism,
-    check_precision_and_shards,
+    check_devices,
+    check_inherited,
 )
 from hf_summ.training.optimization import parse_learning_rates
 
@@ -329,8 +327,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
             )
         if self.report_to is None:
             self.report_to = ["tensorboard" if is_tensorboard_available() else "none"]
-        check_libraries(self)
-        check_parallelism(self)
+        check_inherited(self)
         parse_learning_rates(self.learning_rates)
         self._resolve_best_metric()
         try:
@@ -341,7 +338,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         if self.device.type == "cpu":
             # as with `use_cpu`; torch would warn
             self.dataloader_pin_memory = False
-        check_precision_and_shards(self)
+        check_devices(self)
 
     def _resolve_best_metric(self):
         """Set `metric_for_best_model` and `greater_is_better`, if they are needed and not given.
@@ -390,26 +387,20 @@ class RunArguments:
 GROUPS = (ModelArguments, LoraArguments, Corpus, DataArguments, GenerationArguments, SummarizationTrainingArguments)
 
 
-@functools.cache
-def flags() -> Mapping[str, Flag]:
-    """All flags of a run by name, ours and transformers'."""
-    fields = [field for group in GROUPS for field in dataclasses.fields(group) if field.init]
-    return {field.name: field.metadata.get("flag") or _inherited(field) for field in fields}
-
-
-def _inherited(field: dataclasses.Field) -> Flag:
-    default = None if field.default is dataclasses.MISSING else field.default
-    return dataclasses.replace(FLAGS.get(field.name, Flag()), default=default)
+# transformers' flags have no declaration in their fields
+FLAGS: Mapping[str, Flag] = {
+    field.name: field.metadata.get("flag")
+    or dataclasses.replace(INHERITED.get(field.name, Flag()), default=field.default)
+    for group in GROUPS
+    for field in dataclasses.fields(group)
+    if field.init
+}
+# flags whose values add up if they are given again
+REPEATABLE = frozenset(
+    field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata
+)
 
 
 def flags_of(*effects: str) -> frozenset[str]:
     """The names of the flags with any of these effects."""
-    return frozenset(name for name, flag in flags().items() if set(flag.effects.split()) & set(effects))
-
-
-@functools.cache
-def repeatable() -> frozenset[str]:
-    """The names of the flags whose values add up if they are given again."""
-    return frozenset(
-        field.name for group in GROUPS for field in dataclasses.fields(group) if "action" in field.metadata
-    )
+    return frozenset(name for name, flag in FLAGS.items() if set(flag.effects.split()) & set(effects))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 
 from accelerate.parallelism_config import ParallelismConfig
-from accelerate.utils import DynamoBackend
+from accelerate.utils import DynamoBackend, parse_flag_from_env
 from transformers import Seq2SeqTrainingArguments, TrainingArguments
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.training_args import ParallelMode
@@ -27,7 +27,7 @@ _WITHOUT_EPSILON = tuple(f"optim={name}" for name in ("adafactor", "sgd", "rmspr
 _BETA = Flag(_UPDATES, FRACTION, unless=("optimizer=adadelta", *_WITHOUT_EPSILON))
 _SEED, _TO_PUBLISH = Range(0, 2**32 - 1), ("push_to_hub",)
 # those without an entry affect the training
-FLAGS: Mapping[str, Flag] = {
+INHERITED: Mapping[str, Flag] = {
     "per_device_train_batch_size": Flag(_UPDATES, COUNT, unless=_BY_TOKENS),
     "per_device_eval_batch_size": Flag("training decoding", COUNT, unless=("eval_tokens_per_batch",)),
     "train_sampling_strategy": Flag(_UPDATES, unless=_BY_TOKENS),
@@ -82,19 +82,24 @@ UNREAD = {
 _INSTEAD = "train with DDP (`accelerate launch`) or FSDP2 (`--fsdp`)"
 
 
-def check_libraries(arguments: Seq2SeqTrainingArguments) -> None:
-    """Check what transformers would check only when the corpus is prepared.
+def check_inherited(arguments: Seq2SeqTrainingArguments) -> None:
+    """Check what transformers would check only after the corpus is prepared, and what the models do not support.
 
     Raises:
-        ValueError: an unknown integration, backend or mode of `torch.compile`, or an unreadable generation config.
+        ValueError: an unknown integration, backend or mode of `torch.compile`; an unreadable generation config;
+            DeepSpeed, or parallelism of tensors, contexts or sequences, whether a flag or `accelerate launch` sets it.
         ImportError: an integration or the Liger kernels are not installed.
     """
+    if arguments.deepspeed or parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
+        raise ValueError(f"DeepSpeed is not supported: {_INSTEAD}")
+    sizes = arguments.parallelism_config or ParallelismConfig()
+    if sizes.tp_enabled or sizes.cp_enabled or sizes.sp_enabled:
+        raise ValueError(f"parallelism of tensors, contexts and sequences is not supported: {_INSTEAD}")
     for name in arguments.report_to or ():
-        if name in ("all", "none", *get_available_reporting_integrations()):
-            continue
-        if name not in INTEGRATION_TO_CALLBACK:
+        if name not in ("all", "none", *INTEGRATION_TO_CALLBACK):
             raise ValueError(unknown_choice("--report_to", name, ("none", *INTEGRATION_TO_CALLBACK)))
-        raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
+        if name not in ("all", "none", *get_available_reporting_integrations()):
+            raise ImportError(f"--report_to {name}: needs {name}: pip install {name}, or give --report_to none")
     if arguments.use_liger_kernel and not is_liger_kernel_available():
         raise ImportError("--use_liger_kernel: needs liger-kernel: pip install liger-kernel")
     backend, mode = arguments.torch_compile_backend, arguments.torch_compile_mode
@@ -116,19 +121,7 @@ def check_libraries(arguments: Seq2SeqTrainingArguments) -> None:
             raise ValueError(f"--generation_config {arguments.generation_config}: {one_line(error)}") from None
 
 
-def check_parallelism(arguments: TrainingArguments) -> None:
-    """Raise a ValueError for DeepSpeed, and for parallelism of tensors, contexts or sequences.
-
-    A flag or `accelerate launch` sets them.
-    """
-    if arguments.deepspeed or _is_set("ACCELERATE_USE_DEEPSPEED"):
-        raise ValueError(f"DeepSpeed is not supported: {_INSTEAD}")
-    sizes = arguments.parallelism_config or ParallelismConfig()
-    if sizes.tp_enabled or sizes.cp_enabled or sizes.sp_enabled:
-        raise ValueError(f"parallelism of tensors, contexts and sequences is not supported: {_INSTEAD}")
-
-
-def check_precision_and_shards(arguments: TrainingArguments) -> None:
+def check_devices(arguments: TrainingArguments) -> None:
     """Raise a ValueError for fp16 on a CPU, for FSDP of version 1, and for FSDP in a single process."""
     if arguments.mixed_precision == "fp16" and arguments.device.type == "cpu":
         # accelerate would silently train in full precision
@@ -142,8 +135,4 @@ def check_precision_and_shards(arguments: TrainingArguments) -> None:
 
 def asks_for_fsdp(arguments: TrainingArguments) -> bool:
     """Whether a flag or `accelerate launch` enables FSDP."""
-    return bool(arguments.fsdp) or _is_set("ACCELERATE_USE_FSDP")
-
-
-def _is_set(name: str) -> bool:
-    return os.environ.get(name, "false").lower() == "true"
+    return bool(arguments.fsdp) or parse_flag_from_env("ACCELERATE_USE_FSDP")

@@ -17,15 +17,23 @@ from transformers.hf_argparser import string_to_bool
 from hf_summ.checkpoints.overrides import MergeOverrides, override_item
 from hf_summ.common import flags as declarations
 from hf_summ.common.files import bundled_folder
-from hf_summ.common.flags import Flag, check_ranges, names, with_default, without_none
+from hf_summ.common.flags import Flag, check_ranges, names, with_default
 from hf_summ.common.messages import nearest, one_line, unknown_flag
 from hf_summ.common.records import parse_json, parse_yaml
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
-from hf_summ.training.arguments import GROUPS, RunArguments, flags, repeatable
+from hf_summ.training.arguments import FLAGS, GROUPS, REPEATABLE, RunArguments
 from hf_summ.training.checks import UNREAD
 
 # folders of `configs` that are not architectures: the papers' tables and their scales
 _NO_CONFIGS = ("scales", "tables")
+_BOOLEANS = {
+    name
+    for group in GROUPS
+    for name, hint in typing.get_type_hints(group).items()
+    if name in FLAGS and bool in (hint, *typing.get_args(hint))
+}
+# the parser has these only for booleans that are on by default
+_NEGATED = {f"--no{dash}{name.replace('_', dash)}": f"--{name}=false" for name in _BOOLEANS for dash in "_-"}
 
 
 def parse_arguments(argv: Sequence[str]) -> RunArguments:
@@ -60,7 +68,7 @@ def make_arguments(settings: Mapping[str, Any]) -> RunArguments:
     for problem in without_effect(settings).values():
         raise ValueError(problem)
     settings = {name: value for name, value in settings.items() if value is not None}
-    check_ranges(settings, flags())
+    check_ranges(settings, FLAGS)
     groups: list[Any] = []
     for group in GROUPS:
         own = {field.name for field in dataclasses.fields(group)}
@@ -107,13 +115,17 @@ def settings_of(content: Mapping[str, Any]) -> dict[str, Any]:
     # written as a command line, so that one parser converts and checks both
     tokens: list[str] = []
     for name, value in content.items():
-        if name not in flags():
-            raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), flags())}")
-        if value in (None, [], {}):
-            settings[name] = None if value == [] else value
+        if name not in FLAGS:
+            raise ValueError(f"unknown key {name!r:.80}{nearest(str(name), FLAGS)}")
+        if value is None or value == []:
+            settings[name] = None
             continue
         try:
-            tokens += as_flag(name, value)
+            if name == "config_overrides" and isinstance(value, dict):
+                # as in config.json
+                settings[name] = json.loads(json.dumps(value))
+            else:
+                tokens += as_flag(name, value)
         except TypeError as error:
             raise ValueError(f"{name}: {error}: put it in quotes") from None
     return settings | parse_flags(tokens)
@@ -127,8 +139,8 @@ def as_flag(name: str, value: Any) -> list[str]:
         if name == "config_overrides":
             value = list(starmap(override_item, value.items()))
         else:
-            value = [f"{key}={item}" for key, item in value.items()] if name in repeatable() else json.dumps(value)
-    elif isinstance(value, bool) and not _is_boolean(name):
+            value = [f"{key}={item}" for key, item in value.items()] if name in REPEATABLE else json.dumps(value)
+    elif isinstance(value, bool) and name not in _BOOLEANS:
         # YAML reads an unquoted `no` as false, and transformers writes "never" as no
         value = "yes" if value else "no"
     return [f"--{name}", *map(str, value)] if isinstance(value, list | tuple) else [f"--{name}={value}"]
@@ -145,11 +157,11 @@ def parse_flags(tokens: Sequence[str], others: Iterable[str] = ()) -> dict[str, 
     Raises:
         ValueError: an unknown flag (the message suggests the most similar), a value without a flag, or a wrong value.
     """
-    arguments, unknown = _parser().parse_known_args([_switched_off(token) for token in tokens])
+    arguments, unknown = _parser().parse_known_args([_NEGATED.get(token, token) for token in tokens])
     if unknown:
         is_file = unknown[0].endswith((".yaml", ".yml", ".json"))
         hint = "; a settings file must be the first argument" if is_file else ""
-        raise ValueError(f"{unknown_flag(unknown, [*flags(), *others])}{hint}")
+        raise ValueError(f"{unknown_flag(unknown, [*FLAGS, *others])}{hint}")
     return vars(arguments)
 
 
@@ -163,9 +175,9 @@ def without_effect(settings: Mapping[str, Any]) -> dict[str, str]:
     unread = {
         name: f"--{name} {settings[name]}: has no effect here: {hint}"
         for name, hint in UNREAD.items()
-        if settings.get(name, flags()[name].default) != flags()[name].default
+        if settings.get(name, FLAGS[name].default) != FLAGS[name].default
     }
-    return unread | declarations.without_effect(settings, flags(), "leave it out, or give {unset}")
+    return unread | declarations.without_effect(settings, FLAGS, "leave it out, or give {unset}")
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +192,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
             before = settings.get(name)
             if before and value is not None and name == "config_overrides":
                 value = {**before, **value}
-            elif before and value is not None and name in repeatable():
+            elif before and value is not None and name in REPEATABLE:
                 value = [*before, *value]
             settings[name] = value
         while replaced := without_effect(settings).keys() - ineffective.keys() - layer.keys():
@@ -232,15 +244,3 @@ def bundled_configs() -> dict[str, Path]:
     folder = bundled_folder("configs")
     files = (file.relative_to(folder) for file in sorted(folder.rglob("*.yaml")))
     return {file.with_suffix("").as_posix(): folder / file for file in files if file.parts[0] not in _NO_CONFIGS}
-
-
-def _switched_off(token: str) -> str:
-    """`--no_X` as `--X=false` for every boolean; the parser supports it only for flags that are on by default."""
-    name = token.replace("-", "_").removeprefix("__no_")
-    return f"--{name}=false" if token.startswith("--no") and _is_boolean(name) else token
-
-
-@functools.cache
-def _is_boolean(name: str) -> bool:
-    hints = (typing.get_type_hints(group).get(name) for group in GROUPS)
-    return any(without_none(hint) is bool for hint in hints if hint is not None)

@@ -15,7 +15,7 @@ from hf_summ.common.files import content_hash
 from hf_summ.common.flags import names
 from hf_summ.data.corpora import SPLITS, Corpus, file_flag
 from hf_summ.data.loading import columns_of
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments, flags_of, repeatable
+from hf_summ.training.arguments import REPEATABLE, RunArguments, SummarizationTrainingArguments, flags_of
 from hf_summ.training.model import Built
 from hf_summ.training.rows.extraction import Extraction
 from hf_summ.training.rows.preparing import processor_fingerprint
@@ -132,7 +132,7 @@ def command_line(argv: Sequence[str], processes: int, separator: str = " ") -> s
     for index, line in enumerate(lines):
         name = line[0].split("=")[0].lstrip("-").replace("-", "_")
         # of a flag that is given again, only the last value has an effect
-        key = index if name in repeatable() else name
+        key = index if name in REPEATABLE else name
         last.pop(key, None)
         if name not in flags_of("secret"):
             last[key] = line
