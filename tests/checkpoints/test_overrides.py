@@ -72,9 +72,9 @@ def test_dotted_keys_reach_nested_configs():
         (
             GdlfConfig,
             {"encoder_kernel_sizes.9": 3},
-            "encoder_kernel_sizes is a list of 7, so '9' must be an index from 0 to 6",
+            "unknown key '9' in encoder_kernel_sizes; the keys are 0, 1, .*, 6",
         ),
-        (GdlfConfig, {"d_model.x": 3}, "d_model is 256, which has no 'x'"),
+        (GdlfConfig, {"d_model.x": 3}, "unknown key 'x' in d_model; the keys are none"),
         (GdlfConfig, {"d_model": "wide"}, "d_model=\"wide\".*'d_model' expected int, got str"),
         (GdlfConfig, {"encoder_layers": 2}, "encoder_layers=2: .*`encoder_kernel_sizes` has 7"),
         (GdlfConfig, {"encoder_kernel_sizes.0": 4}, "contains 4, but must be odd and positive"),

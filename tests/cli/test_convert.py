@@ -171,7 +171,10 @@ def test_files_that_do_not_fit_are_named(files, tmp_path, run):
     Path(checkpoint).write_bytes(Path(checkpoint).read_bytes()[:500])
     with pytest.raises(ValueError, match="cannot be read as weights only"):
         convert_mass(checkpoint, dictionary, tmp_path / "bart")
-    for line, message in (("the", "line 2: must be a piece and its count"), ("[PAD] 3", "line 2: '.PAD.' occurs")):
+    for line, message in (
+        ("the", "line 2: must be another piece and its count"),
+        ("[PAD] 3", "line 2: must be another piece and its count"),
+    ):
         Path(dictionary).write_text(f"[PAD] 3\n{line}\n", encoding="utf-8")
         with pytest.raises(ValueError, match=message):
             convert_mass(checkpoint, dictionary, tmp_path / "bart")

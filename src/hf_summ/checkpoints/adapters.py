@@ -43,8 +43,8 @@ class Adapter:
 
     def generation_config(self) -> GenerationConfig | None:
         """The adapted model's generation settings, if they were saved with the adapter."""
-        found = _file(self.start, GENERATION_CONFIG_NAME)
-        return None if found is None else GenerationConfig.from_pretrained(Path(found).parent)
+        file = _file(self.start, GENERATION_CONFIG_NAME)
+        return None if file is None else GenerationConfig.from_pretrained(Path(file).parent)
 
     def load(self, model: PreTrainedModel, is_trainable: bool) -> Any:
         """The base model with the adapter on it.
@@ -57,22 +57,16 @@ class Adapter:
             ImportError: peft is not installed.
         """
         peft = import_peft(f"--model_name_or_path {self.name}")
-        start, misfit = self.start, f"this adapter does not fit {self.base.model_name_or_path}"
-        weights = _file(start, WEIGHTS)
-        if weights is None:
-            raise ValueError(f"--model_name_or_path {self.name}: the adapter has no {WEIGHTS}")
-        hub = {"revision": start.model_revision, "cache_dir": start.cache_dir, "token": start.token}
+        problem = f"--model_name_or_path {self.name}: this adapter does not fit {self.base.model_name_or_path}"
         try:
-            with safe_open(weights, framework="pt") as tensors:
+            adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **self.start.hub)
+            with safe_open(_file(self.start, WEIGHTS), framework="pt") as tensors:
                 saved = set(tensors.keys())
-            adapted = peft.PeftModel.from_pretrained(model, self.name, is_trainable=is_trainable, **hub)
         except (RuntimeError, ValueError, TypeError, KeyError, SafetensorError) as error:
-            raise ValueError(f"--model_name_or_path {self.name}: {misfit} ({one_line(error):.200})") from error
+            raise ValueError(f"{problem} ({one_line(error):.200})") from error
         # PEFT ignores missing and unknown weights
-        known = trained_weights(adapted).keys()
-        for whose, names in (("an unknown", saved - known), ("no", known - saved)):
-            if names:
-                raise ValueError(f"--model_name_or_path {self.name}: {misfit}: it has {whose} {min(names)}")
+        if names := saved ^ trained_weights(adapted).keys():
+            raise ValueError(f"{problem}: it has {'an unknown' if min(names) in saved else 'no'} {min(names)}")
         return adapted
 
 
@@ -87,13 +81,12 @@ def find_adapter(arguments: ModelArguments) -> Adapter | None:
     # the folder of a whole model may contain an adapter too
     if name is None or (Path(name) / "config.json").exists():
         return None
-    hub = {"cache_dir": arguments.cache_dir, "revision": arguments.model_revision, "token": arguments.token}
     check_hub_reachable(name, arguments.model_revision, arguments.cache_dir)
-    found = find_adapter_config_file(name, **hub)
-    if found is None:
+    file = find_adapter_config_file(name, **arguments.hub)
+    if file is None:
         return None
     try:
-        settings = parse_json(Path(found).read_text(encoding="utf-8"))
+        settings = parse_json(Path(file).read_text(encoding="utf-8"))
         base = settings["base_model_name_or_path"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"--model_name_or_path {name}: its adapter_config.json cannot be read ({error})") from None
@@ -129,9 +122,8 @@ def trained_weights(model: Any) -> dict[str, torch.Tensor]:
 
 def _file(arguments: ModelArguments, name: str) -> str | None:
     """The path of a checkpoint's file, or None if it has no such file."""
-    hub = {"revision": arguments.model_revision, "cache_dir": arguments.cache_dir, "token": arguments.token}
     try:
-        return cached_file(arguments.model_name_or_path, name, **hub)
+        return cached_file(arguments.model_name_or_path, name, **arguments.hub)
     except OSError:
         return None
 

@@ -21,11 +21,8 @@ WEIGHTS = ("model.safetensors", adapters.WEIGHTS)
 INDEX = "model.safetensors.index.json"
 # if some of these cannot be read, transformers silently continues and decodes with other settings
 _SETTINGS = (
-    "config.json",
-    "generation_config.json",
-    "processor_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
+    *("config.json", "generation_config.json", "processor_config.json"),
+    *("tokenizer.json", "tokenizer_config.json"),
 )
 _FOLDER = re.compile(r"^checkpoint-(\d+)$")
 # the folder of FSDP2's shards, and the file in it that is written last
@@ -139,29 +136,23 @@ def check_fits(folder: str | os.PathLike, model: PreTrainedModel) -> None:
     """Raise a ValueError if `folder` has weights of other names or shapes than the model; shards are not checked."""
     if (Path(folder) / _SHARDS).is_dir():
         return
-    advice = "give the settings of its training, or another --output_dir"
     shapes = {name: list(tensor.shape) for name, tensor in trained_weights(model).items()}
-    saved = set()
+    saved = {}
     for file in weight_files(Path(folder)):
         with safe_open(file, framework="pt") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 (safe_open is not a mapping)
-                shape = list(tensors.get_slice(name).get_shape())
-                saved.add(name)
-                if name not in shapes:
-                    raise ValueError(f"{folder} is from another model: this one has no {name}; {advice}")
-                if shapes[name] != shape:
-                    raise ValueError(
-                        f"{folder} is from another model: {name} has shape {shape} there but {shapes[name]} here; "
-                        f"{advice}"
-                    )
+            saved |= {name: list(tensors.get_slice(name).get_shape()) for name in tensors.keys()}  # noqa: SIM118
     # tied weights are saved once, under any of their names
-    names: dict[int, list[str]] = {}
-    named = shapes.items() if is_adapted(model) else model.named_parameters(remove_duplicate=False)
-    for name, parameter in named:
-        names.setdefault(id(parameter), []).append(name)
-    for known in names.values():
-        if not saved.intersection(known):
-            raise ValueError(f"{folder} is from another model: it has no {known[0]}; {advice}")
+    aliases: dict[int, list[str]] = {}
+    parameters = shapes.items() if is_adapted(model) else model.named_parameters(remove_duplicate=False)
+    for name, parameter in parameters:
+        aliases.setdefault(id(parameter), []).append(name)
+    different = [name for name, shape in saved.items() if shapes.get(name) != shape]
+    different += [names[0] for names in aliases.values() if saved.keys().isdisjoint(names)]
+    for name in different:
+        raise ValueError(
+            f"{folder} is from another model: {name} is {saved.get(name, 'missing')} there but "
+            f"{shapes.get(name, 'missing')} here; give the settings of its training, or another --output_dir"
+        )
 
 
 def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
@@ -169,8 +160,8 @@ def checkpoint_folders(run_folder: str | os.PathLike) -> list[tuple[int, Path]]:
     run_folder = Path(run_folder)
     if not run_folder.is_dir():
         return []
-    found = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
-    return sorted((int(match[1]), path) for match, path in found if match)
+    matches = [(_FOLDER.match(path.name), path) for path in run_folder.iterdir() if path.is_dir()]
+    return sorted((int(match[1]), path) for match, path in matches if match)
 
 
 def _is_whole(file: Path) -> bool:

@@ -76,6 +76,11 @@ class ModelArguments:
         "model", "Enlarge learned positions to max_source_length", unset="if needed, with a warning"
     )
 
+    @property
+    def hub(self) -> dict[str, Any]:
+        """The arguments of downloads."""
+        return {"cache_dir": self.cache_dir, "revision": self.model_revision, "token": self.token}
+
 
 def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     """The configuration of the checkpoint or of `config_name`, or the defaults of `model_type`, with the overrides.
@@ -101,9 +106,7 @@ def load_config(arguments: ModelArguments) -> PreTrainedConfig:
     else:
         config = AutoConfig.for_model(arguments.model_type)
     if not config.is_encoder_decoder:
-        raise ValueError(
-            f"{config.model_type} is not an encoder-decoder: choose a sequence-to-sequence model such as bart"
-        )
+        raise ValueError(f"{config.model_type} is not an encoder-decoder: choose a model such as bart")
     overrides = arguments.config_overrides
     if arguments.config_name is None and arguments.model_name_or_path is not None:
         overrides = _overrides_of_a_checkpoint(config, arguments)
@@ -157,34 +160,27 @@ def load_processor(arguments: ModelArguments, config: PreTrainedConfig) -> Proce
     # a new model that starts from a whole model uses that model's tokenizer
     source = source or getattr(config, "start_name", None)
     if source is None:
-        raise ValueError(
-            "no processor or tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus"
-        )
+        raise ValueError("no tokenizer: give --tokenizer_name FOLDER, which `hf-summ vocabulary` creates from a corpus")
     check_hub_reachable(source, arguments.model_revision, arguments.cache_dir)
-    given = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
-    with naming(given[0] if given else "config_overrides start_name", source):
+    flags = [name for name in ("tokenizer_name", "model_name_or_path", "config_name") if getattr(arguments, name)]
+    with naming(flags[0] if flags else "config_overrides start_name", source):
         processor = AutoProcessor.from_pretrained(source, **hub_settings(arguments))
     tokenizer = getattr(processor, "tokenizer", processor)
-    wanted = PROCESSOR_MAPPING.get(type(config), None)
+    processor_class = PROCESSOR_MAPPING.get(type(config), None)
     # compared by name: the class may have been loaded from the checkpoint's remote code
-    if wanted is not None and type(processor).__name__ != wanted.__name__:
-        restores = getattr(processor, "restore_case", False)
-        processor = wanted(tokenizer, restore_case=True) if restores else wanted(tokenizer)
-    elif wanted is None and type(config).__module__.startswith("transformers."):
+    if processor_class is not None and type(processor).__name__ != processor_class.__name__:
+        settings = {"restore_case": True} if getattr(processor, "restore_case", False) else {}
+        processor = processor_class(tokenizer, **settings)
+    elif processor_class is None and type(config).__module__.startswith("transformers."):
         processor = tokenizer
     for name in ("pad_token", "eos_token"):
         if getattr(tokenizer, name) is None:
-            raise ValueError(f"{source}: the tokenizer has no {name}: add one with `tokenizer.add_special_tokens`")
+            raise ValueError(f"{source}: the tokenizer has no {name}")
     return processor
 
 
 def hub_settings(arguments: ModelArguments) -> dict:
-    return {
-        "cache_dir": arguments.cache_dir,
-        "revision": arguments.model_revision,
-        "token": arguments.token,
-        "trust_remote_code": arguments.trust_remote_code,
-    }
+    return {**arguments.hub, "trust_remote_code": arguments.trust_remote_code}
 
 
 @contextmanager

@@ -39,25 +39,23 @@ def convert_mass(checkpoint: str | os.PathLike, dictionary: str | os.PathLike, f
     pieces = read_dictionary(dictionary)
     weights, settings = read_fairseq(checkpoint)
     model = bart_of_mass(weights, settings, pieces, str(checkpoint), str(dictionary))
-    with moved_into_place(folder) as part:
-        model.save_pretrained(part)
-        word_piece_tokenizer(pieces, model.config.max_position_embeddings).save_pretrained(part)
+    with moved_into_place(folder) as temporary:
+        model.save_pretrained(temporary)
+        word_piece_tokenizer(pieces, model.config.max_position_embeddings).save_pretrained(temporary)
 
 
 def read_dictionary(path: str | os.PathLike) -> list[str]:
     """The pieces of a dict.txt in order, with the special ones.
 
     Raises:
-        ValueError: a line is not a piece and its count, or a piece occurs twice.
+        ValueError: a line is not a piece and its count, or its piece has occurred before.
     """
     pieces: dict[str, int] = {}
     for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
-        parts = line.split()
-        if len(parts) != 2 or not parts[1].isdigit():
-            raise ValueError(f"{path}, line {number}: must be a piece and its count, but is {line!r:.60}")
-        if parts[0] in pieces:
-            raise ValueError(f"{path}, line {number}: {parts[0]!r:.80} occurs twice")
-        pieces[parts[0]] = len(pieces)
+        piece, *count = line.split() or [""]
+        if len(count) != 1 or piece in pieces:
+            raise ValueError(f"{path}, line {number}: must be another piece and its count, but is {line!r:.60}")
+        pieces[piece] = len(pieces)
     for piece in _SPECIAL:
         pieces.setdefault(piece, len(pieces))
     return list(pieces)
@@ -72,9 +70,7 @@ def read_fairseq(path: str | os.PathLike) -> tuple[dict[str, torch.Tensor], dict
     try:
         with torch.serialization.safe_globals([argparse.Namespace]):
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except (UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except (UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
         # torch's own message of a pickle advises to run its code
         reason = "" if isinstance(error, UnpicklingError) else f" ({one_line(error):.80})"
         raise ValueError(
@@ -106,28 +102,28 @@ def bart_of_mass(
     Raises:
         ValueError: the weights have another architecture, or belong to another dictionary.
     """
-    named = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
-    parts = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
-    for name in (f"model.{side}.{part}" for side in ("encoder", "decoder") for part in parts):
-        if name not in named:
+    renamed = {f"model.{new}": value for name, value in weights.items() for new, value in _renamed(name, value)}
+    names = ("embed_tokens.weight", "embed_positions.weight", "layernorm_embedding.weight", "layers.0.fc1.weight")
+    for name in (f"model.{side}.{name}" for side in ("encoder", "decoder") for name in names):
+        if name not in renamed:
             raise ValueError(f"{source} is not a MASS: it lacks {name}")
-    embedding = named["model.encoder.embed_tokens.weight"]
+    embedding = renamed["model.encoder.embed_tokens.weight"]
     if len(embedding) != len(pieces):
         raise ValueError(
             f"{source} has {len(embedding)} pieces, but {dictionary} {len(pieces)}: they do not belong together"
         )
     for name in ("model.decoder.embed_tokens.weight", "model.decoder.embed_out"):
-        if not torch.equal(named.pop(name, embedding), embedding):
+        if not torch.equal(renamed.pop(name, embedding), embedding):
             raise ValueError(f"{source} has separate embeddings for the decoder ({name}), but BART shares them")
     padding = pieces.index("[PAD]")
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
         # fairseq counts positions from the padding's id + 1
-        positions = named[name][padding + 1 :]
-        named[name] = torch.cat((positions.new_zeros(_BART_OFFSET, positions.shape[1]), positions))
-    model = BartForConditionalGeneration(_config(named, settings, pieces))
-    named["model.shared.weight"] = embedding
-    missing, unknown = model.load_state_dict(named, strict=False)
+        positions = renamed[name][padding + 1 :]
+        renamed[name] = torch.cat((positions.new_zeros(_BART_OFFSET, positions.shape[1]), positions))
+    model = BartForConditionalGeneration(_config(renamed, settings, pieces))
+    renamed["model.shared.weight"] = embedding
+    missing, unknown = model.load_state_dict(renamed, strict=False)
     missing = [name for name in missing if not name.endswith(("embed_tokens.weight", "lm_head.weight", "logits_bias"))]
     if missing or unknown:
         raise ValueError(
@@ -144,24 +140,24 @@ def _renamed(name: str, value: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     stacked = re.fullmatch(r"(.*)\.in_proj_(weight|bias)", name)
     if stacked is None:
         return [(name, value)]
-    owner, kind = stacked.groups()
-    return [(f"{owner}.{letter}_proj.{kind}", part) for letter, part in zip("qkv", value.chunk(3), strict=True)]
+    owner, suffix = stacked.groups()
+    return [(f"{owner}.{letter}_proj.{suffix}", chunk) for letter, chunk in zip("qkv", value.chunk(3), strict=True)]
 
 
-def _config(named: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str]) -> BartConfig:
-    width = named["model.encoder.embed_tokens.weight"].shape[1]
+def _config(renamed: Mapping[str, torch.Tensor], settings: Mapping[str, Any], pieces: list[str]) -> BartConfig:
+    width = renamed["model.encoder.embed_tokens.weight"].shape[1]
     sizes: dict[str, Any] = {}
     for side in ("encoder", "decoder"):
-        layers = {int(name.split(".")[3]) for name in named if name.startswith(f"model.{side}.layers.")}
+        layers = {int(name.split(".")[3]) for name in renamed if name.startswith(f"model.{side}.layers.")}
         sizes[f"{side}_layers"] = len(layers)
-        sizes[f"{side}_ffn_dim"] = named[f"model.{side}.layers.0.fc1.weight"].shape[0]
+        sizes[f"{side}_ffn_dim"] = renamed[f"model.{side}.layers.0.fc1.weight"].shape[0]
         sizes[f"{side}_attention_heads"] = settings.get(f"{side}_attention_heads", max(width // _HEAD_WIDTH, 1))
     end = pieces.index("[SEP]")
     return BartConfig(
         vocab_size=len(pieces),
         d_model=width,
         **sizes,
-        max_position_embeddings=len(named["model.encoder.embed_positions.weight"]) - _BART_OFFSET,
+        max_position_embeddings=len(renamed["model.encoder.embed_positions.weight"]) - _BART_OFFSET,
         activation_function=settings.get("activation_fn", "gelu"),
         activation_dropout=0.1,
         attention_dropout=0.1,

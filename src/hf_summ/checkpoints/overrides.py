@@ -75,8 +75,8 @@ def apply_overrides(config: PreTrainedConfig, overrides: Mapping[str, Any]) -> P
         return type(config).from_dict(merged)
     except Exception as error:
         # transformers does not check some of its keys
-        given = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
-        raise ValueError(f"--config_overrides {given:.255}: {refusal(error)}") from error
+        items = ", ".join(f"{key}={json.dumps(value):.80}" for key, value in overrides.items())
+        raise ValueError(f"--config_overrides {items:.255}: {refusal(error)}") from error
 
 
 def refusal(error: Exception) -> str:
@@ -96,30 +96,16 @@ def value_of(config: PreTrainedConfig, key: str) -> Any:
 
 def _entry(tree: dict[str, Any], key: str, config: PreTrainedConfig) -> tuple[Any, Any]:
     """The mapping or list of a config's dictionary that holds a key, and the key or index there."""
-    *parents, last = key.split(".")
-    node: Any = tree
-    done: list[str] = []
-    for part in [*parents, last]:
-        node_name = ".".join(done)
-        if isinstance(node, dict):
-            names = [name for name in node if done or name not in BOOKKEEPING]
-            if not done:
-                part = config.attribute_map.get(part, part)
-            if part not in names:
-                where = f" in {node_name if done else config.model_type}"
-                hint = nearest(part, names) or f"; the keys are {', '.join(sorted(map(str, names)))}"
-                raise ValueError(f"--config_overrides {key}: unknown key {part!r:.80}{where}{hint}")
-            index: Any = part
-        elif isinstance(node, list):
-            if not part.isdigit() or int(part) >= len(node):
-                raise ValueError(
-                    f"--config_overrides {key}: {node_name} is a list of {len(node)}, so {part!r:.80} must be an index "
-                    f"from 0 to {len(node) - 1}"
-                )
-            index = int(part)
-        else:
-            raise ValueError(f"--config_overrides {key}: {node_name} is {node!r:.80}, which has no {part!r:.80}")
-        done.append(part)
-        if len(done) <= len(parents):
-            node = node[index]
+    first, *further = key.split(".")
+    path = [config.attribute_map.get(first, first), *further]
+    node, index, value = tree, "", cast(Any, tree)
+    for depth, name in enumerate(path):
+        node, keys = value, range(len(value)) if isinstance(value, list) else value if isinstance(value, dict) else ()
+        names = {str(entry): entry for entry in keys if depth or entry not in BOOKKEEPING}
+        if name not in names:
+            hint = nearest(name, names) or f"; the keys are {', '.join(sorted(names)) or 'none'}"
+            owner = ".".join(path[:depth]) or config.model_type
+            raise ValueError(f"--config_overrides {key}: unknown key {name!r:.80} in {owner}{hint}")
+        index = names[name]
+        value = node[index]
     return node, index

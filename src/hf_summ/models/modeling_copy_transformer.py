@@ -150,8 +150,7 @@ class CopyTransformerDecoder(CopyTransformerPreTrainedModel, CopyingDecoder):
 class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
     """CopyTransformer's encoder and decoder with a shared embedding: the trained one, or BERT's."""
 
-    def __init__(self, config: CopyTransformerConfig):
-        super().__init__(config)
+    def _create(self, config: CopyTransformerConfig) -> None:
         if config.uses_bert and config.bert_config is None:
             raise ValueError(
                 f"the configuration of BERT ({config.bert_name!r}) has not been read: call "
@@ -169,7 +168,6 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
             embed_tokens = BertWordEmbedding(words, config.d_model, config.train_bert)
         self.decoder = CopyTransformerDecoder(config, embed_tokens)
         self._tied_weights_keys = self._find_ties()
-        self.post_init()
 
     def _find_ties(self) -> dict[str, str]:
         """Maps the name of each tied weight to that of the weight it shares."""

@@ -110,12 +110,16 @@ class CopyingModel(SummarizationPreTrainedModel):
 
     def __init__(self, config):
         super().__init__(config)
+        self._create(config)
+        self.post_init()
+
+    def _create(self, config) -> None:
+        """Create `shared` (the word embedding), `encoder` and `decoder`."""
         width = getattr(config, "embedding_size", config.d_model)
         self.shared = nn.Embedding(config.vocab_size, width, config.pad_token_id)
         # share one embedding object: sharded training cannot tie separate ones
         self.encoder = self.encoder_class(config, self.shared)
         self.decoder = self.decoder_class(config, self.shared)
-        self.post_init()
 
     def get_input_embeddings(self) -> nn.Embedding:
         return self.shared
