@@ -48,7 +48,7 @@ class RequestSettings(SphinxDirective):
     """`{request_settings}`: the settings of `generate()` that a request to the service may ask for."""
 
     def run(self) -> list[nodes.Node]:
-        asked = {name: setting for name, setting in SETTINGS.items() if setting.asked}
+        asked = {name: setting for name, setting in SETTINGS.items() if setting.request_limit}
         rows = [
             (f"`{name}`", _allowed(setting), _sentence(setting.help or "as for `generate()`"))
             for name, setting in asked.items()
@@ -89,12 +89,12 @@ def command_rows(name: str) -> list[Row]:
 
 def _allowed(setting: Setting) -> str:
     """The values that a request may ask for."""
-    if setting.kind is bool:
+    if setting.type is bool:
         return "true or false"
     if setting.choices:
         return " or ".join(setting.choices)
-    if isinstance(setting.asked, str):
-        return f"from {setting.range.least} to --{setting.asked}"
+    if isinstance(setting.request_limit, str):
+        return f"from {setting.range.least} to --{setting.request_limit}"
     return str(request_range(setting, Limits()))
 
 

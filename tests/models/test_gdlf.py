@@ -207,9 +207,7 @@ def test_compiled_steps_write_the_same(architecture, caplog):
 
 @pytest.mark.parametrize("key", ["output_attentions", "output_hidden_states"])
 def test_compiled_steps_return_no_inner_states(key):
-    message = (
-        "^`compile_config` compiles steps that return no output_attentions or output_hidden_states: switch these off"
-    )
+    message = "^`compile_config` and output_attentions or output_hidden_states exclude each other: set only one$"
     model = GDLF.model()
     with pytest.raises(ValueError, match=message):
         model.generate(**GDLF.inputs(), compile_config=CompileConfig(), return_dict_in_generate=True, **{key: True})

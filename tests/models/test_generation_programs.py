@@ -201,8 +201,8 @@ def test_rules_that_transformers_does_not_have_are_refused_where_it_searches(rul
     ((name, value),) = rule.items()
     for setting, asked in (("do_sample", True), ("use_cache", False), ("output_scores", True)):
         message = (
-            f"`{name}` is '{value}', but transformers' own beam search, which runs because of `{setting}`, lacks this "
-            "rule: leave one of them out"
+            f"`{name}` is '{value}', which the beam search of transformers lacks, but `{setting}` needs that search: "
+            "leave one of them out"
         )
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             GDLF.model().generate(

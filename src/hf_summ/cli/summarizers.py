@@ -96,13 +96,13 @@ def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
     """Add the decoding flags."""
     for name, setting in _DECODING.items():
         help = with_default(setting.help, "the checkpoint's")
-        if setting.kind is bool:
+        if setting.type is bool:
             parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=help)
         elif setting.choices:
             parser.add_argument(f"--{name}", choices=setting.choices, help=help)
         else:
-            parser.add_argument(f"--{name}", type=setting.kind, help=help)
-    parser.add_argument("--seed", type=_SEED.kind, help=with_default(_SEED.help, 0))
+            parser.add_argument(f"--{name}", type=setting.type, help=help)
+    parser.add_argument("--seed", type=_SEED.type, help=with_default(_SEED.help, 0))
 
 
 def add_length_flags(parser: argparse.ArgumentParser) -> None:
@@ -142,7 +142,7 @@ def check_flags(arguments: argparse.Namespace, **least: int) -> None:
     import torch
 
     ranges = {name: Range(smallest) for name, smallest in least.items()}
-    ranges |= {name: setting.range for name, setting in _DECODING.items() if setting.kind in (int, float)}
+    ranges |= {name: setting.range for name, setting in _DECODING.items() if setting.type in (int, float)}
     for name, allowed in {**ranges, "seed": _SEED.range}.items():
         value = getattr(arguments, name)
         problem = None if value is None else allowed.problem(value)

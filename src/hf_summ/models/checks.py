@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
@@ -144,36 +145,36 @@ class Setting:
     """A setting of `generate()`.
 
     Args:
-        kind: int, float or bool, or a Literal of several texts.
+        type: int, float or bool, or a Literal of several texts.
         range: allowed values, for a number.
         help: its help; a setting with help is a flag of the training recipe and of the commands that summarize.
-        asked: limit for requests to the service, on the absolute value: a number, or the name of one of the service's
-            `Limits`. If it is 0, requests cannot set it.
+        request_limit: limit for requests to the service, on the absolute value: a number, or the name of one of the
+            service's `Limits`. If it is 0, requests cannot set it.
         needs_beams: whether greedy search ignores it.
         needs: other settings, one of which must be set for it to have an effect.
-        own_to: the architecture that adds it to transformers' settings, or "all" of ours.
+        architecture: the architecture that adds it to transformers' settings, or "all" of ours.
     """
 
-    kind: Any
+    type: Any
     range: Range = _SHARE
     help: str = ""
-    asked: float | str = 0
+    request_limit: float | str = 0
     needs_beams: bool = False
     needs: tuple[str, ...] = ()
-    own_to: str = ""
+    architecture: str = ""
 
     @property
     def choices(self) -> tuple[str, ...]:
         """The allowed texts, if it is a text."""
-        return get_args(self.kind)
+        return get_args(self.type)
 
     def problem(self, value: Any) -> str | None:
         """The requirement that a value violates, or None."""
         if self.choices:
             return None if isinstance(value, str) and value in self.choices else f"one of {', '.join(self.choices)}"
-        if self.kind is bool:
+        if self.type is bool:
             return None if isinstance(value, bool) else "True or False"
-        if self.kind is int:
+        if self.type is int:
             if not is_integer(value) or value < self.range.least:
                 return f"an integer of at least {self.range.least}"
             return self.range.problem(value)
@@ -184,133 +185,107 @@ class Setting:
         return str(self.range) if self.range.most == FINITE else f"a number {self.range}"
 
 
+_of_beams = partial(Setting, needs_beams=True)
+_ours = partial(Setting, architecture="all")
+_of_our_beams = partial(_ours, needs_beams=True)
+_of_language_model = partial(Setting, architecture="copy_transformer")
+_of_drgd = partial(Setting, architecture="drgd")
+_of_sampling = partial(Setting, needs=("do_sample",))
+
 SETTINGS: Mapping[str, Setting] = {
-    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", asked="limit_num_beams"),
-    "length_penalty": Setting(
+    "num_beams": Setting(int, Range(1, 1000), "Number of beams; 1 is greedy search", "limit_num_beams"),
+    # a summary's length to the power of 100 is still finite
+    "length_penalty": _of_beams(
         float,
         Range(-FINITE, FINITE),
         "Exponent of the length, which divides scores; above 0 favors longer summaries",
-        # a summary's length to the power of 100 is still finite
-        asked=100,
-        needs_beams=True,
+        request_limit=100,
     ),
-    "early_stopping": Setting(
-        bool, help="Stop as soon as there are num_beams finished candidates", asked=True, needs_beams=True
+    "early_stopping": _of_beams(
+        bool, help="Stop as soon as there are num_beams finished candidates", request_limit=True
     ),
-    "beam_stopping": Setting(
+    "beam_stopping": _of_our_beams(
         Literal["opennmt", "drgd"],
         help="Stopping rule of a published program: stop when the best beam ends (opennmt), or search with one beam "
         "fewer after each that ends (drgd)",
-        asked=True,
-        needs_beams=True,
-        own_to="all",
+        request_limit=True,
     ),
-    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", asked=100),
-    "no_repeat_word_ngram_size": Setting(
-        int, _COUNT, "Size in words of n-grams that must not repeat", asked=100, own_to="all"
-    ),
-    "ngram_blocking": Setting(
+    "no_repeat_ngram_size": Setting(int, _COUNT, "Size in tokens of n-grams that must not repeat", 100),
+    "no_repeat_word_ngram_size": _ours(int, _COUNT, "Size in words of n-grams that must not repeat", 100),
+    "ngram_blocking": _of_our_beams(
         Literal["token", "beam"],
         help="Rule for repeated n-grams: forbid the last token (token), or end the beam after it as in OpenNMT (beam)",
-        asked=True,
-        needs_beams=True,
-        own_to="all",
+        request_limit=True,
         needs=("no_repeat_ngram_size", "no_repeat_word_ngram_size"),
     ),
-    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", asked="limit_new_tokens"),
-    "min_new_words": Setting(
-        int, _COUNT, "Minimum number of words of a summary", asked="limit_new_tokens", own_to="all"
-    ),
-    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", asked="limit_new_tokens"),
-    "english_articles": Setting(
-        bool, help="Choose `a` or `an` by the sound of the next word", asked=True, own_to="all"
-    ),
-    "gnmt_length_penalty": Setting(
+    "min_new_tokens": Setting(int, _COUNT, "Minimum number of tokens of a summary", "limit_new_tokens"),
+    "min_new_words": _ours(int, _COUNT, "Minimum number of words of a summary", "limit_new_tokens"),
+    "max_new_tokens": Setting(int, _LENGTH, "Maximum number of tokens of a summary", "limit_new_tokens"),
+    "english_articles": _ours(bool, help="Choose `a` or `an` by the sound of the next word", request_limit=True),
+    "gnmt_length_penalty": _of_our_beams(
         float,
         _NOT_NEGATIVE,
         "Exponent of the GNMT length penalty (5 + n) / 6 for n tokens, which divides scores instead of the length",
-        asked=100,
-        needs_beams=True,
-        own_to="all",
+        request_limit=100,
     ),
-    "gnmt_length_offset": Setting(
+    "gnmt_length_offset": _of_our_beams(
         float,
         _NOT_NEGATIVE,
         "Offset k of the GNMT length penalty (k + n) / (k + 1), instead of 5",
-        asked=1000,
-        needs_beams=True,
-        own_to="all",
+        request_limit=1000,
         needs=("gnmt_length_penalty",),
     ),
-    "coverage_penalty": Setting(
+    "coverage_penalty": _of_our_beams(
         float,
         Range(0, 1e4),
         "Factor of the penalty on a beam's score for repeated copying from the same source positions",
-        asked=1000,
-        needs_beams=True,
-        own_to="all",
+        request_limit=1000,
     ),
-    "support_weight": Setting(
+    "support_weight": _of_our_beams(
         float,
         Range(0, 1e4),
         "Weight of a summary's support in its document in the reranking of finished beams",
-        asked=1000,
-        needs_beams=True,
-        own_to="all",
+        request_limit=1000,
     ),
-    "replace_unk": Setting(
+    "replace_unk": _of_drgd(
         bool,
         help="Replace each unknown word of a summary by the source word with the most attention",
-        asked=True,
-        own_to="drgd",
+        request_limit=True,
     ),
-    "lm_rejected_factor": Setting(
+    "lm_rejected_factor": _of_language_model(
         float,
         Range(0, 1, above=True),
         "Factor for the probabilities of tokens that the masked language model rejects, above 0 and at most 1",
-        own_to="copy_transformer",
     ),
-    "lm_accepted_factor": Setting(
+    "lm_accepted_factor": _of_language_model(
         float,
         Range(1, FINITE),
         "Factor for the probabilities of tokens that the masked language model accepts, at least 1",
-        own_to="copy_transformer",
     ),
-    "lm_percentile": Setting(
-        float,
-        Range(0, 100, below=True),
-        "Percentile above which the masked language model accepts a token",
-        own_to="copy_transformer",
+    "lm_percentile": _of_language_model(
+        float, Range(0, 100, below=True), "Percentile above which the masked language model accepts a token"
     ),
-    "lm_top_tokens": Setting(
-        int, Range(1), "Number of most likely tokens that the masked language model judges", own_to="copy_transformer"
+    "lm_top_tokens": _of_language_model(
+        int, Range(1), "Number of most likely tokens that the masked language model judges"
     ),
-    "sample_latent": Setting(bool, help="Sample DRGD's latent variables instead of using their means", own_to="drgd"),
-    "latent_seed": Setting(
-        int,
-        Range(0, 2**63 - 1),
-        "Seed of the noise of sampled latent variables",
-        own_to="drgd",
-        needs=("sample_latent",),
+    "sample_latent": _of_drgd(bool, help="Sample DRGD's latent variables instead of using their means"),
+    "latent_seed": _of_drgd(
+        int, Range(0, 2**63 - 1), "Seed of the noise of sampled latent variables", needs=("sample_latent",)
     ),
     "repetition_penalty": Setting(
-        float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", asked=100
+        float, _FACTOR, "Penalty on tokens that have already occurred; values above 1 make them less likely", 100
     ),
-    "do_sample": Setting(bool, help="Sample instead of searching", asked=True),
-    "temperature": Setting(float, _FACTOR, "Temperature of sampling", asked=100, needs=("do_sample",)),
-    "top_k": Setting(int, _COUNT, "Sample from the k most likely tokens", asked=1000, needs=("do_sample",)),
-    "top_p": Setting(
-        float,
-        _SHARE,
-        "Sample from the fewest most likely tokens with at least this total probability",
-        asked=1,
-        needs=("do_sample",),
+    "do_sample": Setting(bool, help="Sample instead of searching", request_limit=True),
+    "temperature": _of_sampling(float, _FACTOR, "Temperature of sampling", 100),
+    "top_k": _of_sampling(int, _COUNT, "Sample from the k most likely tokens", 1000),
+    "top_p": _of_sampling(
+        float, _SHARE, "Sample from the fewest most likely tokens with at least this total probability", 1
     ),
     # includes the decoder's start token
-    "max_length": Setting(int, Range(2, _TOKENS), asked="limit_new_tokens"),
-    "min_length": Setting(int, _COUNT, asked="limit_new_tokens"),
+    "max_length": Setting(int, Range(2, _TOKENS), request_limit="limit_new_tokens"),
+    "min_length": Setting(int, _COUNT, request_limit="limit_new_tokens"),
     # seconds after which a summary ends as it is; as in the Inference API
-    "max_time": Setting(float, Range(0, FINITE, above=True), asked=120),
+    "max_time": Setting(float, Range(0, FINITE, above=True), request_limit=120),
     "encoder_no_repeat_ngram_size": Setting(int, _COUNT),
     "encoder_repetition_penalty": Setting(float, _FACTOR),
     "num_return_sequences": Setting(int, Range(1, 10_000)),
@@ -321,20 +296,20 @@ SETTINGS: Mapping[str, Setting] = {
 }
 _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 _IDS += ("forced_bos_token_id", "forced_eos_token_id", "suppress_tokens", "begin_suppress_tokens")
-# lists only
+# take a list of ids, never a single id
 _LISTS = ("suppress_tokens", "begin_suppress_tokens")
 
 
 def own_settings(architecture: str) -> tuple[str, ...]:
     """The names of the settings that an architecture adds to transformers'."""
-    return tuple(name for name, setting in SETTINGS.items() if setting.own_to in ("all", architecture))
+    return tuple(name for name, setting in SETTINGS.items() if setting.architecture in ("all", architecture))
 
 
 def check_own_settings(settings: Mapping[str, Any], model: Any) -> None:
     """Raise a ValueError if a setting that is not None belongs to other architectures than the model's."""
-    known = getattr(model, "generation_keys", ())
+    supported = getattr(model, "generation_keys", ())
     for name, value in settings.items():
-        if value is not None and name in SETTINGS and SETTINGS[name].own_to and name not in known:
+        if value is not None and name in SETTINGS and SETTINGS[name].architecture and name not in supported:
             raise ValueError(f"`{name}`: the model is a {model.config.model_type}, which does not have it")
 
 
@@ -367,7 +342,7 @@ def check_generation_settings(settings: Mapping[str, Any], vocab_size: int | Non
 
 def in_floats(settings: Mapping[str, Any]) -> dict[str, float]:
     """The float settings given as integers, as floats; transformers refuses some such integers."""
-    floats = {name for name, setting in SETTINGS.items() if setting.kind is float}
+    floats = {name for name, setting in SETTINGS.items() if setting.type is float}
     return {name: float(value) for name, value in settings.items() if name in floats and is_integer(value)}
 
 

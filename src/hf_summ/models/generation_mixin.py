@@ -105,9 +105,7 @@ class GnmtLengthPenalty(float):
         try:
             return ((self.offset + length) / (self.offset + 1.0)) ** float(self)
         except OverflowError as error:
-            raise ValueError(
-                f"`gnmt_length_penalty` is {float(self)}, which is too large for a summary of {length} tokens: lower it"
-            ) from error
+            raise ValueError(f"`gnmt_length_penalty` is {float(self)}, too large for {length} tokens") from error
 
 
 class SummarizationGenerationMixin(GenerationMixin):
@@ -231,8 +229,8 @@ class SummarizationGenerationMixin(GenerationMixin):
             for name in ("beam_stopping", "ngram_blocking"):
                 if (value := getattr(generation_config, name)) not in (None, "token"):
                     raise ValueError(
-                        f"`{name}` is '{value}', but transformers' own beam search, which runs because of `{setting}`, "
-                        "lacks this rule: leave one of them out"
+                        f"`{name}` is '{value}', which the beam search of transformers lacks, but `{setting}` needs "
+                        "that search: leave one of them out"
                     )
             logger.debug(f"transformers' own search is used because of `{setting}`")
             return search_of_transformers(
@@ -242,30 +240,17 @@ class SummarizationGenerationMixin(GenerationMixin):
         return output if generation_config.return_dict_in_generate else output.sequences
 
     def generate_batch(self, *args, **kwargs):
-        """Refuse transformers' continuous batching.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise NotImplementedError(
-            "continuous batching supports only keys and values, but these decoders keep further state: call `generate` "
-            "with a batch"
-        )
+        """Raise a NotImplementedError, as continuous batching cannot cache the state of these decoders."""
+        raise NotImplementedError("continuous batching supports only keys and values: call `generate` with a batch")
 
     def check_generation_keys(self, generation_config) -> None:
         """Raise a ValueError if one of our keys in `generation_config` is out of range or not supported."""
         check_generation_settings({key: getattr(generation_config, key, None) for key in self.generation_keys})
         penalty = getattr(generation_config, "coverage_penalty", None)
         if penalty and not self.has_coverage:
-            raise ValueError(
-                f"`coverage_penalty` is {penalty}, but a {self.config.model_type} that does not copy computes no "
-                "coverage of the source: set it to 0"
-            )
+            raise ValueError(f"`coverage_penalty` is {penalty}, which needs a model that copies: set it to 0")
         if penalty and getattr(generation_config, "renormalize_logits", False):
-            raise ValueError(
-                "`coverage_penalty` and `renormalize_logits=True` exclude each other: the latter undoes a penalty on "
-                "all scores of a beam; set only one"
-            )
+            raise ValueError("`coverage_penalty` and `renormalize_logits=True` exclude each other: set only one")
 
     def _expand_inputs_for_generation(self, expand_size=1, is_encoder_decoder=False, input_ids=None, **model_kwargs):
         # repeat only the decoder's rows: its layers infer the number of beams from the shapes
@@ -290,10 +275,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             setattr(config, key, own.get(key, getattr(config, key, None)))
         self.check_generation_keys(config)
         if config.guidance_scale not in (None, 1):
-            raise ValueError(
-                f"`guidance_scale` is {config.guidance_scale}, but classifier-free guidance is for models without an "
-                "encoder: leave it out"
-            )
+            raise ValueError(f"`guidance_scale` is {config.guidance_scale}, but is for models without an encoder")
         if config.gnmt_length_penalty is not None:
             offset = 5.0 if config.gnmt_length_offset is None else config.gnmt_length_offset
             config.length_penalty = GnmtLengthPenalty(config.gnmt_length_penalty, offset)
@@ -303,10 +285,7 @@ class SummarizationGenerationMixin(GenerationMixin):
             self._return_all_beams(config)
         if config.compile_config is not None and self.compiles_steps and self.device.type == "cpu":
             if any(getattr(settings, key, None) for settings in (config, self.config) for key in _CAPTURED):
-                raise ValueError(
-                    f"`compile_config` compiles steps that return no {' or '.join(_CAPTURED)}: switch these off, "
-                    "or leave `compile_config` out"
-                )
+                raise ValueError(f"`compile_config` and {' or '.join(_CAPTURED)} exclude each other: set only one")
             # the decoder compiles its own steps; transformers would warn that it does not compile beam search
             config.compile_config = None
             self._add_step_input("compile_step", True)

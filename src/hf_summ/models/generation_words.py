@@ -136,8 +136,8 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
     """Raise a ValueError unless the tokenizer fits the model's vocabulary."""
     if not 0 <= vocab_size - len(tokenizer) <= PADDING_ROWS:
         raise ValueError(
-            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}, so words cannot be counted or "
-            "replaced: give the model's own tokenizer as `model.generate(..., tokenizer=processor)`"
+            f"the tokenizer has {len(tokenizer)} tokens and the model {vocab_size}: give the model's own as "
+            "`model.generate(..., tokenizer=processor)`"
         )
 
 
@@ -163,12 +163,12 @@ def own_tokenizer(model) -> PreTrainedTokenizerFast:
 class ForbiddingLogitsProcessor(LogitsProcessor):
     """A processor that forbids tokens of a row based only on the row's ids."""
 
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        return self.forbid(input_ids, scores.clone())
-
     def forbid(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Write -inf into the scores (R, V), and return them."""
         raise NotImplementedError
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        return self.forbid(input_ids, scores.clone())
 
 
 class MinNewWordsLogitsProcessor(ForbiddingLogitsProcessor):
@@ -431,11 +431,6 @@ def replace_unknown(
     words = torch.where(words == unknown, FIRST_POINTER + positions, words)
     is_replaced = (sequences[:, 1:] == unknown) & is_word.any(-1, keepdim=True)
     return torch.cat((sequences[:, :1], torch.where(is_replaced, words, sequences[:, 1:])), dim=1)
-
-
-def has_pointers(ids: Sequence[int]) -> bool:
-    """Whether any of the ids is a pointer."""
-    return any(token >= FIRST_POINTER for token in ids)
 
 
 def pointed_words(

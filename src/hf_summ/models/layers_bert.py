@@ -29,10 +29,7 @@ def _lengths(attention_mask: torch.Tensor) -> list[int]:
     # stacked, to synchronize with an accelerator only once
     lengths, ends = torch.stack((real.sum(dim=1), (real * positions).amax(dim=1))).tolist()
     if lengths != ends:
-        raise ValueError(
-            "`attention_mask` has padding before or between tokens, but BERT's windows start at the first position: "
-            "pad documents on the right"
-        )
+        raise ValueError("`attention_mask` has padding before or between tokens: pad documents on the right")
     return lengths
 
 
@@ -58,10 +55,7 @@ class BertWindows(nn.Module):
         super().__init__()
         positions = longest_input(bert)
         if positions is not None and window_size > positions:
-            raise ValueError(
-                f"`bert_window_size` is {window_size}, but must be at most {positions}, the number of tokens BERT has "
-                "positions for"
-            )
+            raise ValueError(f"`bert_window_size` is {window_size}, but must be at most {positions}, BERT's positions")
         if getattr(bert, "pooler", None) is not None:
             # distributed training fails on parameters without gradients
             bert.pooler = None

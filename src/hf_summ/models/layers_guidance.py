@@ -199,10 +199,7 @@ class GuidedCrossAttention(CrossAttention):
     def forward(self, hidden_states, source, scores=None, **kwargs):
         """As `CrossAttention`; `scores` (B, S) are the centralities, with a mean of one over a document's tokens."""
         if scores is None:
-            raise ValueError(
-                "guided copying needs the centrality of the source's words: give `encoder_outputs` as returned by the "
-                "model's encoder, or leave them out"
-            )
+            raise ValueError("guided copying needs `encoder_outputs` as the model's encoder returns them")
         return super().forward(hidden_states, source, scores=scores, **kwargs)
 
     def _source_keys(self, source: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

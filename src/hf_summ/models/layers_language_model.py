@@ -14,26 +14,10 @@ _TOKENS_AT_ONCE = 8192
 _ROWS_AT_ONCE = 128
 
 
-def percentile_threshold(scores: torch.Tensor, percentile: float) -> torch.Tensor:
-    """The p-th percentile of the last axis by nearest rank: its k-th smallest value, k = max(1, ⌈p/100 · V⌉).
-
-    Args:
-        scores: (…, V), logits, log-probabilities or probabilities, as only their order counts.
-
-    Returns:
-        (…).
-    """
-    size = scores.shape[-1]
-    # round, as 99.9 / 100 · 30000 in floats is slightly above rank 29970
-    rank = min(max(1, math.ceil(round(percentile * size / 100, 6))), size)
-    # the k-th smallest is the smallest of the V - k + 1 largest; these are few, so this is the fastest way
-    return scores.topk(size - rank + 1, sorted=False).values.amin(-1)
-
-
 def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: float) -> torch.Tensor:
     """Whether a language model accepts each token: its probability is above the p-th percentile of the distribution.
 
-    Without ties, V - k tokens are accepted, where k is the percentile's rank. Tokens at the percentile are rejected.
+    The percentile is by nearest rank: the k-th smallest value, k = max(1, ⌈p/100 · V⌉). Tokens at it are rejected.
 
     Args:
         scores: (…, V), logits or log-probabilities.
@@ -42,7 +26,11 @@ def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: flo
     Returns:
         (…, N), bool.
     """
-    return scores.gather(-1, tokens) > percentile_threshold(scores, percentile)[..., None]
+    size = scores.shape[-1]
+    # round, as 99.9 / 100 · 30000 in floats is slightly above rank 29970
+    rank = min(max(1, math.ceil(round(percentile * size / 100, 6))), size)
+    # the k-th smallest is the smallest of the V - k + 1 largest; these are few, so this is the fastest way
+    return scores.gather(-1, tokens) > scores.topk(size - rank + 1, sorted=False).values.amin(-1, keepdim=True)
 
 
 def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
@@ -246,14 +234,9 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
         space: str = "log",
         end_token_ids: Sequence[int] = (),
     ):
-        self.masked_lm = masked_lm
-        self.mask_token_id = mask_token_id
-        self.pad_token_id = pad_token_id
-        self.top_tokens = top_tokens
-        self.percentile = percentile
-        self.rejected_factor = rejected_factor
-        self.accepted_factor = accepted_factor
-        self.space = space
+        self.masked_lm, self.mask_token_id, self.pad_token_id = masked_lm, mask_token_id, pad_token_id
+        self.top_tokens, self.percentile, self.space = top_tokens, percentile, space
+        self.rejected_factor, self.accepted_factor = rejected_factor, accepted_factor
         self.end_token_ids = list(end_token_ids)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

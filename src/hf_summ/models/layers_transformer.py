@@ -86,10 +86,7 @@ class LearnedPositions(nn.Module):
         """
         length = seen + embeddings.shape[-2]
         if length > self.table.num_embeddings:
-            raise ValueError(
-                f"the text has {length} tokens, but the model has positions for {self.table.num_embeddings}: truncate "
-                "it, or generate less"
-            )
+            raise ValueError(f"the text has {length} tokens, but the model has {self.table.num_embeddings} positions")
         return self.table(torch.arange(seen, length, device=embeddings.device))
 
 

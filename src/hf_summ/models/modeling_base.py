@@ -199,11 +199,10 @@ class DecoderStateLayer(CacheLayerMixin):
         self.states[name] = value
         return value
 
-    def lazy_initialization(self, key_states, value_states):
+    def lazy_initialization(self, *args, **kwargs):
         raise NotImplementedError("this cache layer holds named states, not keys and values")
 
-    def update(self, key_states, value_states, *args, **kwargs):
-        raise NotImplementedError("this cache layer holds named states, not keys and values")
+    update = lazy_initialization
 
     def get_seq_length(self) -> int:
         return self.seen_positions

@@ -40,10 +40,7 @@ class CopyTransformerPreTrainedModel(SummarizationPreTrainedModel):
             return super().resize_token_embeddings(new_num_tokens, pad_to_multiple_of, *args, **kwargs)
         if new_num_tokens in (None, config.vocab_size) and pad_to_multiple_of is None:
             return self.get_input_embeddings()
-        raise ValueError(
-            f"the vocabulary is that of a pre-trained model and cannot be resized to {new_num_tokens}: use the "
-            "tokenizer that came with it"
-        )
+        raise ValueError(f"the vocabulary of a pre-trained model cannot be resized to {new_num_tokens}")
 
 
 def _self_attention(config: CopyTransformerConfig, layer_index: int) -> nn.Module:
@@ -152,10 +149,7 @@ class CopyTransformerModel(CopyTransformerPreTrainedModel, CopyingModel):
 
     def _create(self, config: CopyTransformerConfig) -> None:
         if config.uses_bert and config.bert_config is None:
-            raise ValueError(
-                f"the configuration of BERT ({config.bert_name!r}) has not been read: call "
-                "`config.read_pretrained_parts()` first, or give `bert_config`"
-            )
+            raise ValueError("the configuration of BERT has not been read: call `config.read_pretrained_parts()` first")
         # share one embedding object: sharded training cannot tie separate ones
         if config.trains_embedding:
             self.shared = nn.Embedding(config.vocab_size, config.d_model, config.pad_token_id)
@@ -237,10 +231,8 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
         self.masked_lm = None
         if config.masked_lm_config is not None:
             if config.mask_token_id is None or not 0 <= config.mask_token_id < config.vocab_size:
-                raise ValueError(
-                    f"`mask_token_id` is {config.mask_token_id}, but must be one of the {config.vocab_size} tokens, as "
-                    "the language model needs its mask: use the tokenizer that came with it"
-                )
+                tokens = f"one of the {config.vocab_size} tokens, for the language model"
+                raise ValueError(f"`mask_token_id` is {config.mask_token_id}, but must be {tokens}")
             self.masked_lm = AutoModelForMaskedLM.from_config(config.masked_lm_config).requires_grad_(False)
         self.post_init()
 
@@ -334,10 +326,7 @@ class CopyTransformerForConditionalGeneration(CopyTransformerPreTrainedModel, Co
             return []
         ends = generation_config.eos_token_id
         if self.masked_lm is None:
-            raise ValueError(
-                "`lm_rejected_factor` and `lm_accepted_factor` need a masked language model: build the model with "
-                "`copy=False` and `masked_lm_name`, or set both to 1"
-            )
+            raise ValueError("`lm_rejected_factor` and `lm_accepted_factor` need a masked language model")
         return [
             LanguageModelLogitsProcessor(
                 self.masked_lm,

@@ -374,10 +374,7 @@ def _check_labels(labels: torch.Tensor, vocab_size: int) -> None:
         return
     outside = labels[(labels != IGNORED_LABEL) & ((labels < 0) | (labels >= vocab_size))]
     if outside.numel():
-        raise ValueError(
-            f"label {outside[0]} is outside the vocabulary of {vocab_size}, so another tokenizer made it: use the "
-            "processor that was saved with the model, or set `vocab_size` to the tokenizer's"
-        )
+        raise ValueError(f"label {outside[0]} is outside the vocabulary of {vocab_size}: use the model's own processor")
 
 
 def _filled(output_class: type[ModelOutput], *outputs: Mapping[str, Any]) -> ModelOutput:

@@ -268,10 +268,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
         """Raise a ValueError for a key that is out of range, or that needs latent variables which StanD lacks."""
         super().check_generation_keys(generation_config)
         if getattr(generation_config, "sample_latent", None) and not self.config.latent_size:
-            raise ValueError(
-                "`sample_latent` is True, but a model with `latent_size=0` (StanD) has no latent variables to sample: "
-                "set it to False"
-            )
+            raise ValueError("`sample_latent` is True, but a model with `latent_size=0` has no latent variables")
 
     def _prepare_generation_config(self, *args, **kwargs: Any):
         config, model_kwargs = super()._prepare_generation_config(*args, **kwargs)

@@ -174,10 +174,7 @@ class GdlfEncoder(GdlfPreTrainedModel):
         if self.config.tags == "none":
             return math.sqrt(self.config.d_model) * words + positions
         if tag_ids is None:
-            raise ValueError(
-                f'a model with `tags="{self.config.tags}"` needs `tag_ids` in addition to `input_ids`: use its '
-                'processor (`AutoProcessor`), or build the model with `tags="none"`'
-            )
+            raise ValueError(f'a model with `tags="{self.config.tags}"` needs `tag_ids`: use its processor')
         tagged = torch.cat((words, self.embed_tags(tag_ids)), dim=-1)
         return self.tag_norm(self.tag_projection(tagged)) + positions
 

@@ -59,10 +59,7 @@ def read_model(
         raise _unreadable(key, name, error) from error
     missing = sorted(weight for weight in loaded["missing_keys"] if not weight.startswith(unused))
     if missing:
-        raise ValueError(
-            f"`{key}` is {name!r:.80}, which has no weights for {missing[0]} ({len(missing)} are missing): use a "
-            "checkpoint trained for this task, as missing weights would be random"
-        )
+        raise ValueError(f"`{key}` is {name!r:.80}, which has no weights for {missing[0]} ({len(missing)} are missing)")
     return model
 
 
@@ -79,7 +76,4 @@ def longest_input(model: "PreTrainedModel") -> int | None:
 
 def _unreadable(key: str, name: str, error: Exception) -> ValueError:
     reason = str(error).strip().partition("\n")[0]
-    return ValueError(
-        f"`{key}` is {name!r:.255}, which cannot be read ({reason}): if the Hub is out of reach, give the folder of a "
-        "downloaded checkpoint"
-    )
+    return ValueError(f"`{key}` is {name!r:.255}, which cannot be read ({reason}): give the folder of a checkpoint")

@@ -45,6 +45,8 @@ class SummarizationProcessor(ProcessorMixin):
     """
 
     unaligned_fields: tuple[str, ...] = ()
+    # of `pad`, for `DataCollatorForSeq2Seq`
+    padding_side = "right"
 
     def __init__(
         self,
@@ -95,11 +97,6 @@ class SummarizationProcessor(ProcessorMixin):
     @property
     def eos_token_id(self) -> int:
         return self.tokenizer.eos_token_id
-
-    @property
-    def padding_side(self) -> str:
-        """Side on which `pad` pads; `DataCollatorForSeq2Seq` reads it."""
-        return "right"
 
     @property
     def is_uncased(self) -> bool:
@@ -169,11 +166,9 @@ class SummarizationProcessor(ProcessorMixin):
             labels = self._tokenize(self._texts(text_target, "text_target"))["input_ids"]
             features["labels"] = [self._end(row, length) for row in labels]
         single = isinstance(text if text is not None else text_target, str)
-        if padding is None:
-            padding = return_tensors is not None
-        if padding:
+        if padding or (padding is None and return_tensors is not None):
             fixed = (max_length or self.max_source_length) if padding == "max_length" else None
-            features = self.pad(features, padding, fixed, pad_to_multiple_of, return_tensors=None).data
+            features = self.pad(features, padding or True, fixed, pad_to_multiple_of, return_tensors=None).data
         lengths = lengths if return_lengths else {}
         if "lengths" in lengths:
             features["lengths"] = lengths.pop("lengths")
@@ -195,8 +190,7 @@ class SummarizationProcessor(ProcessorMixin):
             length: maximum number of ids; None does not truncate.
             show_progress: whether to show a progress bar for slow steps.
         """
-        rows, _ = self._source_rows(examples, length)
-        return self._features(rows)
+        return self._features(self._source_rows(examples, length)[0])
 
     def pad(
         self, features, padding=True, max_length=None, pad_to_multiple_of=None, return_tensors="pt", **kwargs
@@ -298,10 +292,6 @@ class SummarizationProcessor(ProcessorMixin):
             own = summaries[len(texts) : len(texts) + number]
             texts += restored(own, [document] if isinstance(document, str) else document, strips_accents, is_split)
         return texts
-
-    def decode(self, *args, **kwargs) -> str:
-        """Decode token ids to a text with the tokenizer's `decode`."""
-        return self.tokenizer.decode(*args, **kwargs)
 
     def read_source(
         self, document: str | Sequence[str], length: int | None = None

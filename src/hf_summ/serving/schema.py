@@ -55,7 +55,7 @@ def request_schema(limits: Limits, generation_keys: Collection[str]) -> type[Bas
     generation = {
         name: setting
         for name, setting in SETTINGS.items()
-        if setting.asked and (not setting.own_to or name in generation_keys)
+        if setting.request_limit and (not setting.architecture or name in generation_keys)
     }
     fields: dict[str, Any] = {name: _field(setting, limits) for name, setting in (generation | _OF_PIPELINE).items()}
     settings: Any = create_model("Settings", __config__=strict, **fields)
@@ -90,9 +90,9 @@ def read_settings(parameters: BaseModel | None) -> dict[str, Any]:
 def _field(setting: Setting, limits: Limits) -> tuple[Any, Any]:
     """Type and constraints of a setting; null means unset."""
     bounds: dict[str, Any] = {}
-    if setting.kind in (int, float):
+    if setting.type in (int, float):
         allowed = request_range(setting, limits)
         bounds = {"gt" if allowed.above else "ge": allowed.least, "le": allowed.most}
-    if setting.kind is float:
+    if setting.type is float:
         bounds["allow_inf_nan"] = False
-    return setting.kind | None, Field(None, description=setting.help or None, **bounds)
+    return setting.type | None, Field(None, description=setting.help or None, **bounds)

@@ -51,5 +51,5 @@ class Limits:
 
 def request_range(setting: Setting, limits: Limits) -> Range:
     """The range that requests may use."""
-    most = getattr(limits, setting.asked) if isinstance(setting.asked, str) else setting.asked
+    most = getattr(limits, setting.request_limit) if isinstance(setting.request_limit, str) else setting.request_limit
     return Range(max(setting.range.least, -most), most, above=setting.range.above)
