@@ -114,7 +114,7 @@ def test_penalty_of_a_step_by_hand():
 
 
 def test_penalty_without_coverage_is_refused():
-    with pytest.raises(ValueError, match="^`coverage_penalty` is 5.0, which needs a model that copies: set it to 0$"):
+    with pytest.raises(ValueError, match=r"^`coverage_penalty` is 5.0, which needs a model that copies: set it to 0$"):
         GDLF.model().generate(**GDLF.inputs(), num_beams=2, max_new_tokens=3, coverage_penalty=5.0)
 
 

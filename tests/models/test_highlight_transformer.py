@@ -221,7 +221,7 @@ def test_phrases_that_do_not_fit_are_refused():
     labels = HIGHLIGHT_TRANSFORMER.labels()
     with pytest.raises(ValueError, match=r"^a phrase ends at 12, but the source has only 11 tokens$"):
         model(**{**inputs, "phrase_ends": inputs["phrase_ends"].clamp(min=12)}, labels=labels)
-    with pytest.raises(ValueError, match=r"have the shapes \(3, 3\), \(3, 3\) and \(3, 2\), but must have the same"):
+    with pytest.raises(ValueError, match=r"must have one shape, but have \(3, 3\), \(3, 3\), \(3, 2\)$"):
         model(**{**inputs, "phrase_values": inputs["phrase_values"][:, :2]}, labels=labels)
     with pytest.raises(ValueError, match=r"^`phrase_starts`, `phrase_ends` and `phrase_values` belong together"):
         model(**{name: value for name, value in inputs.items() if name != "phrase_ends"}, labels=labels)

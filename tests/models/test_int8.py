@@ -295,7 +295,7 @@ def test_a_masked_language_model_is_in_8_bits_too(conditioned, tmp_path):
 
 @pytest.mark.parametrize("device_map", ["cuda", "cuda:1", 0, {"": "cpu", "lm_head": "cuda:0"}, {"": "disk"}])
 def test_accelerators_are_refused_on_loading(folder, device_map):
-    with pytest.raises(ValueError, match=r"int8 is for CPUs, but the model's device is .*: load it without"):
+    with pytest.raises(ValueError, match=r"int8 is for CPUs, but the device is .*: load without"):
         load(folder, device_map=device_map)
 
 
@@ -307,7 +307,7 @@ def test_cpus_are_accepted_on_loading(folder, device_map):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_moving_to_an_accelerator_is_refused(folder):
     model = load(folder)
-    with pytest.raises(ValueError, match="int8 is for CPUs, but the model's device is cuda:0: load it without"):
+    with pytest.raises(ValueError, match="int8 is for CPUs, but the device is cuda:0: load without"):
         model.to("cuda")
 
 

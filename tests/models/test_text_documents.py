@@ -47,17 +47,17 @@ def test_nothing_is_left_and_no_document_has_more_than_a_longer_one_that_is_cut(
 def test_a_row_of_documents():
     row = join([[5, 6], [], [7, 8, 9]], None, [1], [2], 3)
     assert row.input_ids == [1, 5, 6, 3, 7, 8, 9, 2]
-    assert (row.places, row.lengths, row.length) == ([(1, 2), (3, 0), (4, 3)], [2, 0, 3], 8)
+    assert (row.spans, row.lengths, row.length) == ([(1, 2), (3, 0), (4, 3)], [2, 0, 3], 8)
     cut = join([[5, 6], [], [7, 8, 9]], 6, [1], [2], 3)
     assert cut.input_ids == [1, 5, 6, 3, 7, 2]
-    assert (cut.places, cut.lengths, cut.length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
+    assert (cut.spans, cut.lengths, cut.length) == ([(1, 2), (3, 0), (4, 1)], [2, 0, 3], 8)
 
 
 def test_more_documents_than_tokens_leave_out_the_last():
     documents = [[number, number] for number in range(10, 50)]
     row = join(documents, 8, [], [2], 3)
     assert row.input_ids == [10, 3, 11, 3, 12, 3, 13, 2]
-    assert [kept for _, kept in row.places] == [1] * 4 + [0] * 36
+    assert [kept for _, kept in row.spans] == [1] * 4 + [0] * 36
     assert join([[4, 5], [6]], 1, [], [2], 3).input_ids == [2]
 
 

@@ -101,14 +101,10 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def check_integer(name: str, value: Any, least: int, most: int | None = None, why: str = "") -> None:
-    """Raise unless `value` is an integer in this range.
+    """Raise a TypeError unless `value` is an integer, or a ValueError unless it is in this range.
 
     Args:
         why: text after the range in the message, such as `, for the end token`.
-
-    Raises:
-        TypeError: it is not an integer.
-        ValueError: it is out of range.
     """
     if not is_integer(value):
         raise TypeError(f"`{name}` must be an integer, but is {type(value).__name__}: {value!r:.80}")

@@ -48,9 +48,8 @@ _Process = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 def unsupported_setting(config, caller_config, stopping_criteria, model_kwargs, synced_gpus: bool) -> str | None:
     """The first setting of a running `generate()` that `search` does not support, or None.
 
-    Args:
-        config, caller_config: the generation config of the search, and the caller's.
-        stopping_criteria, model_kwargs, synced_gpus: as given to `GenerationMixin._beam_search`.
+    `config` is the generation config of the search, and `caller_config` the caller's; the others are arguments of
+    `GenerationMixin._beam_search`.
     """
 
     def is_of_config(criterion) -> bool:
@@ -73,19 +72,14 @@ def search(
 ) -> GenerateBeamEncoderDecoderOutput | GenerateEncoderDecoderOutput:
     """Search the best summaries as `GenerationMixin._beam_search`, or by `beam_stopping` and `ngram_blocking`.
 
-    With one beam the search is greedy, as `GenerationMixin._sample` without sampling.
+    With one beam the search is greedy, as `GenerationMixin._sample` without sampling. If a processor may depend on a
+    row's position in the batch, rows of finished documents stay. The returned cache has the rows of the documents that
+    finished last.
 
     Args:
         model: one of ours, which stores each document's source once.
         input_ids: (R, T), R = B · beams, the prompts.
-        processors: the processors of the scores. If one may depend on a row's position in the batch, rows of finished
-            documents stay.
-        config: the generation config.
         model_kwargs: the model's inputs, without a cache.
-
-    Returns:
-        The sequences of each document's best beams, their scores and their beam indices. The cache has the rows of the
-        documents that finished last.
     """
     beams = _Beams(input_ids, config) if config.num_beams > 1 else _Texts(input_ids, config)
     processes = [process for process in map(_by_row, processors) if process is not None]

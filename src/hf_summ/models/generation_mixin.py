@@ -36,9 +36,6 @@ class CoveragePenaltyLogitsProcessor(LogitsProcessor):
     The coverage of a source position is the sum of the copy distributions so far. Each step subtracts the growth of the
     penalty, including the step's own copy distribution; the steps add up to the penalty of the whole text. All
     continuations of a beam lose the same amount: the penalty ranks beams, and has no effect on a single one.
-
-    Args:
-        penalty: β.
     """
 
     # whether a row's scores depend on that row only
@@ -109,19 +106,10 @@ class GnmtLengthPenalty(float):
 
 
 class SummarizationGenerationMixin(GenerationMixin):
-    """Plain `generate()` with additional generation-config keys; each document's source is stored once.
+    """transformers' `generate()` with the further settings of `own_settings`, whose help is in `SETTINGS`.
 
-    - `no_repeat_word_ngram_size`: no n words occur twice (the papers' trigram blocking counts words).
-    - `min_new_words`: minimum number of words.
-    - `english_articles`: `a` and `an` match the sound of the next word.
-    - `gnmt_length_penalty`: α of ((5 + n) / 6)^α, in place of `length_penalty`'s n^p; `gnmt_length_offset` replaces
-      the 5.
-    - `coverage_penalty`: β of the stepwise coverage penalty, for models whose attention yields a coverage; needs
-      several beams.
-    - `support_weight`: weight of a summary's support in its document (`SupportInSource`). It is added to the scores of
-      all finished beams, and the best of them are returned.
-    - `beam_stopping`: a published program's rule for the end of beam search.
-    - `ngram_blocking`: whether to forbid the token that repeats n tokens or words, or to end the beam after it.
+    Each document's source is stored once. The papers' trigram blocking and minimum length count words. Support in the
+    document is added to the scores of all finished beams, and the best of them are returned.
     """
 
     # whether the model's outputs include the coverage of the source

@@ -40,17 +40,9 @@ class WordTable:
     word; the unknown token always is. In scripts without spaces between words, characters count as words: a token of
     such characters starts a word, and counts as many words as it has characters.
 
-    Args:
-        tokenizer: a fast tokenizer whose decoder is ByteLevel, Metaspace or WordPiece.
-        vocab_size: number of the model's scores.
-        device: device of the scores.
-
     Attributes:
         texts: the characters of each token, none for space.
         tokens: text -> its tokens.
-
-    Raises:
-        ValueError: the tokenizer does not mark the beginnings of words.
     """
 
     def __init__(self, tokenizer, vocab_size: int, device: torch.device):
@@ -119,11 +111,7 @@ _tables: WeakKeyDictionary = WeakKeyDictionary()
 
 
 def word_table(tokenizer, vocab_size: int, device: torch.device) -> WordTable:
-    """The tokenizer's `WordTable`, built once because it reads every token.
-
-    Raises:
-        ValueError: the tokenizer does not fit the model's vocabulary, or does not mark the beginnings of words.
-    """
+    """The tokenizer's `WordTable`, built once because it reads every token."""
     check_vocabulary(tokenizer, vocab_size)
     tables = _tables.setdefault(tokenizer, {})
     key = (len(tokenizer), vocab_size, str(device))
@@ -142,11 +130,7 @@ def check_vocabulary(tokenizer, vocab_size: int) -> None:
 
 
 def own_tokenizer(model) -> PreTrainedTokenizerFast:
-    """The tokenizer in the folder or Hub repository that the model was loaded from.
-
-    Raises:
-        ValueError: the model was not loaded from a checkpoint, or the checkpoint has no tokenizer.
-    """
+    """The tokenizer in the folder or Hub repository that the model was loaded from; without one, a ValueError."""
     problem = "this model was not loaded from a checkpoint"
     if model.name_or_path:
         try:
@@ -286,11 +270,7 @@ class EnglishArticlesLogitsProcessor(ForbiddingLogitsProcessor):
 
 
 class SupportInSource:
-    """The degree to which a document supports the content words of its summary.
-
-    Args:
-        document: the document's text.
-    """
+    """The degree to which a document supports the content words of its summary."""
 
     def __init__(self, document: str):
         self.positions: dict[str, list[int]] = {}
@@ -389,11 +369,7 @@ _BYTES = _byte_alphabet()
 
 
 def word_marks(tokenizer) -> WordMarks:
-    """How the tokenizer marks words.
-
-    Raises:
-        ValueError: it does not mark them.
-    """
+    """How the tokenizer marks words; if it does not mark them, a ValueError."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     decoder = state.get("decoder") or {}
     types = {step.get("type") for step in decoder.get("decoders", [decoder])}
@@ -421,8 +397,7 @@ def replace_unknown(
         sequences: (R, L), R = B · n.
         attentions: (R, L - 1, S), the attention of each token after the first.
         source_ids: (B, S).
-        unknown: the id of unknown words.
-        special: ids in the source that are not words, such as padding and the end.
+        unknown, special: the id of unknown words, and ids that are not words, such as padding and the end.
     """
     source_ids = source_ids.repeat_interleave(len(sequences) // len(source_ids), dim=0)
     is_word = ~torch.isin(source_ids, torch.tensor(special, device=source_ids.device))

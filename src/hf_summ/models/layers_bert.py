@@ -177,7 +177,6 @@ class BertWordEmbedding(nn.Module):
 
     Args:
         words: BERT's word embedding: a new one (see `bert_words`), or that of the model's BERT.
-        width: the model's width C.
         trainable: whether the word embeddings are trained; otherwise only the reduction is.
     """
 

@@ -60,10 +60,7 @@ def first_positions(source_ids: torch.Tensor, vocab_size: int) -> torch.Tensor:
 def log_copy_probs(gate_logits: torch.Tensor, copy_attention: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
     """log c Σ_{j: x_j = x_i} a_j at the first position i of each source token, and the floor elsewhere.
 
-    Args:
-        gate_logits: (..., 1).
-        copy_attention: (..., S).
-        first: (..., S), from `first_positions`.
+    Gate logits (..., 1), attention (..., S) and positions from `first_positions` (..., S) -> (..., S).
     """
     totals = torch.zeros_like(copy_attention).scatter_add_(-1, first, copy_attention)
     # unlike clamping, adding preserves the gradient
@@ -80,12 +77,7 @@ def _widened(copy_attention: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 class CopyAttention(nn.Module):
-    """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3).
-
-    Args:
-        width: width of the decoder's output and of the source.
-        layer_index: index in the cross-attention cache.
-    """
+    """A single-head attention on top of the decoder, whose weights are the copy distribution (Aksenov 2020, 6.3)."""
 
     def __init__(self, width: int, layer_index: int):
         super().__init__()
@@ -121,13 +113,7 @@ def keys_once(
     cache: EncoderDecoderCache | None,
     layer_index: int,
 ) -> torch.Tensor:
-    """The keys (B, S, A) of a single-head attention without values to the source (B, S, C), computed once.
-
-    Args:
-        project: maps the source to keys.
-        cache: the cache of the keys, or None.
-        layer_index: index in the cross-attention cache.
-    """
+    """The keys (B, S, A) of a single-head attention to the source (B, S, C), computed once if there is a cache."""
     if cache is not None and cache.is_updated.get(layer_index):
         return cache.cross_attention_cache.layers[layer_index].keys.squeeze(1)
     keys = project(source)

@@ -14,11 +14,6 @@ class LatentChain(nn.Module):
 
     z' is the previous variable, and h is the first GRU's state at the same position (`released`), or at the previous
     one (`printed`).
-
-    Args:
-        word_width: width of y.
-        state_width: width of h and of g.
-        latent_size: width of z.
     """
 
     def __init__(self, word_width: int, state_width: int, latent_size: int):

@@ -30,11 +30,8 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) 
 
     Args:
         inputs: (B, S, C), C divisible by the number of heads H.
-        taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1.
+        taps: (B, T, H, K), already normalized; head h serves channels h·C/H to (h+1)·C/H - 1. The output is (B, T, C).
         padding: number of input positions before the output's own: (K - 1) // 2 when centered, K - 1 when causal.
-
-    Returns:
-        (B, T, C).
     """
     batch, length, heads, kernel = taps.shape
     chunk = max(CHUNK, kernel - 1)
@@ -51,15 +48,7 @@ def dynamic_convolution(inputs: torch.Tensor, taps: torch.Tensor, padding: int) 
 
 
 def dynamic_convolution_step(window: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """One position of a dynamic convolution, from its K inputs.
-
-    Args:
-        window: (B, K, C).
-        taps: (B, 1, H, K), already normalized.
-
-    Returns:
-        (B, 1, C).
-    """
+    """One position (B, 1, C) of a dynamic convolution, from its K inputs (B, K, C) and normalized taps (B, 1, H, K)."""
     batch, kernel, channels = window.shape
     heads = taps.shape[2]
     windows = window.view(batch, kernel, heads, channels // heads).transpose(1, 2)
@@ -164,9 +153,7 @@ class DynamicConvolution(nn.Module):
     """W_out DynamicConv(o) + b_out, with kernels softmax(o W_k) for each position and head (Wu et al. 2018).
 
     Args:
-        width: C, the number of channels.
-        kernel_size: K, odd.
-        num_heads: H.
+        width, kernel_size, num_heads: C, K (odd) and H.
         causal: whether a position reads only itself and earlier ones; otherwise its kernel is centered on it.
         kernel_dropout: share of the normalized kernels' entries that are dropped in training.
         implementation: `chunked`; `compiled`; or `auto`, compiled in training on a CPU if torch.compile works.

@@ -45,13 +45,7 @@ def centrality(weights: torch.Tensor, is_token: torch.Tensor, measure: str, damp
 def guidance_divergence(
     copy_attentions: torch.Tensor, labels: torch.Tensor, centralities: torch.Tensor
 ) -> torch.Tensor:
-    """KL(mean_t a_t ‖ p) of each document, (B,), at least float32 (equation 18).
-
-    Args:
-        copy_attentions: (B, T, S), a.
-        labels: (B, T), -100 at ignored positions.
-        centralities: (B, S), p.
-    """
+    """KL(mean_t a_t ‖ p) (B,) of copying a (B, T, S) from centralities p (B, S), at labels (B, T) (equation 18)."""
     dtype = torch.promote_types(copy_attentions.dtype, torch.float32)
     counts = (labels != IGNORED_LABEL).to(dtype)[..., None]
     mean = (copy_attentions.to(dtype) * counts).sum(1) / counts.sum(1).clamp(min=1)
@@ -70,16 +64,9 @@ def attention_with_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Softmax attention and the mean of its weights over heads, without storing the weights of all heads.
 
-    Weights are computed for one chunk of queries at a time, and recomputed in the backward pass.
-
-    Args:
-        queries, keys, values: (B, H, S, D).
-        attention_mask: (B, 1, 1, S), true at tokens; or None.
-        scaling: factor of the scores.
-        dropout: of the weights, after taking the mean.
-
-    Returns:
-        The context (B, S, H, D), and the mean weights (B, S, S), at least float32.
+    Weights are computed for one chunk of queries at a time, and recomputed in the backward pass. Queries, keys and
+    values (B, H, S, D), and a mask (B, 1, 1, S), true at tokens, yield the context (B, S, H, D) and the mean weights
+    (B, S, S), at least float32. `dropout` acts after the mean.
     """
     # gradient checkpointing restores this generator: both passes drop the same weights
     seed = int(torch.randint(2**62, ())) if dropout else None

@@ -54,10 +54,8 @@ def lit_rows(
         ValueError: the three have different shapes, or a phrase ends beyond the source.
     """
     if not starts.shape == ends.shape == values.shape:
-        raise ValueError(
-            f"`phrase_starts`, `phrase_ends` and `phrase_values` have the shapes {tuple(starts.shape)}, "
-            f"{tuple(ends.shape)} and {tuple(values.shape)}, but must have the same: (documents, phrases)"
-        )
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (starts, ends, values))
+        raise ValueError(f"`phrase_starts`, `phrase_ends` and `phrase_values` must have one shape, but have {shapes}")
     positions = torch.arange(length, device=starts.device)
     inside = (positions >= starts[..., None]) & (positions < ends[..., None])
     if attention_mask is not None:

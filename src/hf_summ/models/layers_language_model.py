@@ -15,16 +15,9 @@ _ROWS_AT_ONCE = 128
 
 
 def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: float) -> torch.Tensor:
-    """Whether a language model accepts each token: its probability is above the p-th percentile of the distribution.
+    """Whether a language model with scores (…, V) accepts each token (…, N): it is above the p-th percentile -> (…, N).
 
     The percentile is by nearest rank: the k-th smallest value, k = max(1, ⌈p/100 · V⌉). Tokens at it are rejected.
-
-    Args:
-        scores: (…, V), logits or log-probabilities.
-        tokens: (…, N) ids.
-
-    Returns:
-        (…, N), bool.
     """
     size = scores.shape[-1]
     # round, as 99.9 / 100 · 30000 in floats is slightly above rank 29970
@@ -34,15 +27,9 @@ def above_percentile(scores: torch.Tensor, tokens: torch.Tensor, percentile: flo
 
 
 def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-    """The distribution after multiplying the probabilities of some tokens and renormalizing.
+    """Multiply probabilities of some tokens by factors, and renormalize.
 
-    Args:
-        scores: (…, V), logits or log-probabilities.
-        tokens: (…, N) ids, distinct within each row.
-        factors: (…, N), above 0.
-
-    Returns:
-        (…, V) log-probabilities.
+    Scores (…, V), different token ids (…, N) and factors above 0 (…, N) -> log-probabilities (…, V).
     """
     # a constant added to a whole row, such as the logits' own normalizer, cancels
     return scores.scatter_add(-1, tokens, factors.log()).log_softmax(-1)
@@ -51,14 +38,8 @@ def multiply_probabilities(scores: torch.Tensor, tokens: torch.Tensor, factors: 
 def scale_from_mean(scores: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
     """Multiply the distances of scores from their row's mean: m + f (s - m), without normalization.
 
-    A constant added to a whole row is preserved.
-
-    Args:
-        scores: (…, V), logits or log-probabilities; the mean excludes impossible tokens (minus infinity).
-        factors: (…, V), above 0.
-
-    Returns:
-        (…, V).
+    A constant added to a whole row is preserved. The mean excludes impossible tokens (minus infinity). Scores and
+    factors above 0, both (…, V) -> (…, V).
     """
     is_impossible = scores.isneginf()
     possible = (~is_impossible).sum(-1, keepdim=True).clamp(min=1)
@@ -75,16 +56,13 @@ def rows_at_once(length: int) -> int:
 def draft_predictions(
     masked_lm: nn.Module, drafts: torch.Tensor, lengths: torch.Tensor, mask_token_id: int, pad_token_id: int
 ) -> torch.Tensor:
-    """The masked LM's scores of each draft's next token: those at [MASK] in `[draft so far, MASK]`.
+    """The masked LM's scores (R, V) of each draft's next token: those at [MASK] in `[draft so far, MASK]`.
 
     Padding within a draft is masked. If a draft exceeds the LM's positions, only its end is read.
 
     Args:
         drafts: (R, T) ids, starting with `[CLS]` if the LM expects it.
         lengths: (R,), the number of draft tokens in each row.
-
-    Returns:
-        (R, V) logits of the LM.
     """
     width = int(lengths.max())
     longest = longest_input(masked_lm)
@@ -110,15 +88,11 @@ def accepted_tokens(
     mask_token_id: int,
     pad_token_id: int,
 ) -> torch.Tensor:
-    """Whether the masked LM accepts each candidate for a draft's next token, in batches of bounded memory.
+    """Whether the masked LM accepts each candidate (R, N) for a draft's next token, in batches of bounded memory.
 
     Args:
         drafts: (R, T) ids.
         lengths: (R,), the number of draft tokens in each row; sorted lengths need the least padding.
-        candidates: (R, N) ids.
-
-    Returns:
-        (R, N), bool.
     """
     accepted = torch.empty(candidates.shape, dtype=torch.bool, device=candidates.device)
     size = rows_at_once(drafts.shape[1] + 1)
@@ -144,19 +118,14 @@ def condition_in_training(
 
     At each target position the LM reads `[decoder inputs up to there, MASK]` and accepts tokens above its percentile.
     In the space `log`, as in the author's commented-out code, `factor` multiplies the distance of every accepted
-    token's log-probability from the mean, without normalization. In the space `probability`, accepted tokens among
-    the generator's `top_tokens` most likely ones become `factor` times as likely, before normalization. The choice of
+    token's log-probability from the mean, without normalization. In the space `probability`, accepted tokens among the
+    generator's `top_tokens` most likely ones become `factor` times as likely, before normalization. The choice of
     tokens is a constant: gradients flow only through `scores`. Positions whose decoder input is padding have no target,
     and the LM skips them.
 
     Args:
-        scores: (R, T, V), logits or log-probabilities of the generator.
+        scores: (R, T, V), logits or log-probabilities of the generator; the result is log-probabilities.
         decoder_input_ids: (R, T), starting with the decoder's start token.
-        top_tokens: N of the space `probability`.
-        space: `log` or `probability`.
-
-    Returns:
-        (R, T, V) log-probabilities; in the space `log` their exponentials do not sum to 1.
     """
     if space == "log":
         candidates = torch.arange(scores.shape[-1], device=scores.device).expand(scores.shape)
@@ -200,23 +169,13 @@ class LanguageModelLogitsProcessor(LogitsProcessor):
 
     The LM reads `[draft so far, MASK]`. It accepts a token above the percentile of its distribution.
 
-    In the space `log`, as in the author's commented-out code, a factor multiplies the distance of a token's
-    log-probability from the mean. Accepted tokens among the most likely ones get the accepted factor, and all others
-    except end tokens the rejected factor. Nothing is normalized. In the space `probability`, factors multiply only the
-    probabilities of the most likely tokens, and the result is normalized log-probabilities.
+    In the space `log`, as in the author's commented-out code, a factor multiplies the distance of a token's log-
+    probability from the mean. Accepted tokens among the most likely ones get the accepted factor, and all others except
+    end tokens the rejected factor (α in Aksenov 2020). Nothing is normalized. In the space `probability`, factors
+    multiply only the probabilities of the most likely tokens, and the result is normalized log-probabilities.
 
     Scores may be logits or log-probabilities. Forbidden tokens stay forbidden. In the space `probability`, the others
     receive their probability; this processor must therefore precede those that forbid tokens.
-
-    Args:
-        masked_lm: a masked language model over the generator's vocabulary.
-        mask_token_id, pad_token_id: ids of its mask and padding tokens.
-        top_tokens: N, the number of the generator's most likely tokens that are judged.
-        percentile: percentile above which a token is accepted.
-        rejected_factor: factor for rejected tokens, α in Aksenov 2020.
-        accepted_factor: factor for accepted tokens, as in the training-time variant.
-        space: `log` or `probability`.
-        end_token_ids: ids of end tokens, which the space `log` does not lower.
     """
 
     # whether a row's scores depend on that row only

@@ -14,12 +14,7 @@ _CHANNELS = 100
 
 
 class BidirectionalGru(nn.Module):
-    """A GRU (Cho et al. 2014) in each direction, starting at the first and the last token.
-
-    Args:
-        input_width: width of the inputs.
-        width: width of the states of one direction.
-    """
+    """A GRU (Cho et al. 2014) in each direction, starting at the first and the last token; `width` is of either."""
 
     def __init__(self, input_width: int, width: int):
         super().__init__()
@@ -107,12 +102,9 @@ class AttentiveGrus(nn.Module):
     ) -> AttentiveStates:
         """Words (R, T, word_width), the source (B, S, C) and its keys (B, S, A), R a multiple of B -> the states.
 
-        Args:
-            words: y; a document's rows are consecutive.
-            source: e.
-            keys: `key_projection` of e.
-            source_mask: (B, S), true at tokens.
-            first, second: (R, k), the states before the first position; with `shares_state` only the second is used.
+        A document's rows are consecutive. `keys` are the `key_projection` of the source, and `source_mask` (B, S) is
+        true at tokens. `first` and `second` (R, k) are the states before the first position; with `shares_state` only
+        the second is used.
         """
         context_weight = self.second_gru.weight_ih[:, -source.shape[-1] :]
         second_words = None

@@ -79,11 +79,7 @@ class LearnedPositions(nn.Module):
         self.table = nn.Embedding(number, width)
 
     def forward(self, embeddings: torch.Tensor, seen: int = 0) -> torch.Tensor:
-        """Positions (T, C) for embeddings (…, T, C) after `seen` others.
-
-        Raises:
-            ValueError: the text is longer than the number of positions.
-        """
+        """Positions (T, C) for embeddings (…, T, C) after `seen` others; a ValueError beyond the last position."""
         length = seen + embeddings.shape[-2]
         if length > self.table.num_embeddings:
             raise ValueError(f"the text has {length} tokens, but the model has {self.table.num_embeddings} positions")
@@ -126,10 +122,6 @@ class TokenShift(nn.Module):
 
     A Transformer that copies looks for the source positions behind the word that it wrote last. Recurrent and
     convolutional encoders mix neighbors from the first update on, but self-attention learns slowly to do so.
-
-    Args:
-        width: width E of the embeddings.
-        d_model: width C of the model.
     """
 
     def __init__(self, width: int, d_model: int):
@@ -149,7 +141,6 @@ class MultiHeadAttention(nn.Module):
     Args:
         config: the model's config, for transformers' attention functions.
         width: width of queries, keys and values, over all heads.
-        num_heads: number of heads.
         dropout: dropout of the weights.
         layer_index: index in the cache.
     """
@@ -254,12 +245,7 @@ class CrossAttention(MultiHeadAttention):
 
 
 class FeedForward(nn.Module):
-    """W2 f(x W1 + b1) + b2, with ReLU as f (Vaswani et al. 2017, equation 2) or another activation.
-
-    Args:
-        activation: name of f in transformers' `ACT2FN`.
-        dropout: dropout of f's outputs.
-    """
+    """W2 f(x W1 + b1) + b2, with ReLU as f (Vaswani et al. 2017, equation 2) or another of transformers' `ACT2FN`."""
 
     def __init__(self, width: int, inner_width: int, activation: str = "relu", dropout: float = 0.0):
         super().__init__()
@@ -276,11 +262,8 @@ class FeedForward(nn.Module):
 class ResidualLayer(GradientCheckpointingLayer):
     """Base of layers whose sub-layers f are added to their input, with dropout on their output.
 
-    `post` computes LN(h + f(h)) (Vaswani et al. 2017), `pre` computes h + f(LN(h)). A stack of `pre` layers has a
-    LayerNorm on top; see `stack_norm`.
-
-    Args:
-        config: has `norm` and `dropout`.
+    With the config's `norm`, `post` computes LN(h + f(h)) (Vaswani et al. 2017), and `pre` h + f(LN(h)). A stack of
+    `pre` layers has a LayerNorm on top; see `stack_norm`.
     """
 
     def __init__(self, config):
@@ -306,10 +289,8 @@ def stack_norm(config) -> nn.Module:
 class TransformerEncoderLayer(ResidualLayer):
     """Self-attention and a feed-forward network.
 
-    Args:
-        config: has `d_model`, `ffn_dim` and the settings of `ResidualLayer`.
-        self_attention: maps (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None.
-        activation, activation_dropout: activation of the feed-forward network, and dropout after it.
+    `self_attention` maps (B, S, C) and a mask (B, 1, 1, S) to (B, S, C) and weights or None. The activation and its
+    dropout are those of the feed-forward network.
     """
 
     def __init__(self, config, self_attention: nn.Module, activation: str = "relu", activation_dropout: float = 0.0):
@@ -331,11 +312,7 @@ class TransformerEncoderLayer(ResidualLayer):
 class TransformerDecoderLayer(ResidualLayer):
     """Like the encoder's layer, but causal, and with cross-attention before the feed-forward network.
 
-    Args:
-        config: has `d_model`, `num_heads`, `ffn_dim`, `attention_dropout` and the settings of `ResidualLayer`.
-        layer_index: index in the cache.
-        activation, activation_dropout: activation of the feed-forward network, and dropout after it.
-        attention_class: class of the cross-attention.
+    `layer_index` is the index in the cache.
     """
 
     def __init__(

@@ -26,20 +26,17 @@ def windowed_attention(
 ) -> torch.Tensor:
     """Attention of query i of head h to positions |i - j| ≤ M/2 of heads |h - g| ≤ N/2, under one softmax.
 
-    Windows end at the edges of the text, before any padding. A query whose window has only padding yields zeros.
-    Memory is linear in S. See Aksenov 2020, equations 4.4 to 4.6 (one dimension) and 4.7 to 4.9 (two).
+    Queries, keys and values (B, H, S, D) -> (B, H, S, D). Windows end at the edges of the text, before any padding. A
+    query whose window has only padding yields zeros. Memory is linear in S. See Aksenov 2020, equations 4.4 to 4.6 (one
+    dimension) and 4.7 to 4.9 (two).
 
     Args:
-        queries, keys, values: (B, H, S, D).
         window_size: M + 1 positions, odd.
         head_window_size: N + 1 heads, odd; 1 is one-dimensional.
         circular: whether the window of heads wraps around from the last head to the first, without repetitions.
         padding_mask: (B, S), 1 or true at tokens.
         dropout: share of the weights dropped in training.
         scaling: factor of the scores; D^-½ if None.
-
-    Returns:
-        (B, H, S, D).
     """
     batch, heads, length, width = queries.shape
     reach = min((window_size - 1) // 2, length - 1)
@@ -149,10 +146,7 @@ def _head_bias(scores: torch.Tensor, before: int) -> torch.Tensor:
 class ConvolutionalSelfAttention(MultiHeadAttention):
     """Multi-head self-attention within a window of positions and of neighboring heads (Aksenov 2020, section 4.2.1).
 
-    Args:
-        window_size: M + 1 positions, odd.
-        head_window_size: N + 1 heads, odd; 1 is one-dimensional.
-        circular: whether the window of heads wraps around from the last head to the first.
+    Arguments are those of `MultiHeadAttention` and `windowed_attention`.
     """
 
     def __init__(self, *args, window_size: int, head_window_size: int, circular: bool):

@@ -149,7 +149,6 @@ def load_with_runtime(runtime: str, name: str) -> PreTrainedModel:
 
     Raises:
         ValueError: the runtime or the folder does not exist, or the export does not match the checkpoint's weights.
-        ImportError: the runtime is not installed.
     """
     if runtime not in RUNTIMES:
         allowed = f"one of {', '.join(RUNTIMES)}" if RUNTIMES else "left out where hf_summ is not installed"

@@ -96,7 +96,6 @@ class CopyingModel(SummarizationPreTrainedModel):
     Attributes:
         encoder_class, decoder_class: their classes, which take the config and the shared word embedding.
         source_inputs: names of the encoder's inputs in addition to subwords.
-        output_class: class of the joint output of encoder and decoder.
     """
 
     encoder_class: Callable
@@ -194,9 +193,6 @@ class CopyingForConditionalGeneration(SummarizationPreTrainedModel, Summarizatio
     Subclasses create `model` and `lm_head`. If the model copies and its decoder returns no `copy_gate_logits`, they
     also create `copy_gate`, which maps the decoder's output to the logit of copying. `Trainer` and `generate()` inspect
     the signature of `forward`: subclasses with further inputs extend it by `with_inputs_of`.
-
-    Attributes:
-        output_class: class of the output.
     """
 
     output_class = CopySummarizationOutput

@@ -165,10 +165,16 @@ class DrgdDecoder(DrgdPreTrainedModel):
         states = self.states(words, source, keys, mask, start["first"], start["second"])
         latents = means = kl = None
         if self.latent_chain is not None:
-            noise = self._noise(words, latent_seed, seen=0 if layer is None else layer.seen_positions)
-            latents, means, log_variances = self.latent_chain(
-                words, self._latent_states(states.first, start["first"]), start["latent"], noise
-            )
+            noise, size, variant = None, self.config.latent_size, self.config.variant
+            if latent_seed is not None:
+                seen = 0 if layer is None else layer.seen_positions
+                noise = seeded_noise(words, size, variant, latent_seed, seen)
+            elif self.training:
+                noise = draw_noise(words, size, variant)
+            before = states.first
+            if variant == "printed":
+                before = torch.cat((start["first"][:, None].to(before.dtype), before[:, :-1]), dim=1)
+            latents, means, log_variances = self.latent_chain(words, before, start["latent"], noise)
             kl = gaussian_kl(means, log_variances)
         read_latents = torch.zeros_like(latents) if latents is not None and zero_latent else latents
         features, combined = self.output(words, states.second, states.contexts, read_latents)
@@ -209,17 +215,6 @@ class DrgdDecoder(DrgdPreTrainedModel):
             states["latent"] = state.new_zeros(rows, self.config.latent_size)
         return states
 
-    def _latent_states(self, first: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-        """The latent chain's input: the first GRU's states (R, T, k), or their predecessors, first `before` (R, k)."""
-        if self.config.variant == "released":
-            return first
-        return torch.cat((before[:, None].to(first.dtype), first[:, :-1]), dim=1)
-
-    def _noise(self, words: torch.Tensor, seed: int | None, seen: int) -> torch.Tensor | None:
-        if seed is not None:
-            return seeded_noise(words, self.config.latent_size, self.config.variant, seed, seen)
-        return draw_noise(words, self.config.latent_size, self.config.variant) if self.training else None
-
 
 class DrgdModel(DrgdPreTrainedModel, CopyingModel):
     """DRGD's encoder and decoder, which share their embedding."""
@@ -232,11 +227,7 @@ class DrgdForConditionalGeneration(DrgdPreTrainedModel, CopyingForConditionalGen
     """DRGD with its output layer, which shares the embedding matrix if the config's `tie_output` is set.
 
     `forward` also takes `latent_seed` and `zero_latent`; see `DrgdDecoder`. The loss is the NLL plus the weighted KL,
-    both in `loss_parts`.
-
-    `generate()` has three more keys. `sample_latent` samples the latent variables instead of using their means, and
-    `latent_seed` makes their noise repeatable. `replace_unk` replaces unknown words of the finished text by the source
-    words with the most attention; see `generation_words.replace_unknown`.
+    both in `loss_parts`. Further settings of `generate()` are `sample_latent`, `latent_seed` and `replace_unk`.
     """
 
     output_class = DrgdOutput

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+from transformers import AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers import initialization as init
 from transformers.utils import logging
 from transformers.utils.generic import merge_with_config_defaults
@@ -182,7 +182,13 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         if name is None or missing is not None:
             return set(missing or ())
         start_config = read_config("start_name", name, **hub_settings)
-        self._check_vocabulary(start_config)
+        fits = 0 <= start_config.vocab_size - self.config.vocab_size <= PADDING_ROWS
+        special = ("pad_token_id", "eos_token_id")
+        if not fits or any(getattr(self.config, key) != getattr(start_config, key) for key in special):
+            raise ValueError(
+                f"`start_name` is {name!r}, which has {start_config.vocab_size} tokens, but the tokenizer has "
+                f"{self.config.vocab_size}, or other special tokens: use the tokenizer that came with it"
+            )
         start = read_model(AutoModelForSeq2SeqLM, "start_name", name, start_config, **hub_settings)
         weights = weights_of_bart(start, self.config.vocab_size)
         fresh, unknown = self.load_state_dict(weights, strict=False)
@@ -195,16 +201,6 @@ class SagCopyForConditionalGeneration(SagCopyPreTrainedModel, CopyingForConditio
         fresh = sorted(set(fresh) - set(self.all_tied_weights_keys))
         logger.info(f"started from {name}; randomly initialized weights: {', '.join(fresh) or 'none'}")
         return set()
-
-    def _check_vocabulary(self, start: PreTrainedConfig) -> None:
-        """Raise a ValueError unless the vocabulary is that of the checkpoint `start_name`."""
-        fits = 0 <= start.vocab_size - self.config.vocab_size <= PADDING_ROWS
-        special = ("pad_token_id", "eos_token_id")
-        if not fits or any(getattr(self.config, key) != getattr(start, key) for key in special):
-            raise ValueError(
-                f"`start_name` is {self.config.start_name!r}, which has {start.vocab_size} tokens, but the tokenizer "
-                f"has {self.config.vocab_size}, or other special tokens: use the tokenizer that came with it"
-            )
 
     def _score(self, outputs, inputs, labels, num_items_in_batch, skip_logits) -> dict[str, Any]:
         scored = super()._score(outputs, inputs, labels, num_items_in_batch, skip_logits)

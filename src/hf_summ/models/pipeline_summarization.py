@@ -233,10 +233,6 @@ class SummarizationPipeline(Pipeline):
         if self.processor is not None:
             self.processor.save_pretrained(save_directory, **kwargs)
 
-    @property
-    def _reader(self):
-        return self.processor if self.processor is not None else self.tokenizer
-
     def preprocess(self, example, truncation=True, return_details=False, source_prefix=None):
         example = _Example.of(example)
         source = {} if example.phrases is None else {"phrases": example.phrases}
@@ -248,7 +244,8 @@ class SummarizationPipeline(Pipeline):
         reader = ModelReader(self, limit, lambda texts: [], source_prefix)
         inputs, length, counts = self._read(with_prefix(document, reader.prefix), limit, source)
         self._check_ids(inputs["input_ids"])
-        note: dict[str, Any] = {"blank": _is_blank(document)}
+        texts = [document] if isinstance(document, str) else document
+        note: dict[str, Any] = {"blank": not any(text.strip() for text in texts)}
         if limit is not None and length > limit:
             who = "the document has" if isinstance(document, str) else f"the {len(document)} documents have"
             message = f"{who} {length} tokens, but the model reads at most {limit}"
@@ -381,7 +378,7 @@ class SummarizationPipeline(Pipeline):
             records = [{"summary_token_ids": token_ids} for token_ids in sequences]
         if return_text or not return_tensors:
             source = {"documents": [outputs["document"]]} if "document" in outputs else {}
-            texts = self._reader.batch_decode(
+            texts = (self.processor or self.tokenizer).batch_decode(
                 sequences, skip_special_tokens=True, clean_up_tokenization_spaces=clean_up_tokenization_spaces, **source
             )
             if document is not None:
@@ -434,15 +431,11 @@ def _generated(documents: Any) -> Iterator:
     yield from documents if isinstance(documents, Iterable) else map(documents.__getitem__, range(len(documents)))
 
 
-class _SizedIterator:
+class _SizedIterator(Iterator):
     """An iterator whose length is known."""
 
     def __init__(self, items: Iterator, length: int):
-        self._items = items
-        self._length = length
-
-    def __iter__(self):
-        return self
+        self._items, self._length = items, length
 
     def __next__(self):
         return next(self._items)
@@ -469,7 +462,3 @@ def _check_document(document: Any) -> None:
     for text in document if isinstance(document, list) else [document]:
         if not isinstance(text, str):
             raise TypeError(f"a document must be a string, but is {type(text).__name__}: {text!r:.80}")
-
-
-def _is_blank(document: str | list[str]) -> bool:
-    return not any(text.strip() for text in ([document] if isinstance(document, str) else document))

@@ -13,11 +13,7 @@ HIDDEN_STATES = 4
 
 
 def read_config(key: str, name: str, **hub_settings) -> PreTrainedConfig:
-    """Read the configuration of the checkpoint `name`, the value of the config's `key`.
-
-    Raises:
-        ValueError: the configuration cannot be read.
-    """
+    """Read the configuration of the checkpoint `name`, the value of the config's `key`; if unreadable, a ValueError."""
     try:
         # only the user may allow remote code, never a name in a configuration
         config = AutoConfig.from_pretrained(name, trust_remote_code=False, **hub_settings)
@@ -44,8 +40,7 @@ def read_model(
     """Load the checkpoint `name`, the value of the config's `key`, with all its weights.
 
     Args:
-        auto_class: transformers' Auto class for this kind of model.
-        config: the model's configuration.
+        auto_class: transformers' Auto class for the model.
         unused: name prefixes of weights that may be missing.
 
     Raises:

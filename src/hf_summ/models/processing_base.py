@@ -33,6 +33,7 @@ class SummarizationProcessor(ProcessorMixin):
             end token.
         restore_case: whether `restore` spells and joins the words of summaries as their documents do, for vocabularies
             in lower case.
+        chat_template: stored and saved as in every transformers processor, but not used.
 
     Raises:
         TypeError: a length is no integer.
@@ -57,6 +58,7 @@ class SummarizationProcessor(ProcessorMixin):
         restore_case=False,
         chat_template=None,
     ):
+        self._set_special_tokens(tokenizer)
         _check_lengths(max_source_length=max_source_length, max_target_length=max_target_length)
         for name in ("pad_token", "eos_token"):
             if getattr(tokenizer, name) is None:
@@ -350,6 +352,9 @@ class SummarizationProcessor(ProcessorMixin):
         normalizer, text = self.tokenizer.backend_tokenizer.normalizer, self.clean(text)
         return text if normalizer is None else normalizer.normalize_str(text)
 
+    def _set_special_tokens(self, tokenizer) -> None:
+        """Set tokens that the tokenizer has under another name."""
+
     def _special_ids(self) -> tuple[list[int], list[int]]:
         """The special ids before and after an example's documents."""
         return [], [self.eos_token_id]
@@ -375,7 +380,7 @@ class CopyingProcessor(SummarizationProcessor):
     `[CLS]` and end with `[SEP]`. Without it, as in the tokenizers of `hf-summ vocabulary`, both get an end token.
     """
 
-    def __init__(self, tokenizer, *args, **kwargs):
+    def _set_special_tokens(self, tokenizer) -> None:
         for special, substitute in (("bos_token", "cls_token"), ("eos_token", "sep_token")):
             if getattr(tokenizer, special) is None and getattr(tokenizer, substitute) is not None:
                 setattr(tokenizer, special, getattr(tokenizer, substitute))
@@ -384,7 +389,6 @@ class CopyingProcessor(SummarizationProcessor):
             tokenizer.clean_up_tokenization_spaces = True
         # the name of a special token in a text is plain text
         tokenizer.split_special_tokens = True
-        super().__init__(tokenizer, *args, **kwargs)
 
     def _special_ids(self) -> tuple[list[int], list[int]]:
         first = self.tokenizer.cls_token_id

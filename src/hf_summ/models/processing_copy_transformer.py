@@ -10,8 +10,7 @@ class CopyTransformerProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer; BERT's if the model is built on BERT.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]`.
         max_target_length: the same for summaries, including the end token.
-        document_separator, restore_case: as for `SummarizationProcessor`.
-        chat_template: stored and saved as in every transformers processor, but not used.
+        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
     """
 
     def __init__(

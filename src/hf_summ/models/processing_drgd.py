@@ -17,8 +17,7 @@ class DrgdProcessor(SummarizationProcessor):
         washing: None leaves texts unchanged. `lcsts` lower-cases texts and deletes white space, digits and punctuation
             as DRGD's program does for LCSTS; see `washed`. Numbers are lost, Latin words run together, and documents,
             but not summaries, lose `。！？，；`.
-        document_separator, restore_case: as for `SummarizationProcessor`.
-        chat_template: stored and saved as in every transformers processor, but not used.
+        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
 
     Raises:
         ValueError: `washing` is unknown, or as `SummarizationProcessor`.

@@ -31,12 +31,11 @@ class HighlightTransformerProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including `[CLS]` or the end token.
         max_target_length: the same for summaries, including the end token.
-        document_separator, restore_case: as for `SummarizationProcessor`.
+        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
         document_frequencies: phrase -> number of fitted examples that contain it, at least 2; written by `hf-summ
             key-phrases`.
         fitted_examples: number of fitted examples.
         num_phrases: number of phrases to find.
-        chat_template: stored and saved as in every transformers processor, but not used.
     """
 
     unaligned_fields = _PHRASE_FIELDS

@@ -13,23 +13,8 @@ class SagCopyProcessor(CopyingProcessor):
         tokenizer: a fast tokenizer.
         max_source_length: number of subwords to which documents are truncated, including the special tokens.
         max_target_length: the same for summaries.
-        document_separator, restore_case: as for `SummarizationProcessor`.
-        chat_template: stored and saved as in every transformers processor, but not used.
+        document_separator, restore_case, chat_template: as for `SummarizationProcessor`.
     """
-
-    def __init__(
-        self,
-        tokenizer,
-        max_source_length=500,
-        max_target_length=150,
-        document_separator=None,
-        restore_case=False,
-        chat_template=None,
-    ):
-        # listed explicitly, as transformers saves the parameters found here
-        super().__init__(
-            tokenizer, max_source_length, max_target_length, document_separator, restore_case, chat_template
-        )
 
     def align(self, config) -> None:
         """Set the vocabulary size and special tokens of a new config to this processor's.

@@ -23,14 +23,7 @@ _WIDE, _MANY = 8000, 128
 
 
 def quantize_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Quantize each row by its own largest magnitude, independently of other rows.
-
-    Args:
-        rows: (R, C), finite.
-
-    Returns:
-        (R, C), int8 from -127 to 127, and scales (R, 1); their product approximates the rows.
-    """
+    """Quantize each finite row (R, C) by its own largest magnitude -> int8 from -127 to 127, and scales (R, 1)."""
     scales = _row_scales(rows)
     return _levels(rows, scales), scales
 
@@ -100,11 +93,7 @@ class Int8Linear(nn.Module):
         self.eval()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(…, in_features) -> (…, out_features), float32.
-
-        Raises:
-            ValueError: the inputs need gradients.
-        """
+        """(…, in_features) -> (…, out_features), float32; a ValueError if the inputs need gradients."""
         if inputs.requires_grad and torch.is_grad_enabled():
             raise ValueError(_NOT_TRAINED)
         rows, scales = quantize_rows(inputs.reshape(-1, self.in_features))
@@ -139,11 +128,7 @@ class Int8Linear(nn.Module):
         return products[: len(rows)] + products[len(rows) :]
 
     def train(self, mode: bool = True):
-        """Set the mode.
-
-        Raises:
-            ValueError: `mode` is true, for training.
-        """
+        """Set the mode; for training, raise a ValueError."""
         if mode:
             raise ValueError(_NOT_TRAINED)
         return super().train(mode)
@@ -166,17 +151,10 @@ _NOT_TRAINED = "int8 has no gradients: to train the model, load it without `quan
 
 
 def refuse_accelerators(devices) -> None:
-    """Raise a ValueError if one of these devices of an int8 model is no CPU.
-
-    Args:
-        devices: devices or their names; `meta`, for models before loading, is allowed.
-    """
+    """Raise a ValueError if a device of an int8 model, or its name, is no CPU; `meta` is for models before loading."""
     for device in devices:
         if str(device) not in ("cpu", "meta"):
-            raise ValueError(
-                f"int8 is for CPUs, but the model's device is {device}: load it without `quantization_config`, or with "
-                '`device_map="cpu"`'
-            )
+            raise ValueError(f"int8 is for CPUs, but the device is {device}: load without `quantization_config`")
 
 
 class Int8Embedding(nn.Embedding):
@@ -209,11 +187,7 @@ class Int8Config(QuantizationConfigMixin):
 
     @classmethod
     def from_dict(cls, config_dict, **kwargs):
-        """transformers' `from_dict`.
-
-        Raises:
-            ValueError: the files were saved in another layout.
-        """
+        """transformers' `from_dict`; a ValueError if the files were saved in another layout."""
         # the first layout, with 8 bits only in linear layers, had no number
         layout = config_dict.get("layout", 1)
         if layout != cls.layout:

@@ -71,10 +71,7 @@ def restored(
 
 
 class _Source:
-    """Spellings and spacing of tokens in documents.
-
-    Args:
-        vocabulary: the forms of the tokens to look up.
+    """Spellings and spacing of tokens in documents, for tokens whose form is in `vocabulary`.
 
     Attributes:
         joints: forms of neighbors -> how much more often they are joined than separated.

@@ -121,10 +121,8 @@ def join(
     If the row has no room for one token of each document, the last documents are omitted.
 
     Args:
-        documents: the tokens of each document.
         length: maximum number of ids of the row; None does not truncate.
-        before, after: special ids of the row.
-        separator: the id between documents.
+        before, after, separator: special ids of the row, and the id between documents.
     """
     lengths = [len(tokens) for tokens in documents]
     filled = [index for index, number in enumerate(lengths) if number]
@@ -146,24 +144,13 @@ def join(
 
 
 def measured(document: str | list[str], tokens: int) -> dict[str, float]:
-    """Measures of a document, or of an example's documents, by name, to compare with training documents.
-
-    Args:
-        tokens: number of tokens before truncation.
-    """
+    """Measures of a document, or of an example's documents, before truncation, to compare with training documents."""
     characters = len(document) if isinstance(document, str) else sum(map(len, document))
     return {"tokens_per_character": tokens / max(characters, 1), "characters": characters}
 
 
 def checked_ranges(ranges: Any) -> Mapping[str, Any]:
-    """The `source_ranges` of a config: name in `measured` -> its minimum and maximum in training; may be empty.
-
-    Args:
-        ranges: the config's value; None means no entries.
-
-    Raises:
-        ValueError: the value has another form.
-    """
+    """The `source_ranges` of a config: name in `measured` -> its minimum and maximum in training; else a ValueError."""
     entries = {} if ranges is None else ranges
     has_names = isinstance(entries, Mapping) and entries.keys() <= _MEASURES.keys()
     if not has_names or not all(is_list(pair) and [*map(is_number, pair)] == [True, True] for pair in entries.values()):
@@ -174,12 +161,7 @@ def checked_ranges(ranges: Any) -> Mapping[str, Any]:
 
 
 def difference(document: str | list[str], tokens: int, ranges: Mapping[str, Any]) -> str | None:
-    """How a document differs from the training documents, or None if it does not.
-
-    Args:
-        tokens: as for `measured`.
-        ranges: from `checked_ranges`.
-    """
+    """How a document differs from the training documents, by the ranges of `checked_ranges`; None if it does not."""
     for name, value in measured(document, tokens).items():
         least, most = ranges.get(name, (value, value))
         if not least <= value <= most:

@@ -83,7 +83,6 @@ def key_phrases(
     phrases.
 
     Args:
-        documents: the documents of one example.
         frequencies: phrase -> the number of examples that contain it (df); unlisted phrases count as 1.
         examples: the number of these examples.
         number: maximum number of phrases to return.
@@ -102,10 +101,9 @@ def key_phrases(
 
 
 def document_frequencies(examples: Iterable[Sequence[str]], largest: int | None = None) -> tuple[dict[str, int], int]:
-    """Phrase -> the number of examples that contain it, if at least two; and the number of examples.
+    """Phrase -> the number of examples (lists of documents) that contain it, if at least two; and that of examples.
 
     Args:
-        examples: the documents of each example.
         largest: maximum number of phrases to keep, the most frequent ones.
     """
     return frequencies_from_two(
@@ -117,7 +115,6 @@ def frequencies_from_two(collection: Iterable[Iterable[str]], largest: int | Non
     """Term -> the number of a collection's members that contain it, if at least two; and the number of all members.
 
     Args:
-        collection: the terms of each member.
         largest: maximum number of terms to keep, the most frequent ones.
     """
     counts: Counter[str] = Counter()

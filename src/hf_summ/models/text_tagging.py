@@ -14,11 +14,11 @@ logger = logging.getLogger(__name__)
 
 # labels of spaCy's English pipelines: the Penn Treebank's parts of speech with a few additions by spaCy, and the entity
 # classes of OntoNotes
-PARTS_OF_SPEECH: list[str] = (
+PARTS_OF_SPEECH: Sequence[str] = (
     "$ '' , -LRB- -RRB- . : ADD AFX CC CD DT EX FW HYPH IN JJ JJR JJS LS MD NFP NN NNP NNPS NNS PDT POS PRP PRP$ RB "
     "RBR RBS RP SYM TO UH VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB XX _SP ``"
 ).split()
-ENTITY_CLASSES: list[str] = (
+ENTITY_CLASSES: Sequence[str] = (
     "CARDINAL DATE EVENT FAC GPE LANGUAGE LAW LOC MONEY NORP ORDINAL ORG PERCENT PERSON PRODUCT QUANTITY TIME "
     "WORK_OF_ART"
 ).split()
