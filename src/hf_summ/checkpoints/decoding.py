@@ -16,8 +16,8 @@ def decoding_flags(unset: str, needs_beams: tuple[str, ...] = ()) -> type:
     fields = []
     for name, setting in SETTINGS.items():
         if setting.help:
-            limits = setting.range if setting.kind in (int, float) else None
+            limits = setting.range if setting.type in (int, float) else None
             unless = needs_beams if setting.needs_beams else ()
             declared = flag("training decoding", setting.help, None, unset, limits, setting.needs, unless)
-            fields.append((name, setting.kind | None, declared))
+            fields.append((name, setting.type | None, declared))
     return dataclasses.make_dataclass("DecodingFlags", fields, namespace={"__module__": __name__})
