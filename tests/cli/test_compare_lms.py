@@ -84,11 +84,11 @@ def test_same_seed_same_report(run, workplace):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["a.txt", "nowhere.txt"], "nowhere.txt cannot be read: No such file or directory"),
-        (["masked"], "masked cannot be read: Is a directory"),
+        (["a.txt", "nowhere.txt"], "nowhere.txt: no such file or directory"),
+        (["masked"], "masked: is a directory"),
         (["a.txt", "latin.txt"], r"latin.txt is not UTF-8 text \(byte 3\): convert it"),
         (["a.txt", "blank.txt"], "blank.txt is blank: give a text to judge"),
-        (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
+        (["a.txt", "--random_text", "nowhere.txt"], "nowhere.txt: no such file"),
         (["a.txt", "--random_text", "blank.txt"], "blank.txt is blank"),
         (["a.txt", "--percentiles", "90", "101"], "--percentiles 101: must be from 0 to 100"),
         (["a.txt", "--percentiles", "-1"], "--percentiles -1: must be from 0 to 100"),
@@ -110,8 +110,8 @@ def test_what_cannot_work_is_told_before_a_model_is_loaded(refusal, workplace, a
 @pytest.mark.parametrize("model", ["nowhere", "./nowhere", "org/nowhere"])
 def test_model_that_is_not_there(refusal, workplace, model):
     said = refusal("compare-lms", "a.txt", "--models", "causal", model)
-    assert said.startswith(f"language model {model} cannot be loaded (")
-    assert said.endswith("give a folder with config.json, model.safetensors and the tokenizer's files")
+    assert said.startswith(f"{model} cannot be loaded as a language model (")
+    assert said.endswith("give the folder of a downloaded checkpoint")
 
 
 def test_masked_lm_without_its_head_is_named(refusal, workplace):

@@ -76,7 +76,7 @@ def test_scores_of_each_document(run, workplace, references):
     rows = [json.loads(line) for line in (workplace / "scores.jsonl").read_text(encoding="utf-8").splitlines()]
     systems = {"o.txt": OTHERS, "r.txt": REFERENCES}
     places = [f"s.txt, line {number}" for number in (1, 2, 3)]
-    assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, places=places).rows())
+    assert rows == list(Evaluation(PREDICTIONS, references, SOURCES, systems, labels=places).rows())
 
 
 def test_a_blank_source_costs_its_row(run, workplace):
@@ -212,11 +212,11 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR[:3], "short.txt"), "p.txt has 3 texts and short.txt has 2: line 3 of p.txt has no counterpart"),
         ((*PAIR, "--against", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
         ((*PAIR, "--sources", "short.txt"), "p.txt has 3 texts and short.txt has 2"),
-        (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must contain the predictions"),
-        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must contain the references"),
-        ((*PAIR[:3], "blank.txt"), "all 3 rows of blank.txt are blank: it must contain the references"),
+        (("--predictions", "empty.txt", *PAIR[2:]), "empty.txt is empty: it must contain texts"),
+        ((*PAIR[:3], "empty.txt"), "empty.txt is empty: it must contain texts"),
+        ((*PAIR[:3], "blank.txt"), "nothing to score: no reference has any words"),
         ((*PAIR[:3], "zh.txt"), "nothing to score: no reference has any words .* name the language of other scripts"),
-        ((*PAIR, "--sources", "zh.txt"), "nothing to compare with: no source has any words"),
+        ((*PAIR, "--sources", "zh.txt"), "none of the 3 sources has any words"),
         (
             (*PAIR, "--no_stemmer", "--language", "zh"),
             "--no_stemmer: has no effect with --language zh, which is not st",
@@ -239,8 +239,8 @@ def test_one_pair_has_no_interval(run, workplace):
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
         (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: mostly NUL, so the file is not UTF-8"),
         (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
-        (("--predictions", ".", *PAIR[2:]), ". is a folder: name the file of the predictions in it"),
-        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt does not exist: name a file of references"),
+        (("--predictions", ".", *PAIR[2:]), ".: is a directory: name another path"),
+        ((*PAIR[:3], "nowhere.txt"), "nowhere.txt: no such file or directory: name another path"),
         (("--predictions", "cut.jsonl"), "cut.jsonl, line 2: not a JSON row"),
         (PAIR[:2], "p.txt has no references beside its predictions: name their file with --references"),
         (("--predictions", "s.jsonl"), "s.jsonl has no references beside its predictions"),

@@ -182,7 +182,7 @@ def test_presets_are_the_protocols():
         ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': 'a' is named twice"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),
         ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
-        ((*MAKE, "--sources", "none.txt"), "none.txt does not exist: name a file of sources"),
+        ((*MAKE, "--sources", "none.txt"), "none.txt: no such file or directory: name another path"),
         ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder, in an existing one"),
         ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
         ((*MAKE, "--output", "none/sheets"), "--output none/sheets: must be a new or empty folder, in an existing one"),
@@ -203,9 +203,9 @@ def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (("none.csv", "--key", "key.json"), "none.csv does not exist: name files of votes"),
-        (("sheets/voter-1.csv", "--key", "none.json"), "none.json does not exist: name the key"),
-        (("sheets/voter-1.csv", "--key", "s.txt"), "s.txt is not a key of sheets: name the one"),
+        (("none.csv", "--key", "key.json"), "none.csv: not a file of votes: name one"),
+        (("sheets/voter-1.csv", "--key", "none.json"), "none.json is not a key of sheets ("),
+        (("sheets/voter-1.csv", "--key", "s.txt"), "s.txt is not a key of sheets ("),
         (("sheets/voter-1.csv", "--key", "key.json"), "there are no votes: all files are empty"),
         (("filled.csv", "--key", "others.json"), "filled.csv, line 2: the sheet 's"),
         (("filled.csv", "filled.csv", "--key", "key.json"), "filled.csv, line 2: voter-2 has voted on i"),

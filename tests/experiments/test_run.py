@@ -360,7 +360,7 @@ def test_language_model_that_is_not_there_is_told_in_its_rows(tmp_path):
         (tmp_path / f"{name}.txt").write_text(SENTENCES[0], encoding="utf-8")
     table = judgements(tmp_path, "./nowhere")
     (block,) = run_table(table, "small", {"texts": str(tmp_path)}, [], str(tmp_path / "out"))["datasets"]
-    assert all(row["problem"].startswith("language model ./nowhere cannot be loaded") for row in block["rows"][:3])
+    assert all(row["problem"].startswith("./nowhere cannot be loaded as a language model") for row in block["rows"][:3])
 
 
 def test_missing_text_is_told_at_the_door(tmp_path):

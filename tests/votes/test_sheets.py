@@ -108,7 +108,7 @@ def test_a_table_has_all_texts_and_room_for_votes():
 
 
 def test_a_key_is_read_as_it_was_written(tmp_path):
-    _, key = made_sheets(places=[f"ä, line {number}" for number in range(6)])
+    _, key = made_sheets(labels=[f"ä, line {number}" for number in range(6)])
     key.write(tmp_path / "key.json")
     assert read_key(tmp_path / "key.json") == key
 
@@ -140,25 +140,24 @@ def test_what_is_no_key_is_told(tmp_path, change):
     key.write(tmp_path / "key.json")
     told = json.loads((tmp_path / "key.json").read_text(encoding="utf-8"))
     (tmp_path / "key.json").write_text(json.dumps(change(told)), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"key\.json is not a key of sheets: name the one that was written with them"):
+    with pytest.raises(
+        ValueError, match=r"key\.json is not a key of sheets \(.*\): name the one that was written with them"
+    ):
         read_key(tmp_path / "key.json")
 
 
 def test_a_file_that_is_not_json_or_missing_is_no_key(tmp_path):
     (tmp_path / "key.json").write_bytes(b"\xff{")
-    with pytest.raises(ValueError, match=r"key\.json is not a key of sheets"):
-        read_key(tmp_path / "key.json")
-    with pytest.raises(ValueError, match=r"none\.json does not exist: name the key that was written with the sheets"):
-        read_key(tmp_path / "none.json")
+    for name in ("key.json", "none.json"):
+        with pytest.raises(ValueError, match=rf"{name} is not a key of sheets"):
+            read_key(tmp_path / name)
 
 
 @pytest.mark.parametrize(
     ("systems", "settings", "message"),
     [
-        ({}, {}, "`systems` has none, but votes compare at least two"),
-        ({"one": ["a"]}, {}, "`systems` has only 'one', but votes compare at least two"),
-        ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 of one: each needs its counterpart"),
-        (SYSTEMS, {"references": ["a"]}, "6 documents but 1 of `references`: each needs its counterpart"),
+        ({"one": ["a"], "two": ["a"] * 6}, {}, "6 documents but 1 one: each needs its counterpart"),
+        (SYSTEMS, {"references": ["a"]}, "6 documents but 1 references: each needs its counterpart"),
         (
             SYSTEMS,
             {"protocol": dataclasses.replace(PROTOCOL, documents=7)},

@@ -12,12 +12,12 @@ from hf_summ.common.files import shared_name
 from hf_summ.models.generation_words import WordTable, replace_unknown, word_table
 from hf_summ.models.text_documents import prefix_of, with_prefix
 
-# number of source words listed for a summary word, and their least probability
+# most source words listed for a summary word, and their least probability
 _ORIGINS, _LEAST = 8, 0.005
 
 
 class Word(NamedTuple):
-    """A word: the positions of its first character and after its last, and the places of its subwords in the text."""
+    """A word: the positions of its first character and after its last, and the indices of its subwords."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Word(NamedTuple):
 
 
 def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
-    """The places of the ids of each word; words are those that the decoding limits count.
+    """The indices of the ids of each word; words are those that the decoding limits count.
 
     A token of space alone belongs to the next word.
     """
@@ -34,8 +34,8 @@ def grouped(ids: Sequence[int], table: WordTable) -> list[list[int]]:
     opened = table.words_opened(ids)
     is_space = [not starts and not table.texts[token] for token, starts in zip(ids, opened, strict=True)]
     # the first of several spaces opens the next word
-    is_first = [opened[place] or is_space[place] for place in range(len(ids))]
-    starts = [place for place in range(len(ids)) if not place or (is_first[place] and not is_space[place - 1])]
+    is_first = [opened[index] or is_space[index] for index in range(len(ids))]
+    starts = [index for index in range(len(ids)) if not index or (is_first[index] and not is_space[index - 1])]
     return [list(range(*span)) for span in pairwise([*starts, len(ids)])]
 
 
@@ -46,15 +46,15 @@ def words_of_source(text: str, ids: Sequence[int], offsets: Sequence[tuple[int, 
         offsets: for each id, the positions of its first character and after its last.
     """
     words, end = [], 0
-    for places in grouped(ids, table):
+    for subwords in grouped(ids, table):
         # tokens that share a character of several bytes overlap, and some include the space before them
-        start = max(min(offsets[place][0] for place in places), end)
-        last = max(offsets[place][1] for place in places)
+        start = max(min(offsets[index][0] for index in subwords), end)
+        last = max(offsets[index][1] for index in subwords)
         word = text[start:last].strip()
         if word:
             start = text.index(word, start)
             end = start + len(word)
-            words.append(Word(start, end, places))
+            words.append(Word(start, end, subwords))
     return words
 
 
@@ -64,18 +64,17 @@ def words_of_summary(text: str, pieces: Sequence[str]) -> list[tuple[int, int]]:
     Raises:
         ValueError: the text has other characters.
     """
-    spans, place = [], 0
+    spans, end = [], 0
     for piece in pieces:
-        wanted = "".join(piece.split())
         start = None
-        for character in wanted:
-            while text[place : place + 1].isspace():
-                place += 1
-            if text[place : place + 1] != character:
-                raise ValueError(f"{piece!r} is not next in {text[place:]!r}")
-            start = place if start is None else start
-            place += 1
-        spans.append((place if start is None else start, place))
+        for character in "".join(piece.split()):
+            while text[end : end + 1].isspace():
+                end += 1
+            if text[end : end + 1] != character:
+                raise ValueError(f"{piece!r} is not next in {text[end:]!r}")
+            start = end if start is None else start
+            end += 1
+        spans.append((end if start is None else start, end))
     return spans
 
 
@@ -261,7 +260,7 @@ class _Trace:
 
     def explanation(self, replaces_unknown: bool) -> Explanation:
         source_words, of_position = self._source_words()
-        known = {self._normalized(word.text) for word in source_words}
+        vocabulary = {self._normalized(word.text) for word in source_words}
         summary, words = self._summary(replaces_unknown)
         return Explanation(
             model=shared_name(self.model.name_or_path),
@@ -269,16 +268,17 @@ class _Trace:
             documents=self.texts,
             summary=summary,
             source_words=source_words,
-            summary_words=[self._summary_word(summary, word, of_position, known) for word in words],
+            summary_words=[self._summary_word(summary, word, of_position, vocabulary) for word in words],
         )
 
     def _source_words(self) -> tuple[list[SourceWord], dict[int, int]]:
         """The words of all documents, and source position -> number of its word."""
         words, of_position = [], {}
-        parts = zip(self.texts, self.encoded["input_ids"], self.encoded["offset_mapping"], self.row.spans, strict=True)
-        for document, (text, ids, offsets, (first, kept)) in enumerate(parts):
+        encoded = self.encoded["input_ids"], self.encoded["offset_mapping"]
+        documents = zip(self.texts, *encoded, self.row.spans, strict=True)
+        for document, (text, ids, offsets, (first, length)) in enumerate(documents):
             for start, end, subwords in words_of_source(text, ids, offsets, self.table):
-                positions = [first + place for place in subwords if place < kept]
+                positions = [first + index for index in subwords if index < length]
                 of_position |= dict.fromkeys(positions, len(words))
                 values = {name: _of_word(name, of[positions]) for name, of in self.values.items()} if positions else {}
                 words.append(SourceWord(document, start, end, text[start:end], bool(positions), values))
@@ -288,16 +288,16 @@ class _Trace:
         """The summary's text and its words, with unknown ones replaced on request."""
         tokenizer, unknown = self.processor.tokenizer, self.processor.tokenizer.unk_token_id
         special = set(tokenizer.all_special_ids) - {unknown}
-        shown = self.written
+        ids = self.written
         if replaces_unknown:
             attention = self.copy_attention[None]
-            shown = replace_unknown(self.ids, attention, self.source_ids, unknown, sorted(special))[0, 1:].tolist()
+            ids = replace_unknown(self.ids, attention, self.source_ids, unknown, sorted(special))[0, 1:].tolist()
         groups = [
-            [place for place in places if self.written[place] not in special]
-            for places in grouped(self.written, self.table)
+            [index for index in group if self.written[index] not in special]
+            for group in grouped(self.written, self.table)
         ]
-        groups = [places for places in groups if places]
-        rows = [[shown[place] for place in places] for places in groups]
+        groups = [group for group in groups if group]
+        rows = [[ids[index] for index in group] for group in groups]
         rows.append([token for row in rows for token in row])
         *pieces, text = self.processor.batch_decode(rows, documents=[self.texts])
         try:
@@ -306,10 +306,12 @@ class _Trace:
             # this tokenizer's decoder joins words differently
             text = " ".join(pieces)
             spans = words_of_summary(text, pieces)
-        words = [Word(*span, places) for span, places in zip(spans, groups, strict=True)]
+        words = [Word(*span, group) for span, group in zip(spans, groups, strict=True)]
         return text, [word for word in words if word.start < word.end]
 
-    def _summary_word(self, summary: str, word: Word, of_position: Mapping[int, int], known: set[str]) -> SummaryWord:
+    def _summary_word(
+        self, summary: str, word: Word, of_position: Mapping[int, int], vocabulary: set[str]
+    ) -> SummaryWord:
         text = summary[word.start : word.end]
         origins: dict[int, float] = {}
         from_positions = self.origins[word.subwords].mean(0)
@@ -326,7 +328,7 @@ class _Trace:
             gate=float(self.gates[word.subwords].mean()),
             copied=min(float(from_positions.sum()), 1.0),
             origins=[item for item in likely if item[1] >= _LEAST],
-            is_novel=self._normalized(text) not in known,
+            is_novel=self._normalized(text) not in vocabulary,
         )
 
     def _normalized(self, word: str) -> str:

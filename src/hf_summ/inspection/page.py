@@ -28,41 +28,39 @@ _UNREAD = 2000
 
 def as_page(explanation: Explanation) -> str:
     """The explanation as a page of HTML, in which all texts are escaped."""
-    numbers = [number for number, word in enumerate(explanation.source_words) if word.is_read]
-    read = [explanation.source_words[number] for number in numbers]
-    known = {name for word in read for name in word.values}
+    read = {number: word for number, word in enumerate(explanation.source_words) if word.is_read}
+    measures = {name for word in read.values() for name in word.values}
     return render_page(
         "hf_summ.inspection",
         explanation=explanation,
-        read=read,
-        shades=[shade for shade in _SHADES if shade[0] in known],
+        read=list(read.values()),
+        shades=[shade for shade in _SHADES if shade[0] in measures],
         summary=_in_text(explanation.summary, explanation.summary_words),
         documents=list(_documents(explanation)),
-        place_read={number: place for place, number in enumerate(numbers)},
+        index_read={number: index for index, number in enumerate(read)},
         number=_number,
     )
 
 
 def _in_text(text: str, words: Sequence[_AnyWord]) -> list[tuple[str, _AnyWord | None]]:
     """A text as pairs of a word and the text before it; the last pair is the remaining text and None."""
-    parts: list[tuple[str, _AnyWord | None]] = []
+    pairs: list[tuple[str, _AnyWord | None]] = []
     end = 0
     for word in words:
-        parts.append((text[end : word.start], word))
+        pairs.append((text[end : word.start], word))
         end = word.end
-    return [*parts, (text[end:], None)]
+    return [*pairs, (text[end:], None)]
 
 
 def _documents(explanation: Explanation) -> Iterator[tuple[list, str, int]]:
-    """For each document: the text that was read, in parts; the truncated rest, shortened; its number of words."""
+    """For each document: the text that was read, as `_in_text`; the truncated text, shortened; its number of words."""
     for number, text in enumerate(explanation.documents):
         words = [word for word in explanation.source_words if word.document == number]
         read = [word for word in words if word.is_read]
-        left = len(words) - len(read)
-        end = read[-1].end if read else 0
-        rest = text[end:]
-        shown = _in_text(text if not left else text[:end], read)
-        yield shown, (rest if len(rest) <= _UNREAD else f"{rest[:_UNREAD]} …") if left else "", left
+        unread = len(words) - len(read)
+        end = (read[-1].end if read else 0) if unread else len(text)
+        truncated = text[end:] if len(text) - end <= _UNREAD else f"{text[end : end + _UNREAD]} …"
+        yield _in_text(text[:end], read), truncated, unread
 
 
 def _number(value: float, digits: int = 4) -> str:

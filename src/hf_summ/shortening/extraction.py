@@ -32,29 +32,28 @@ def _shortened(example: Example, reader: ModelReader, language: str) -> Reading:
         return Reading(example, length)
     texts = [example] if isinstance(example, str) else example
     sentences = [split_sentences(text, language) for text in texts]
-    owners = [(document, place) for document, parts in enumerate(sentences) for place in range(len(parts))]
-    flat = [sentence for parts in sentences for sentence in parts]
+    # document and number in it of each sentence
+    numbers = [(document, number) for document, own in enumerate(sentences) for number in range(len(own))]
+    flat = [sentence for own in sentences for sentence in own]
     words, costs = [split_words(sentence, language) for sentence in flat], reader.count(flat)
     budget = reader.room(len(texts))
     while True:
-        kept = keep_sentences(words, costs, budget)
-        wanted: list[list[int]] = [[] for _ in texts]
-        for index in kept:
-            document, place = owners[index]
-            wanted[document].append(place)
-        shorter = [pick_sentences(*parts) for parts in zip(texts, sentences, wanted, strict=True)]
-        excess = reader.length(shorter[0] if isinstance(example, str) else shorter) - (reader.limit or 0)
+        indices = keep_sentences(words, costs, budget)
+        chosen: list[list[int]] = [[] for _ in texts]
+        for document, number in map(numbers.__getitem__, indices):
+            chosen[document].append(number)
+        picked = [pick_sentences(*choice) for choice in zip(texts, sentences, chosen, strict=True)]
+        shorter = picked[0] if isinstance(example, str) else picked
+        excess = reader.length(shorter) - (reader.limit or 0)
         # a text may have more tokens than its separate sentences
-        if excess <= 0 or len(kept) < 2 or budget == 1:
+        if excess <= 0 or len(indices) < 2 or budget == 1:
             break
         budget = max(budget - excess, 1)
-    places = [sentence_places(text, parts) for text, parts in zip(texts, sentences, strict=True)]
-    kept_sentences = []
-    for index in kept:
-        document, place = owners[index]
-        start, end = places[document][place]
-        kept_sentences.append(
-            {"index": index, "start": start, "end": end} | ({} if len(texts) == 1 else {"document": document})
-        )
-    ranges = [[list(places[document][place]) for place in chosen] for document, chosen in enumerate(wanted)]
-    return Reading(shorter[0] if isinstance(example, str) else shorter, length, ranges, {"sentences": kept_sentences})
+    spans = [sentence_places(text, own) for text, own in zip(texts, sentences, strict=True)]
+    details = []
+    for index, (document, number) in zip(indices, map(numbers.__getitem__, indices), strict=True):
+        start, end = spans[document][number]
+        of = {} if len(texts) == 1 else {"document": document}
+        details.append({"index": index, "start": start, "end": end, **of})
+    ranges = [[list(own[number]) for number in of_text] for own, of_text in zip(spans, chosen, strict=True)]
+    return Reading(shorter, length, ranges, {"sentences": details})

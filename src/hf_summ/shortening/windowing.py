@@ -11,7 +11,7 @@ _CHARACTERS = 64
 
 
 def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> list[Reading]:
-    """Replace long examples by summaries of their parts, repeatedly until the model can read them.
+    """Replace long examples by summaries of their windows, repeatedly until the model can read them.
 
     Windows end with sentences, have about equal lengths, and do not cross the documents of an example. `details` has
     the `windows` of the first round: `start` and `end` characters, `tokens`, `summary_text` and, with several
@@ -27,20 +27,20 @@ def windows(examples: Sequence[Example], reader: ModelReader, language: str) -> 
     """
     language_code(language)
     states = [_Shortening(example, reader.length(example)) for example in examples]
-    going = [state for state in states if reader.is_too_long(state.length)]
-    while going:
-        places = [[split_windows(text, reader, language) for text in state.texts] for state in going]
+    too_long = [state for state in states if reader.is_too_long(state.length)]
+    while too_long:
+        spans = [[split_windows(text, reader, language) for text in state.texts] for state in too_long]
         pieces = [
             text[start:end]
-            for state, parts in zip(going, places, strict=True)
-            for text, spans in zip(state.texts, parts, strict=True)
-            for start, end in spans
+            for state, of_texts in zip(too_long, spans, strict=True)
+            for text, own in zip(state.texts, of_texts, strict=True)
+            for start, end in own
         ]
         summaries = iter(reader.summarize(pieces))
-        going = [
+        too_long = [
             state
-            for state, parts in zip(going, places, strict=True)
-            if state.replace(parts, [[next(summaries) for _ in spans] for spans in parts], reader)
+            for state, of_texts in zip(too_long, spans, strict=True)
+            if state.replace(of_texts, [[next(summaries) for _ in own] for own in of_texts], reader)
         ]
     return [state.reading() for state in states]
 
@@ -61,7 +61,7 @@ class _Shortening:
         self.length = length
 
     def replace(
-        self, places: Sequence[Sequence[tuple[int, int]]], summaries: Sequence[Sequence[str]], reader: ModelReader
+        self, spans: Sequence[Sequence[tuple[int, int]]], summaries: Sequence[Sequence[str]], reader: ModelReader
     ) -> bool:
         """Replace the texts' windows by summaries; return whether the result is shorter but still too long."""
         shorter = [" ".join(own) for own in summaries]
@@ -71,7 +71,7 @@ class _Shortening:
             return False
         self._details["rounds"] = self._details.get("rounds", 0) + 1
         if "windows" not in self._details:
-            self._details["windows"] = self._windows(places, summaries, reader)
+            self._details["windows"] = self._windows(spans, summaries, reader)
         self.texts, self.length = shorter, length
         return reader.is_too_long(length)
 
@@ -82,16 +82,16 @@ class _Shortening:
     def _like_example(self, texts: list[str]) -> Example:
         return texts[0] if isinstance(self._example, str) else texts
 
-    def _windows(self, places, summaries, reader: ModelReader) -> list[dict[str, Any]]:
-        found = []
-        for document, (text, spans, own) in enumerate(zip(self.texts, places, summaries, strict=True)):
+    def _windows(self, spans, summaries, reader: ModelReader) -> list[dict[str, Any]]:
+        windows = []
+        for document, (text, own, of_text) in enumerate(zip(self.texts, spans, summaries, strict=True)):
             of = {} if isinstance(self._example, str) else {"document": document}
-            tokens = reader.count([text[start:end] for start, end in spans])
-            found += [
+            tokens = reader.count([text[start:end] for start, end in own])
+            windows += [
                 {"start": start, "end": end, "tokens": count, "summary_text": summary, **of}
-                for (start, end), count, summary in zip(spans, tokens, own, strict=True)
+                for (start, end), count, summary in zip(own, tokens, of_text, strict=True)
             ]
-        return found
+        return windows
 
 
 def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[int, int]]:
@@ -100,15 +100,13 @@ def split_windows(text: str, reader: ModelReader, language: str) -> list[tuple[i
     Windows end with sentences; a sentence longer than a window is split between words, or within a word.
     """
     room = reader.room()
-    places = sentence_places(text, split_sentences(text, language))
-    costs = reader.count([text[start:end] for start, end in places])
+    spans = sentence_places(text, split_sentences(text, language))
+    costs = reader.count([text[start:end] for start, end in spans])
     if any(cost > room for cost in costs):
-        cut = (
-            [place] if cost <= room else _cut(text, *place, reader) for place, cost in zip(places, costs, strict=True)
-        )
-        places = [part for parts in cut for part in parts]
-        costs = reader.count([text[start:end] for start, end in places])
-    return [(places[first][0], places[last - 1][1]) for first, last in partition(costs, room)]
+        cut = ([span] if cost <= room else _cut(text, *span, reader) for span, cost in zip(spans, costs, strict=True))
+        spans = [piece for pieces in cut for piece in pieces]
+        costs = reader.count([text[start:end] for start, end in spans])
+    return [(spans[first][0], spans[last - 1][1]) for first, last in partition(costs, room)]
 
 
 def partition(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
@@ -139,7 +137,7 @@ def _filled(costs: Sequence[int], most: int) -> list[tuple[int, int]]:
 
 def _cut(text: str, start: int, end: int, reader: ModelReader) -> list[tuple[int, int]]:
     """Split a sentence that is longer than a window."""
-    room, parts = reader.room(), []
+    room, spans = reader.room(), []
     while start < end:
         near = text[start : min(end, start + _CHARACTERS * room)]
         # a window has at least one character, even if that exceeds its tokens
@@ -147,6 +145,6 @@ def _cut(text: str, start: int, end: int, reader: ModelReader) -> list[tuple[int
         if start + length < end:
             space = near.rfind(" ", 1, length)
             length = space + 1 if space > 0 else length
-        parts.append((start, start + length))
+        spans.append((start, start + length))
         start += length
-    return parts
+    return spans

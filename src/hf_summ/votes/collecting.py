@@ -40,9 +40,11 @@ class Votes:
         """Voter -> item and aspect of each missing vote."""
         missing = {}
         for sheet, sides in self.key.sheets.items():
-            asked = ((item, aspect) for item in self.key.items for aspect in self.key.protocol.aspects)
             missing[sides.voter] = [
-                (item, aspect) for item, aspect in asked if aspect not in self.choices.get((sheet, item), {})
+                (item, aspect)
+                for item in self.key.items
+                for aspect in self.key.protocol.aspects
+                if aspect not in self.choices.get((sheet, item), {})
             ]
         return {voter: votes for voter, votes in missing.items() if votes}
 
@@ -82,8 +84,8 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
             )
         if item not in key.items:
             raise ValueError(f"{where}: the sheet has no item '{_short(item)}': leave the first columns as they are")
-        given = {aspect: _choice(row[aspect], aspect, where) for aspect in key.protocol.aspects}
-        answered = {aspect: choice for aspect, choice in given.items() if choice is not None}
+        answers = {aspect: _choice(row[aspect], aspect, where) for aspect in key.protocol.aspects}
+        answered = {aspect: choice for aspect, choice in answers.items() if choice is not None}
         if not answered:
             continue
         if (sheet, item) in choices:
@@ -99,11 +101,11 @@ def read_votes(files: Iterable[str | os.PathLike], key: Key) -> Votes:
 
 def missing_votes(votes: Votes) -> list[str]:
     """A line for each voter with missing votes, which names the first of them."""
-    asked = len(votes.key.items) * len(votes.key.protocol.aspects)
+    expected = len(votes.key.items) * len(votes.key.protocol.aspects)
     return [
         f"{voter} has not voted at all"
-        if len(missing) == asked
-        else f"{len(missing)} of {asked} votes of {voter} are missing: "
+        if len(missing) == expected
+        else f"{len(missing)} of {expected} votes of {voter} are missing: "
         + first_of([f"{item} ({aspect})" for item, aspect in missing])
         for voter, missing in votes.missing().items()
     ]
@@ -112,21 +114,18 @@ def missing_votes(votes: Votes) -> list[str]:
 def _rows(files: Iterable[str | os.PathLike], key: Key) -> Iterator[tuple[str, dict[str, Any]]]:
     for file in files:
         path = Path(file)
-        if not path.is_file():
-            raise ValueError(f"{path} does not exist: name files of votes")
-        if kind_of_file(path) not in ROW_FILES:
+        if kind_of_file(path) not in ROW_FILES or not path.is_file():
             raise ValueError(
                 f"{path}: not a file of votes: name one that was downloaded from a page, or a filled-in .csv"
             )
-        for place, row in read_rows((path,)):
+        for line, row in read_rows((path,)):
             for column in ("sheet", "item", *key.protocol.aspects):
                 if column not in row:
-                    columns = _short(", ".join(row)) or "(none)"
                     raise ValueError(
-                        f"{path}, {place}: no column '{column}'; the columns are {columns}: name "
-                        "votes of the key's sheets, and save tables with commas between columns"
+                        f"{path}, {line}: no column '{column}'; the columns are {_short(', '.join(row)) or '(none)'}: "
+                        "name votes of the key's sheets, and save tables with commas between columns"
                     )
-            yield f"{path}, {place}", row
+            yield f"{path}, {line}", row
 
 
 def _short(text: str) -> str:

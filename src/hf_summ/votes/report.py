@@ -18,7 +18,7 @@ from hf_summ.evaluation.significance import (
 from hf_summ.votes.agreement import fleiss_kappa, krippendorff_alpha
 from hf_summ.votes.collecting import Votes, missing_votes
 
-# the largest p-value of a decided comparison
+# significance level
 _LEVEL = 0.05
 # with fewer documents nothing is decided, whatever p: a single vote changes it, and their deviation is uncertain
 _FEWEST = 10
@@ -123,12 +123,12 @@ def _agreement(outcomes: np.ndarray) -> dict[str, float | None]:
         return dict.fromkeys(("kappa", "kappa_documents", "alpha", "ordinal_alpha"))
     complete = outcomes[:, ~np.isnan(outcomes).any(0)]
     documents = complete.shape[1]
-    found = {
+    values = {
         "kappa": fleiss_kappa(complete) if documents else math.nan,
         "alpha": krippendorff_alpha(outcomes),
         "ordinal_alpha": krippendorff_alpha(outcomes, "ordinal"),
     }
-    numbers = {name: None if math.isnan(value) else value for name, value in found.items()}
+    numbers = {name: None if math.isnan(value) else value for name, value in values.items()}
     return {**numbers, "kappa_documents": documents}
 
 
@@ -149,8 +149,8 @@ def _votes_table(report: dict[str, Any], pair: dict[str, Any]) -> str:
     for aspect, figures in pair["aspects"].items():
         numbers = [figures[name] for name in ("wins", "losses", "ties")]
         # documents per voter on average, or a share of all votes
-        whole = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
-        shares = [f"{number / whole:.{report['digits']}f}" if whole else "-" for number in numbers]
+        total = report["voters"] if report["unit"] == "documents" else sum(numbers) / 100
+        shares = [f"{number / total:.{report['digits']}f}" if total else "-" for number in numbers]
         agreement = (figures[name] for name in ("kappa", "alpha", "ordinal_alpha"))
         rows.append([_title(aspect), *shares, *("-" if value is None else f"{value:.3f}" for value in agreement)])
     return markdown_table(columns, rows)
@@ -160,16 +160,16 @@ def _preference_table(pair: dict[str, Any]) -> str:
     columns = ["Win - lose, points", "Mean", "95% interval", "p", "Documents to decide"]
     rows = []
     for aspect, figures in pair["aspects"].items():
-        found, more = figures["preference"], figures["more_documents"]
-        if found is None:
+        preference, more = figures["preference"], figures["more_documents"]
+        if preference is None:
             rows.append([_title(aspect), *["-"] * 4])
             continue
-        if found["documents"] < _FEWEST:
+        if preference["documents"] < _FEWEST:
             needed = f"at least {_FEWEST}"
         else:
             needed = "not at this effect" if more is None else f"about {more} more" if more else "decided"
-        row = [_title(aspect), f"{found['mean']:+.1f}", shown_interval(found["interval"], "+.1f")]
-        rows.append([*row, shown_p_value(found["p_value"]), needed])
+        row = [_title(aspect), f"{preference['mean']:+.1f}", shown_interval(preference["interval"], "+.1f")]
+        rows.append([*row, shown_p_value(preference["p_value"]), needed])
     return markdown_table(columns, rows)
 
 

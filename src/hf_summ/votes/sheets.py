@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Literal
 
 from hf_summ.common.files import write_atomically
-from hf_summ.common.messages import unknown_choice
+from hf_summ.common.messages import check_choice, one_line
 from hf_summ.common.pages import render_page
 from hf_summ.common.records import parse_json
+from hf_summ.evaluation.words import check_lengths
 from hf_summ.models.checks import check_integer, check_text
 from hf_summ.models.text_documents import readable
 
 # a vote: for the summary on one side or the other, or for neither
 CHOICES = ("A", "B", "tie")
-_UNITS = ("documents", "percent")
 _MOST_DIGITS = 9
 # the columns of a sheet besides its aspects
 COLUMNS = ("sheet", "item", "document", "reference", "summary A", "summary B")
@@ -58,8 +58,7 @@ class Protocol:
         for name in ("documents", "voters"):
             check_integer(name, getattr(self, name), 1)
         check_integer("digits", self.digits, 0, _MOST_DIGITS)
-        if self.unit not in _UNITS:
-            raise ValueError(unknown_choice("`unit`", self.unit, _UNITS))
+        check_choice("`unit`", self.unit, ("documents", "percent"))
         if not self.aspects:
             raise ValueError("`aspects` is empty, but must have a name and a question for each")
         for name, question in self.aspects.items():
@@ -160,26 +159,24 @@ def read_key(path: str | os.PathLike) -> Key:
     Raises:
         ValueError: there is no such file, or it is not a key.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise ValueError(f"{file} does not exist: name the key that was written with the sheets")
     try:
-        content = parse_json(file.read_text(encoding="utf-8"))
+        content = parse_json(Path(path).read_text(encoding="utf-8"))
         key = Key(
             Protocol(**content["protocol"]),
             content["seed"],
             {id: Compared(**item) for id, item in content["items"].items()},
             {id: Sides(**sheet) for id, sheet in content["sheets"].items()},
         )
-        whole = _is_whole(key)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise ValueError(f"{file} is not a key of sheets: name the one that was written with them")
-    return key
+        if not _is_complete(key):
+            raise ValueError("its sheets are not complete")
+        return key
+    except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not a key of sheets ({one_line(error)}): name the one that was written with them"
+        ) from error
 
 
-def _is_whole(key: Key) -> bool:
+def _is_complete(key: Key) -> bool:
     """Whether all values have their types, and each sheet has each item."""
     items, sheets = key.items, key.sheets.values()
     voters = {sides.voter for sides in sheets}
@@ -237,7 +234,7 @@ def make_sheets(
     documents: Sequence[str],
     protocol: Protocol,
     references: Sequence[str] | None = None,
-    places: Sequence[str] | None = None,
+    labels: Sequence[str] | None = None,
     seed: int = 0,
 ) -> tuple[list[Sheet], Key]:
     """A sheet for each voter, and the key to them.
@@ -250,34 +247,30 @@ def make_sheets(
         documents: (N,) texts; blank ones are never drawn.
         protocol: numbers of documents and voters, and the questions.
         references: (N,) texts to show with the documents; blank ones are not shown.
-        places: (N,), names of the documents in the key; by default their numbers, counted from 0.
+        labels: (N,), names of the documents in the key; by default their numbers, counted from 0.
         seed: random seed of documents, sides and orders.
 
     Raises:
-        ValueError: fewer than two systems, texts without a counterpart, or too few documents that are not blank.
+        ValueError: texts without a counterpart, or too few documents that are not blank.
     """
-    if len(systems) < 2:
-        named = f"only '{next(iter(systems))}'" if systems else "none"
-        raise ValueError(f"`systems` has {named}, but votes compare at least two")
-    for name, texts in {**systems, "`references`": documents if references is None else references}.items():
-        if len(texts) != len(documents):
-            raise ValueError(f"{len(documents)} documents but {len(texts)} of {name}: each needs its counterpart")
-    places = list(map(str, range(len(documents)))) if places is None else places
+    labels = list(map(str, range(len(documents)))) if labels is None else labels
     references = [""] * len(documents) if references is None else references
-    compared, shown = {}, {}
+    for name, texts in {**systems, "references": references}.items():
+        check_lengths(**{"documents": documents, name: texts})
+    compared, contents = {}, {}
     for row in _draw(documents, protocol.documents, seed):
         for pair in itertools.combinations(systems, 2):
             id = _name("i", seed, row, pair)
-            compared[id] = Compared(places[row], *pair)
+            compared[id] = Compared(labels[row], *pair)
             texts = {name: systems[name][row] for name in pair}
-            shown[id] = (documents[row], references[row] if references[row].strip() else None, texts)
+            contents[id] = (documents[row], references[row] if references[row].strip() else None, texts)
     sheets, sides = [], {}
     for number in range(1, protocol.voters + 1):
         voter = f"voter-{number}"
         generator = random.Random(f"{seed} {voter}")
         on_a = {id: generator.choice((item.first, item.second)) for id, item in compared.items()}
         items = []
-        for id, (document, reference, texts) in shown.items():
+        for id, (document, reference, texts) in contents.items():
             b = next(name for name in texts if name != on_a[id])
             items.append(Item(id, document, reference, (texts[on_a[id]], texts[b])))
         generator.shuffle(items)
@@ -314,9 +307,9 @@ def _draw(documents: Sequence[str], number: int, seed: int) -> list[int]:
     return random.Random(seed).sample(rows, number)
 
 
-def _name(kind: str, *content: object) -> str:
-    """A name computed from the content; its letter keeps spreadsheets from reading it as a number."""
-    return kind + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+def _name(letter: str, *content: object) -> str:
+    """A name computed from the content; the letter keeps spreadsheets from reading it as a number."""
+    return letter + hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
 def as_page(sheet: Sheet) -> str:
