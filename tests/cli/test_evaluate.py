@@ -237,7 +237,7 @@ def test_one_pair_has_no_interval(run, workplace):
         ((*PAIR, "--against", "o.txt", "o.txt"), "--against o.txt: named twice"),
         ((*PAIR, "--scores", "scores.csv"), "--scores scores.csv: must be a .jsonl file in an existing folder"),
         (("--predictions", "s.jsonl", *PAIR[2:], "--scores", "s.jsonl"), "--scores s.jsonl: would replace the input"),
-        (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: mostly NUL, so the file is not UTF-8"),
+        (("--predictions", "nul.txt", *PAIR[2:]), "nul.txt, line 2: NUL at character 2, so the file is not UTF-8"),
         (("--predictions", "latin.txt", *PAIR[2:]), r"latin.txt, line 2: not UTF-8 \(.* at byte 4\): convert the file"),
         (("--predictions", ".", *PAIR[2:]), ".: is a directory: name another path"),
         ((*PAIR[:3], "nowhere.txt"), "nowhere.txt: no such file or directory: name another path"),

@@ -65,7 +65,7 @@ def test_a_folder_may_be_written_to_itself(run, phrases):
     [
         (
             ["rows.jsonl", "--processor", "nowhere", "--output", "x"],
-            r"^--processor nowhere: cannot be read; make one with",
+            r"^nowhere: cannot be read; make one with",
         ),
         (["none.jsonl", "--processor", "model", "--output", "x"], r"^none.jsonl does not exist"),
         (
@@ -74,7 +74,7 @@ def test_a_folder_may_be_written_to_itself(run, phrases):
         ),
         (
             ["rows.jsonl", "--processor", "model", "--output", "x", "--num_phrases", "0"],
-            r"--num_phrases 0: must be at le",
+            r"--num_phrases is 0, but must be at le",
         ),
     ],
 )

@@ -135,9 +135,12 @@ def test_the_published_number_of_rows_is_no_note(run, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["nowhere", "--output", "rows"], "^nowhere is not a folder: name that of the corpus's unpacked files$"),
-        (["raw", "--output", "raw/../raw"], "^--output raw/../raw: must be a folder, and not that of the corpus$"),
-        (["raw", "--output", "file"], "^--output file: must be a folder, and not that of the corpus$"),
+        (["nowhere", "--output", "rows"], "^nowhere does not exist"),
+        (
+            ["raw", "--output", "raw/../raw"],
+            "^--output raw/../raw: would replace files of the corpus: name another folder$",
+        ),
+        (["raw", "--output", "file"], "^file: file exists: name another path$"),
         (["raw", "--output", "rows"], "^raw has no train.article.txt and no train/train.article.txt"),
     ],
 )

@@ -83,7 +83,7 @@ def test_flags_of_training_are_taken_before_and_after(run, workplace):
         (["gdlf_44"], "unknown table gdlf_44; did you mean gdlf_4?"),
         (
             ["two.yaml", "--data", "news"],
-            "--data news: must name the data set that it replaces, as NAME=FOLDER: cnn_dailymail, xsum",
+            "--data news: name the data set that it replaces: cnn_dailymail, xsum",
         ),
         (["two.yaml", "--data", "xsun=news"], "--data xsun: two has no such data set; did you mean xsum?"),
         (["made_up.yaml", "--data", "nowhere"], "nowhere is not a folder"),

@@ -167,7 +167,7 @@ def test_presets_are_the_protocols():
     [
         (
             ("--systems", "ours.txt", *MAKE[3:]),
-            "--systems ours.txt: only one system, but votes compare two or more",
+            "--systems has only 'ours.txt', but votes compare at least two",
         ),
         (("--systems", "ours.txt", "ours.txt", *MAKE[3:]), "--systems ours.txt: named twice"),
         (
@@ -178,17 +178,15 @@ def test_presets_are_the_protocols():
         ((*MAKE, "--documents", "9"), "9 documents are required, but only 8 are not blank: lower --documents, or"),
         ((*MAKE, "--documents", "0"), "--documents is 0, but must be at least 1"),
         ((*MAKE, "--voters", "0"), "--voters is 0, but must be at least 1"),
-        ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a name and a question, such as 'fluency=Which"),
-        ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': 'a' is named twice"),
+        ((*MAKE, "--aspect", "fluency"), "--aspect 'fluency': must be a new name and a question, such as 'fluency=W"),
+        ((*MAKE, "--aspect", "a=b", "--aspect", "a=c"), "--aspect 'a=c': must be a new name and a question"),
         ((*MAKE, "--aspect", "item=Which?"), "an aspect is named 'item', like another column of the sheets"),
         ((*MAKE, "--summary_column", "tldr"), "--summary_column: needs --references"),
         ((*MAKE, "--sources", "none.txt"), "none.txt: no such file or directory: name another path"),
-        ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder, in an existing one"),
+        ((*MAKE, "--output", "full"), "--output full: must be a new or empty folder"),
         ((*MAKE, "--output", "s.txt"), "--output s.txt: must be a new or empty folder"),
-        ((*MAKE, "--output", "none/sheets"), "--output none/sheets: must be a new or empty folder, in an existing one"),
         ((*MAKE, "--key", "sheets/key.json"), "--key sheets/key.json: must not be in the folder sheets, which the"),
-        ((*MAKE, "--key", "old.json"), "--key old.json: must be a new .json file in an existing folder"),
-        ((*MAKE, "--key", "key.txt"), "--key key.txt: must be a new .json file"),
+        ((*MAKE, "--key", "old.json"), "--key old.json: must be a new file in an existing folder"),
     ],
 )
 def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
@@ -211,10 +209,9 @@ def test_what_cannot_be_made_is_told(refusal, workplace, argv, message):
         (("filled.csv", "filled.csv", "--key", "key.json"), "filled.csv, line 2: voter-2 has voted on i"),
         (("filled.csv", "--key", "key.json", "--resamples", "0"), "--resamples 0: must be at least 1"),
         (("filled.csv", "--key", "key.json", "--seed", "-1"), "--seed -1: must be at least 0"),
-        (("filled.csv", "--key", "key.json", "--json", "r.md"), "--json r.md: must be a .json file in an existing"),
         (
             ("filled.csv", "--key", "key.json", "--json", "./key.json"),
-            "--json key.json: would replace an input; give the report another name",
+            "--json ./key.json: would replace an input; give the report another name",
         ),
     ],
 )

@@ -20,17 +20,17 @@ BAD = [
     ("rows.jsonl.gz", "", " has no rows"),
     ("a.source", "one\ntwo\nthree\n", " has only 2 lines, but .*a.source has more"),
     # JSON
-    ("rows.jsonl", json_lines(ROWS)[:-20], r", line 4: not complete JSON \(.* at character \d+\)"),
+    ("rows.jsonl", json_lines(ROWS)[:-20], r", line 4: not a JSON row \(.* at character \d+\)"),
     (
         "rows.jsonl",
         '{"document": "a\n',
-        r", line 1: not complete JSON \(Unterminated string starting at character 14\)",
+        r", line 1: not a JSON row \(Unterminated string starting at character 14\)",
     ),
-    ("rows.jsonl", GOOD + "document: a\n", ", line 2: not complete JSON"),
-    ("rows.jsonl", GOOD + '{"document": "a"} {"document": "b"}', ", line 2: not complete JSON"),
+    ("rows.jsonl", GOOD + "document: a\n", ", line 2: not a JSON row"),
+    ("rows.jsonl", GOOD + '{"document": "a"} {"document": "b"}', ", line 2: not a JSON row"),
     ("rows.jsonl", GOOD + '"text"\n', ", line 2: a row must be an object, but is str"),
     ("rows.json", json.dumps([*ROWS, 7]), ", row 5: a row must be an object, but is int: 7"),
-    ("rows.json", "\n" + json.dumps(ROWS, indent=1)[:-30], ", line 1[67]: not complete JSON"),
+    ("rows.json", "\n" + json.dumps(ROWS, indent=1)[:-30], ", line 1[67]: not a JSON row"),
     # CSV
     (
         "rows.csv",

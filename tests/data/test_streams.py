@@ -73,7 +73,7 @@ def test_row_that_cannot_be_read_is_no_end_to_the_others(tmp_path):
     write(tmp_path / "b.csv", "text,id\nc,1\nd\ne,2\n")
     stream = FileRows([tmp_path / "a.jsonl", tmp_path / "b.csv"])
     assert stream.number == 7
-    problems = ["not complete JSON (E", "a row must be an obj", "1 fields, but the he"]
+    problems = ["not a JSON row (Expe", "a row must be an obj", "1 fields, but the he"]
     assert texts_or_problems(stream) == ["a", *problems[:2], "b", "c", problems[2], "e"]
 
 

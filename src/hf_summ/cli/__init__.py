@@ -17,7 +17,7 @@ __all__ = ["end_on_sigterm", "main"]
 # only the given command's file is imported, as the libraries of others load slowly
 COMMANDS = {
     "summarize": "Summarize text files, or the rows of corpora",
-    "extract": "Summarize texts by some of their own sentences, without a model",
+    "extract": "Extractive summaries, without a model",
     "serve": "Serve a model over HTTP",
     "explain": "Show where a summary's words came from, on a page",
     "prepare": "Write the rows of a public corpus from its files, and check their number",
@@ -30,7 +30,7 @@ COMMANDS = {
     "average": "Average the weights of checkpoints",
     "compare-lms": "Compare language models as judges of text",
     "evaluate": "Score predictions against references",
-    "votes": "Let people vote between systems, and count their votes",
+    "votes": "Make blind voting sheets, and count the votes",
     "table": "Run a table of one of the papers",
 }
 # the exit statuses with which a shell reports that these signals ended a command: 128 plus their number
@@ -104,16 +104,16 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):
         """As in argparse, but only commands whose defaults include `more` accept unknown arguments."""
-        known, more = super().parse_known_args(args, namespace)
-        if more and not hasattr(known, "more"):
+        arguments, more = super().parse_known_args(args, namespace)
+        if more and not hasattr(arguments, "more"):
             self.error(unknown_flag(more, re.findall(r"--([\w-]+)", self.format_usage())))
-        return known, more
+        return arguments, more
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and the message, and exit with status 2."""
         if choice := re.fullmatch(r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)", message):
-            flag, value, known = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
-            message = unknown_choice(flag, value, known)
+            flag, value, choices = choice[1], choice[2], re.findall(r"[\w-]+", choice[3])
+            message = unknown_choice(flag, value, choices)
             if not flag.startswith("-"):
-                message = f"unknown command {brief(value)}{nearest(value, known)}"
+                message = f"unknown command {brief(value)}{nearest(value, choices)}"
         super().error(error_line(message))

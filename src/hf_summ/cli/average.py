@@ -1,7 +1,6 @@
 """`hf-summ average`: average the weights of several checkpoints."""
 
 import argparse
-from pathlib import Path
 
 from hf_summ.pretrained import model_folder
 
@@ -29,20 +28,12 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Average the checkpoints.
-
-    Raises:
-        ValueError: a folder does not exist, or as `average_checkpoints`.
-        FileExistsError: the output is not empty.
-    """
+    """Average the checkpoints."""
     import torch
 
     from hf_summ.training.folder.averaging import average_checkpoints
 
-    arguments.folders = [*map(model_folder, arguments.folders)]
-    for folder in arguments.folders:
-        if not Path(folder).is_dir():
-            raise ValueError(f"{folder} does not exist: name a checkpoint, or a run's output folder")
+    folders = [*map(model_folder, arguments.folders)]
     dtype = None if arguments.dtype is None else getattr(torch, arguments.dtype)
-    folders = average_checkpoints(arguments.folders, arguments.output, arguments.last, arguments.best, dtype)
+    folders = average_checkpoints(folders, arguments.output, arguments.last, arguments.best, dtype)
     print(f"{arguments.output}: the mean of {', '.join(map(str, folders))}")

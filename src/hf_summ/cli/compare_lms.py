@@ -4,6 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
+from hf_summ.cli.summarizers import check_output_file
 from hf_summ.common.pages import markdown_table
 
 
@@ -45,15 +46,17 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Compare the language models.
-
-    Raises:
-        ValueError: a file cannot be read, is blank or not UTF-8, a percentile is outside 0 to 100, the output's folder
-            does not exist, or as `load_language_model`. Flags and files are checked before any model is loaded.
-    """
+    """Compare the language models."""
+    from hf_summ.checkpoints.folders import model_problem
     from hf_summ.evaluation.text_files import read_text
 
-    _check(arguments)
+    for percentile in arguments.percentiles:
+        if not 0 <= percentile <= 100:
+            raise ValueError(f"--percentiles {percentile:g}: must be from 0 to 100")
+    for name in arguments.models:
+        if Path(name).is_dir() and (problem := model_problem(name)):
+            raise ValueError(f"--models {name}: {problem}; give a folder whose files are complete")
+    check_output_file(arguments)
     texts = [(file, read_text(file)) for file in arguments.files]
     random_text = None if arguments.random_text is None else read_text(arguments.random_text)
     from hf_summ.evaluation.language_models import compare_language_models, load_language_model
@@ -67,33 +70,14 @@ def run(arguments: argparse.Namespace) -> None:
     print("\n\n".join(_table(compared) for compared in report["models"]))
 
 
-def _check(arguments: argparse.Namespace) -> None:
-    from hf_summ.checkpoints.folders import model_problem
-
-    for percentile in arguments.percentiles:
-        if not 0 <= percentile <= 100:
-            raise ValueError(f"--percentiles {percentile:g}: must be from 0 to 100")
-    for name in arguments.models:
-        problem = model_problem(name) if Path(name).is_dir() else None
-        if problem is not None:
-            raise ValueError(f"--models {name}: {problem}; give a folder whose files are complete")
-    if arguments.output is not None:
-        output = Path(arguments.output)
-        if output.is_dir() or not output.parent.is_dir():
-            raise ValueError(f"--output {output}: must be a file in an existing folder")
-
-
 def _table(compared: dict) -> str:
     """One model's figures as Markdown."""
     first = "" if compared["judges_first_token"] else ", first tokens not judged"
-    rows = []
-    last = None
+    rows, last = [], None
     for row in compared["rows"]:
         percentile = "" if row["percentile"] == last else f"{row['percentile']:g}%"
         last = row["percentile"]
-        figures = (
-            "-" if row[measure] is None else f"{row[measure]:.1f}%" for measure in ("recall", "detection", "accuracy")
-        )
-        rows.append([percentile, row["text"], *figures])
+        measures = (row[measure] for measure in ("recall", "detection", "accuracy"))
+        rows.append([percentile, row["text"], *("-" if value is None else f"{value:.1f}%" for value in measures)])
     table = markdown_table(["Percentile", "Text", "Recall", "Detection", "Accuracy"], rows, left=2)
     return f"{compared['model']} ({compared['kind']} language model{first})\n\n{table}"

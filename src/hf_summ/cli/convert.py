@@ -19,12 +19,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Convert the checkpoint.
-
-    Raises:
-        ValueError: as `convert_mass`.
-        OSError: a file does not exist, or the output is a folder that is not empty.
-    """
+    """Convert the checkpoint."""
     from transformers import AutoConfig
 
     from hf_summ.checkpoints.mass import convert_mass

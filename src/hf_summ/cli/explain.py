@@ -42,11 +42,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the page.
-
-    Raises:
-        ValueError: an output that is not a .html file; as `summarize`; or as `explain`.
-    """
+    """Write the page."""
     check_flags(arguments)
     check_output_file(arguments)
     page = Path(arguments.output)
@@ -84,7 +80,7 @@ def run(arguments: argparse.Namespace) -> None:
     unlike = summarizer.preprocess(documents, source_prefix=arguments.source_prefix)["note"].get("unlike")
     if unlike is not None:
         print(f"hf-summ: the text is unlike those that the model was trained on: it has {unlike}", file=sys.stderr)
-    left = sum(not word.is_read for word in explanation.source_words)
-    if left:
-        print(f"hf-summ: the last {left} words did not fit into the model's input", file=sys.stderr)
+    unread = sum(not word.is_read for word in explanation.source_words)
+    if unread:
+        print(f"hf-summ: the last {unread} words did not fit into the model's input", file=sys.stderr)
     print(explanation.summary.strip())

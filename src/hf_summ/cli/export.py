@@ -31,13 +31,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Export the checkpoint.
-
-    Raises:
-        ValueError: the checkpoint cannot be loaded or exported.
-        ImportError: the extra is not installed.
-        OSError: the output is a folder that is not empty.
-    """
+    """Export the checkpoint."""
     from hf_summ.runtimes.folders import export
 
     output = Path(arguments.output)

@@ -53,13 +53,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write a summary of each document.
-
-    Raises:
-        ValueError: a file cannot be read, the output is not a file in an existing folder, the oracle has no
-            references, a column is named where none is read, or as `extract`.
-        ImportError: as `extract`.
-    """
+    """Write a summary of each document."""
     check_output_file(arguments)
     if arguments.summary_column is not None and arguments.method != "oracle":
         raise ValueError("--summary_column: needs --method oracle, which alone reads references")

@@ -1,11 +1,10 @@
 """`hf-summ idf`: document frequencies of a corpus's words, for the extractive stage."""
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from hf_summ.common.flags import add_flags
-from hf_summ.data.corpora import Corpus, Reading
+from hf_summ.data.corpora import Reading
 
 
 def add_parser(commands) -> None:
@@ -26,11 +25,8 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Count the documents and write the file.
-
-    Raises:
-        ValueError: the output is not a .json file or would replace a corpus file, or as `load`.
-    """
+    """Count the documents and write the file."""
+    from hf_summ.data.loading import training_rows
     from hf_summ.data.sentences import language_code
     from hf_summ.extractive.frequencies import DocumentFrequencies
 
@@ -40,16 +36,7 @@ def run(arguments: argparse.Namespace) -> None:
     if output.resolve() in [Path(file).resolve() for file in arguments.files]:
         raise ValueError(f"--output {output}: would replace the corpus; give the frequencies another name")
     language_code(arguments.language)
-    table = DocumentFrequencies.fit(_documents(arguments), arguments.language)
+    documents = (row["document"] for row in training_rows(arguments.files, vars(arguments)))
+    table = DocumentFrequencies.fit(documents, arguments.language)
     table.save(output)
     print(f"{output}: {len(table.frequencies)} words that occur in at least 2 of {table.documents} documents")
-
-
-def _documents(arguments: argparse.Namespace) -> Iterator[str]:
-    from hf_summ.data.loading import load
-
-    corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # checks all files before the first text is used
-    for rows in [load(corpus)["train"] for corpus in corpora]:
-        for row in rows:
-            yield row["document"]

@@ -1,11 +1,10 @@
 """`hf-summ key-phrases`: a processor with the document frequencies that select key phrases."""
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from hf_summ.common.flags import add_flags
-from hf_summ.data.corpora import Corpus, Reading
+from hf_summ.data.corpora import Reading
 
 
 def add_parser(commands) -> None:
@@ -40,26 +39,16 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Fit the frequencies and write the processor.
-
-    Raises:
-        ValueError: a number is too small, the output is a file, the processor cannot be read, or as `load`.
-    """
+    """Fit the frequencies and write the processor."""
+    from hf_summ.data.columns import source_column
+    from hf_summ.data.loading import training_rows
     from hf_summ.data.phrases import fit_phrases, load_tokenizer
 
-    for name, least in (("max_source_length", 2), ("max_frequencies", 1), ("num_phrases", 1)):
-        value = getattr(arguments, name)
-        if value is not None and value < least:
-            raise ValueError(f"--{name} {value}: must be at least {least}")
     if Path(arguments.output).is_file():
         raise ValueError(f"--output {arguments.output}: must be a folder, but is a file")
-    try:
-        vocabulary = load_tokenizer(arguments.processor)
-    except ValueError as error:
-        raise ValueError(f"--processor {error}") from error
     processor = fit_phrases(
-        _examples(arguments),
-        vocabulary,
+        (row[source_column(row)] for row in training_rows(arguments.files, vars(arguments))),
+        load_tokenizer(arguments.processor),
         arguments.max_frequencies,
         num_phrases=arguments.num_phrases,
         max_source_length=arguments.max_source_length,
@@ -69,14 +58,3 @@ def run(arguments: argparse.Namespace) -> None:
         f"{arguments.output}: {len(processor.document_frequencies)} phrases that occur in at least 2 of "
         f"{processor.fitted_examples} examples"
     )
-
-
-def _examples(arguments: argparse.Namespace) -> Iterator[str | list[str]]:
-    from hf_summ.data.columns import source_column
-    from hf_summ.data.loading import load
-
-    corpora = [Corpus.among({**vars(arguments), "train_file": file}) for file in arguments.files]
-    # checks all files before the first text is used
-    for rows in [load(corpus)["train"] for corpus in corpora]:
-        for row in rows:
-            yield row[source_column(row)]

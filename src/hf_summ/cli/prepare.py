@@ -20,15 +20,9 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Write the rows.
-
-    Raises:
-        ValueError: the folder does not exist, the output is that folder or a file, or as `load`.
-    """
+    """Write the rows."""
     folder, output = Path(arguments.folder), Path(arguments.output)
-    if not folder.is_dir():
-        raise ValueError(f"{folder} is not a folder: name that of the corpus's unpacked files")
-    if output.is_file() or output.resolve() == folder.resolve():
-        raise ValueError(f"--output {output}: must be a folder, and not that of the corpus")
+    if output.resolve() == folder.resolve():
+        raise ValueError(f"--output {output}: would replace files of the corpus: name another folder")
     for line in prepare(arguments.corpus, folder, output):
         print(line, flush=True)

@@ -37,13 +37,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Raises:
-        ValueError: a number is too small, the device does not exist, the port is not available, or the model cannot be
-            loaded.
-        ImportError: the extra is not installed.
-    """
+    """Serve until SIGTERM or Ctrl-C."""
     check_flags(arguments, workers=1, port=0)
     if arguments.host == "localhost" or arguments.host.startswith(("127.", "::1")):
         arguments.allowed_hosts = arguments.allowed_hosts or "localhost,127.0.0.1,[::1]"
@@ -58,5 +52,5 @@ def run(arguments: argparse.Namespace) -> None:
     listening = bind(arguments.host, arguments.port)
     print(f"hf-summ: listening on {url(listening)}; loading {arguments.model}", file=sys.stderr, flush=True)
     # workers need the flags, not the command
-    given = argparse.Namespace(**{name: value for name, value in vars(arguments).items() if name != "run"})
-    serve(partial(load_summarizer, given, **decoding_settings(arguments)), limits, listening, arguments.workers)
+    del arguments.run
+    serve(partial(load_summarizer, arguments, **decoding_settings(arguments)), limits, listening, arguments.workers)

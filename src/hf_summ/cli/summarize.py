@@ -65,13 +65,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Summarize the files, or their rows.
-
-    Raises:
-        ValueError: flags exclude each other, a number is too small, the device or the output's folder does not exist,
-            a file cannot be read or is not text in the given encoding, or the model cannot be loaded. All else is
-            checked before the model is loaded.
-    """
+    """Summarize the files, or their rows."""
     if takes_rows(arguments):
         run_rows(arguments)
         return
@@ -117,8 +111,8 @@ def _notes(read: list[tuple[str | list[str], dict[str, Any]]], long_documents: s
         shares = [
             f"{details['read_tokens'] / details['source_tokens']:.0%} of {_shown([name])}" for name, details in cut
         ]
-        way = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
-        yield f"too long for the model, which read {shown(shares)}{way if long_documents == 'truncate' else ''}"
+        hint = ": set --long_documents to windows to read all, or to extract to read the most important sentences"
+        yield f"too long for the model, which read {shown(shares)}{hint if long_documents == 'truncate' else ''}"
     unlike = [(name, details["unlike"]) for name, details in read if "unlike" in details]
     if unlike:
         which = "it" if len(unlike) == 1 else "the first"

@@ -66,17 +66,12 @@ def add_row_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def takes_rows(arguments: argparse.Namespace) -> bool:
-    """Whether the command summarizes rows.
-
-    Raises:
-        ValueError: flags for rows or files of rows without --text_column, or flags for text files with it.
-    """
+    """Whether the command summarizes rows."""
     if arguments.text_column is None:
-        given = next((name for name in _DEFAULTS if getattr(arguments, name) is not None), None)
-        if given is not None:
-            raise ValueError(f"--{given} needs --text_column, the column of the documents")
-        if arguments.format == "parquet":
-            raise ValueError("--format parquet needs --text_column, the column of the documents")
+        flags = ["--format parquet"] if arguments.format == "parquet" else []
+        flags += [f"--{name}" for name in _DEFAULTS if getattr(arguments, name) is not None]
+        if flags:
+            raise ValueError(f"{flags[0]} needs --text_column, the column of the documents")
         for file in arguments.files:
             check_is_text(file, "give --text_column, the column of the documents", name_columns=True)
         return False
@@ -89,13 +84,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
 
 
 def run_rows(arguments: argparse.Namespace) -> None:
-    """Summarize the rows.
-
-    Raises:
-        ValueError: a flag's value is invalid, an input cannot be read, the folder belongs to a run with other settings,
-            or the model cannot be loaded.
-        OSError: a shard cannot be written, or a data set cannot be reached.
-    """
+    """Summarize the rows."""
     for name, value in _DEFAULTS.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
@@ -127,11 +116,11 @@ def run_rows(arguments: argparse.Namespace) -> None:
     end_on_sigterm()
     find_model(arguments)
     with loading(arguments.model):
-        named = arguments.model if arguments.runtime is None else str(find(arguments.model))
-        settings = {**model_identity(named, arguments.revision), "int8": arguments.int8, **decoding}
+        checkpoint = arguments.model if arguments.runtime is None else str(find(arguments.model))
+        settings = {**model_identity(checkpoint, arguments.revision), "int8": arguments.int8, **decoding}
         settings |= {"dtype": arguments.dtype, "seed": arguments.seed}
-    given = {"phrases": phrases, "source_prefix": arguments.source_prefix}
-    settings |= {name: value for name, value in given.items() if value is not None}
+    optional = {"phrases": phrases, "source_prefix": arguments.source_prefix}
+    settings |= {name: value for name, value in optional.items() if value is not None}
     if Path(arguments.model).is_dir():
         # other processes may have another working directory
         arguments.model = os.path.realpath(arguments.model)
@@ -143,7 +132,7 @@ def run_rows(arguments: argparse.Namespace) -> None:
 
 
 def _load(arguments: argparse.Namespace, device: str | None = None):
-    return load_summarizer(arguments, **({} if device is None or arguments.device is not None else {"device": device}))
+    return load_summarizer(arguments, device=arguments.device or device)
 
 
 def _engine(arguments: argparse.Namespace, work: Any, plan: Any):

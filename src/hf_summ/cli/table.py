@@ -46,11 +46,7 @@ def add_parser(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Run the table.
-
-    Raises:
-        ValueError: as `run_table`, or runs of some rows failed, as the report also shows.
-    """
+    """Run the table."""
     from hf_summ.experiments.tables import load_table, table_titles
 
     if arguments.list:
@@ -72,16 +68,14 @@ def run(arguments: argparse.Namespace) -> None:
         raise ValueError(f"the runs of some rows failed, for reasons given in the table: {', '.join(failed)}")
 
 
-def _data(given: list[str], datasets) -> dict[str, str]:
+def _data(items: list[str], datasets) -> dict[str, str]:
     """Data set -> folder; a folder without a data set replaces the only one."""
     data = {}
-    for item in given:
+    for item in items:
         dataset, separator, folder = item.partition("=")
         if not separator:
             if len(datasets) != 1:
-                raise ValueError(
-                    f"--data {item}: must name the data set that it replaces, as NAME=FOLDER: {', '.join(datasets)}"
-                )
+                raise ValueError(f"--data {item}: name the data set that it replaces: {', '.join(datasets)}")
             dataset, folder = next(iter(datasets)), item
         data[dataset] = folder
     return data

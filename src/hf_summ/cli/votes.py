@@ -102,12 +102,7 @@ def _add_collect(steps) -> None:
 
 
 def make(arguments: argparse.Namespace) -> None:
-    """Write sheets and key.
-
-    Raises:
-        ValueError: files cannot be read or do not belong together, the folder is not empty, the key exists or would be
-            in the folder, an aspect has no question, or as `make_sheets`.
-    """
+    """Write sheets and key."""
     _check_make(arguments)
     folder, key_file = Path(arguments.output), Path(arguments.key)
     from hf_summ.common.files import moved_into_place
@@ -131,30 +126,25 @@ def make(arguments: argparse.Namespace) -> None:
         sources.texts(),
         protocol,
         files["references"].texts() if "references" in files else None,
-        [f"{sources.name}, {place}" for place in sources.places],
+        [f"{sources.name}, {position}" for position in sources.places],
         arguments.seed,
     )
-    with moved_into_place(folder) as part:
-        part.mkdir()
+    with moved_into_place(folder) as draft:
+        draft.mkdir()
         for sheet in sheets:
-            (part / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
-            (part / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
+            (draft / f"{sheet.voter}.html").write_text(as_page(sheet), encoding="utf-8")
+            (draft / f"{sheet.voter}.csv").write_text(as_csv(sheet), encoding="utf-8", newline="")
         key.write(key_file)
-    same = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
-    if same:
-        notes.append(f"{same} of {len(key.items)} items have the same summary on both sides")
+    equal = sum(one == other for one, other in (item.summaries for item in sheets[0].items))
+    if equal:
+        notes.append(f"{equal} of {len(key.items)} items have the same summary on both sides")
     for note in notes:
         print(f"hf-summ: {note}", file=sys.stderr)
     print(f"{len(sheets)} sheets of {len(key.items)} items in {folder}; keep {key_file} from the voters")
 
 
 def collect(arguments: argparse.Namespace) -> None:
-    """Print the report on the votes.
-
-    Raises:
-        ValueError: votes or key cannot be read or do not belong together; votes are missing with --complete; fewer than
-            one resample; or the report is not a .json file or would replace an input.
-    """
+    """Print the report on the votes."""
     _check_report(arguments)
     from hf_summ.common.files import write_atomically
     from hf_summ.models.text_documents import readable
@@ -167,8 +157,8 @@ def collect(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--complete: {'; '.join(missing)}")
     report = vote_report(votes, arguments.resamples, arguments.seed)
     if arguments.json is not None:
-        named = {"votes": arguments.files, "key": arguments.key}
-        content = json.dumps({"files": named, **report}, indent=2, ensure_ascii=False)
+        files = {"votes": arguments.files, "key": arguments.key}
+        content = json.dumps({"files": files, **report}, indent=2, ensure_ascii=False)
         write_atomically(arguments.json, readable(content) + "\n")
     for note in report["notes"]:
         print(f"hf-summ: {note}", file=sys.stderr)
@@ -195,55 +185,46 @@ def _read(arguments: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     for name, file in files.items():
         check_aligned(files["sources"], file)
         # tags would reveal the systems
-        files[name], found = part_sentences(file, arguments.separator)
-        notes += found
+        files[name], tag_notes = part_sentences(file, arguments.separator)
+        notes += tag_notes
     return files, notes
 
 
-def _aspects(named: list[str] | None) -> dict[str, str] | None:
-    if named is None:
+def _aspects(items: list[str] | None) -> dict[str, str] | None:
+    if items is None:
         return None
     from hf_summ.models.text_documents import readable
 
     aspects = {}
     # arguments may have undecodable bytes and line breaks
-    for aspect in (one_line(readable(text)) for text in named):
-        name, _, question = (part.strip() for part in aspect.partition("="))
-        if not name or not question:
+    for item in (one_line(readable(text)) for text in items):
+        name, _, question = map(str.strip, item.partition("="))
+        if not name or not question or name in aspects:
             raise ValueError(
-                f"--aspect '{aspect}': must be a name and a question, such as 'fluency=Which reads better?'"
+                f"--aspect '{item}': must be a new name and a question, such as 'fluency=Which reads better?'"
             )
-        if name in aspects:
-            raise ValueError(f"--aspect '{aspect}': '{name}' is named twice")
         aspects[name] = question
     return aspects
 
 
 def _check_make(arguments: argparse.Namespace) -> None:
     systems = arguments.systems
-    if len(systems) < 2:
-        raise ValueError(f"--systems {systems[0]}: only one system, but votes compare two or more")
     if twice := next((name for name in systems if systems.count(name) > 1), None):
         raise ValueError(f"--systems {twice}: named twice")
     folder, key = Path(arguments.output), Path(arguments.key)
-    is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-    if not is_free or not folder.parent.is_dir():
-        raise ValueError(f"--output {folder}: must be a new or empty folder, in an existing one")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"--output {folder}: must be a new or empty folder")
     if folder.resolve() in key.resolve().parents:
         raise ValueError(f"--key {key}: must not be in the folder {folder}, which the voters receive")
-    if key.suffix != ".json" or key.exists() or not key.parent.is_dir():
-        raise ValueError(f"--key {key}: must be a new .json file in an existing folder")
+    if key.exists() or not key.parent.is_dir():
+        raise ValueError(f"--key {key}: must be a new file in an existing folder")
 
 
 def _check_report(arguments: argparse.Namespace) -> None:
-    if arguments.resamples < 1:
-        raise ValueError(f"--resamples {arguments.resamples}: must be at least 1")
-    if arguments.seed < 0:
-        raise ValueError(f"--seed {arguments.seed}: must be at least 0")
-    if arguments.json is None:
-        return
-    report = Path(arguments.json)
-    if report.suffix != ".json" or report.is_dir() or not report.parent.is_dir():
-        raise ValueError(f"--json {report}: must be a .json file in an existing folder")
-    if report.resolve() in [Path(file).resolve() for file in (arguments.key, *arguments.files)]:
-        raise ValueError(f"--json {report}: would replace an input; give the report another name")
+    for name, least in (("resamples", 1), ("seed", 0)):
+        if getattr(arguments, name) < least:
+            raise ValueError(f"--{name} {getattr(arguments, name)}: must be at least {least}")
+    if arguments.json and Path(arguments.json).resolve() in map(
+        Path.resolve, map(Path, (arguments.key, *arguments.files))
+    ):
+        raise ValueError(f"--json {arguments.json}: would replace an input; give the report another name")

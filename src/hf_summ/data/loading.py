@@ -1,7 +1,7 @@
 """Loading a corpus: all rows are checked first, and then converted to a data set."""
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,19 @@ def load(
     # check all splits before the first is converted
     surveys = {split: Survey(corpus, split) for split in corpus.files}
     return datasets.DatasetDict({split: survey.convert(cache_dir) for split, survey in surveys.items()})
+
+
+def training_rows(files: Iterable[str], settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of several training files, which are all checked before the first row.
+
+    Args:
+        settings: those of `Corpus` among them say how to read each file.
+
+    Raises:
+        ValueError: as `load`.
+    """
+    for rows in [load(Corpus.among({**settings, "train_file": file}))["train"] for file in files]:
+        yield from rows
 
 
 def _load_from_hub(

@@ -168,7 +168,7 @@ def _json_rows(path: Path, show_progress: bool) -> UnreadRows:
 
 
 def _json_row(path: Path, number: int, line: str) -> dict[str, Any]:
-    return _object(path, f"line {number}", _parse(line, path, number))
+    return _object(path, f"line {number}", _parse(line.rstrip(), path, number))
 
 
 def _parse(text: str, path: Path, number: int) -> Any:
@@ -181,7 +181,7 @@ def _parse(text: str, path: Path, number: int) -> Any:
         if isinstance(error, json.JSONDecodeError):
             number += error.lineno - 1
             # one is "Unterminated string starting at"
-            problem = f"not complete JSON ({error.msg.removesuffix(' at')} at character {error.colno})"
+            problem = f"not a JSON row ({error.msg.removesuffix(' at')} at character {error.colno}), perhaps truncated"
         raise ValueError(
             f'{path}, line {number}: {problem}: each line must be an object such as {{"document": "...", "summary": '
             '"..."}, or all lines a list of them'

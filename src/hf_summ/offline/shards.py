@@ -179,14 +179,23 @@ class Plan:
         return numbers
 
     def write(self, shard: Summarized) -> None:
-        """Write a shard's file, completely or not at all."""
-        with moved_into_place(self._path(shard.number)) as temporary:
-            if self.format == "parquet":
-                pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), temporary)
-                return
-            with open(temporary, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
-                for row in shard.rows:
-                    lines.write(f"{_as_json(row)}\n".encode())
+        """Write a shard's file, completely or not at all.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = self._path(shard.number)
+        try:
+            with moved_into_place(path) as temporary:
+                if self.format == "parquet":
+                    pq.write_table(pa.Table.from_pylist(shard.rows, self.schema), temporary)
+                    return
+                with open(temporary, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as lines:
+                    for row in shard.rows:
+                        lines.write(f"{_as_json(row)}\n".encode())
+        except OSError as error:
+            reason = error.strerror or one_line(error)
+            raise OSError(f"{path}: cannot be written ({reason}): the same command resumes once it can") from error
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{_NAME}{number:08d}{FORMATS[self.format]}"
