@@ -187,6 +187,18 @@ def test_imports_run_one_way():
             assert {*re.findall(r"^\s*from hf_summ import (.+)", text, re.MULTILINE)} <= {"__version__"}, file
 
 
+def test_training_is_a_staircase():
+    """A room of training imports only those before it; the settings are one room."""
+    settings = dict.fromkeys(("checks", "arguments", "effects", "parsing"), 1)
+    steps = {"optimization": 0, **settings, "model": 2, "rows": 3, "folder": 4, "results": 5, "loop": 6, "run": 7}
+    package = ROOT / "src" / "hf_summ" / "training"
+    for file in package.rglob("*.py"):
+        room = file.relative_to(package).parts[0].removesuffix(".py")
+        imported = re.findall(r"^\s*from hf_summ\.training\.(\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+        assert room in (*steps, "__init__", "__main__"), file
+        assert max((steps[name] for name in imported), default=0) <= steps.get(room, 7), file
+
+
 @pytest.mark.parametrize(
     "name", ["hf_summ", "hf_summ.data", "hf_summ.extractive", "hf_summ.inspection", "hf_summ.shortening"]
 )

@@ -70,39 +70,36 @@ def average_checkpoints(
         raise FileExistsError(f"{output} is not empty: name a new folder for the average")
     weights = _mean_weights(chosen, dtype)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with moved_into_place(output) as part:
-        _copy_model_files(chosen[-1], part)
+    with moved_into_place(output) as unfinished:
+        _copy_model_files(chosen[-1], unfinished)
         name = next((name for name in WEIGHTS if (chosen[-1] / name).exists()), WEIGHTS[0])
-        save_file(weights, part / name, {"format": "pt"})
+        save_file(weights, unfinished / name, {"format": "pt"})
     return [str(folder) for folder in chosen]
 
 
 def _choose(run_folder: Path, last: int | None, best: int | None) -> list[Path]:
-    if last is not None and best is None:
-        wanted = last
-    elif best is not None and last is None:
-        wanted = best
-    else:
+    if (last is None) == (best is None):
         raise ValueError("the checkpoints of a run need either `last` or `best`: set one of them")
-    if wanted < 1:
-        raise ValueError(f"`{'last' if best is None else 'best'}` is {wanted}, but must be at least 1")
-    whole = []
+    number = (best if last is None else last) or 0
+    if number < 1:
+        raise ValueError(f"`{'last' if best is None else 'best'}` is {number}, but must be at least 1")
+    checkpoints = []
     for step, folder in checkpoint_folders(run_folder):
         problem = checkpoint_problem(folder)
         if problem is None:
-            whole.append((step, folder))
+            checkpoints.append((step, folder))
         else:
             logger.warning(f"{folder} is skipped: {problem}")
-    if len(whole) < wanted:
-        raise ValueError(f"{run_folder} has {len(whole)} complete checkpoints, but {wanted} were requested")
+    if len(checkpoints) < number:
+        raise ValueError(f"{run_folder} has {len(checkpoints)} complete checkpoints, but {number} were requested")
     if best is not None:
-        scores = _scores(whole[-1][1])
-        missing = [str(folder) for step, folder in whole if step not in scores]
-        if len(whole) - len(missing) < wanted:
-            raise ValueError(f"{run_folder}: no evaluation is recorded for {', '.join(missing)}; use `last` instead")
-        ranked = sorted((item for item in whole if item[0] in scores), key=lambda item: scores[item[0]])
-        whole = sorted(ranked[-wanted:])
-    return [folder for _, folder in whole[-wanted:]]
+        scores = _scores(checkpoints[-1][1])
+        scored = [(step, folder) for step, folder in checkpoints if step in scores]
+        if len(scored) < number:
+            missing = ", ".join(str(folder) for step, folder in checkpoints if step not in scores)
+            raise ValueError(f"{run_folder}: no evaluation is recorded for {missing}; use `last` instead")
+        checkpoints = sorted(sorted(scored, key=lambda checkpoint: scores[checkpoint[0]])[-number:])
+    return [folder for _, folder in checkpoints[-number:]]
 
 
 def _scores(checkpoint: Path) -> dict[int, float]:

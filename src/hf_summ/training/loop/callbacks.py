@@ -41,31 +41,24 @@ class NonFiniteCallback(TrainerCallback):
 
     def __init__(self, args: SummarizationTrainingArguments):
         self._args = args
-        self._losses: list[tuple[int, torch.Tensor, Mapping[str, torch.Tensor]]] = []
-        self._norms: list[tuple[int, torch.Tensor | float]] = []
+        self._pending: list[tuple[int, str, Any, Mapping[str, torch.Tensor]]] = []
 
-    def watch(self, loss: torch.Tensor, step: int, parts: Mapping[str, torch.Tensor]) -> None:
-        """Keep the loss of one batch of update `step`, and its components by name, for the next check."""
-        self._losses.append((step, loss.detach(), parts))
-
-    def watch_gradient(self, norm: torch.Tensor | float, step: int) -> None:
-        """Keep the gradient norm of update `step` for the next check."""
-        self._norms.append((step, norm))
+    def watch(self, name: str, value: Any, step: int, components: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Keep a loss or gradient norm of update `step`, and the loss's components by name, for the next check."""
+        self._pending.append((step, name, value, components or {}))
 
     def check(self, before: int | None = None) -> None:
-        """Check the losses and gradients of updates before `before`; of all, if None."""
-        losses = [entry for entry in self._losses if before is None or entry[0] < before]
-        norms = [entry for entry in self._norms if before is None or entry[0] < before]
-        self._losses, self._norms = self._losses[len(losses) :], self._norms[len(norms) :]
-        for step, loss, parts in losses:
-            if not torch.isfinite(loss).all():
-                values = ", ".join(f"{name} {part.float().mean().item():.4g}" for name, part in sorted(parts.items()))
-                values = f" ({values})" if values else ""
-                advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in parts else self._advice()
-                raise FloatingPointError(f"the loss is {loss.mean().item()} at step {step}{values}: {advice}")
-        for step, norm in norms:
-            if not math.isfinite(float(norm)):
-                raise FloatingPointError(f"the gradient norm is {float(norm)} at step {step}: {self._advice()}")
+        """Check the values of updates before `before`; of all, if None."""
+        due = [entry for entry in self._pending if before is None or entry[0] < before]
+        self._pending = self._pending[len(due) :]
+        for step, name, value, components in due:
+            if not math.isfinite(float(value)):
+                means = [
+                    f"{key} {component.float().mean().item():.4g}" for key, component in sorted(components.items())
+                ]
+                values = f" ({', '.join(means)})" if means else ""
+                advice = f"{_KL_ADVICE}; {self._advice()}" if "kl" in components else self._advice()
+                raise FloatingPointError(f"the {name} is {float(value)} at step {step}{values}: {advice}")
 
     def check_weights(self, model: nn.Module, step: int) -> None:
         """Check a model's parameters; of a sharded model, this process's shards."""
@@ -76,7 +69,7 @@ class NonFiniteCallback(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Discard the values of an earlier run."""
-        self._losses, self._norms = [], []
+        self._pending = []
 
     def on_step_end(self, args, state, control, **kwargs):
         """Check the previous update, and this one too if the loop is about to log, evaluate, save or stop."""
@@ -101,10 +94,9 @@ class NonFiniteCallback(TrainerCallback):
 
 
 class RunProgress(TrainerCallback, ExportableState):
-    """Records each checkpoint's progress beside transformers' state, and logs the length of the run at its start.
+    """Saves a run's mean loss and duration in its checkpoints, and logs the length of the run at its start.
 
-    A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint. A warning is logged
-    if documents are seen thousands of times, or if training ends before the learning rate has warmed up.
+    A resumed run has the intervals of its arguments, such as `save_steps`, not of its checkpoint.
 
     Attributes:
         loss_sum: the sum of the losses of all updates; None if unknown.
@@ -126,9 +118,9 @@ class RunProgress(TrainerCallback, ExportableState):
     def on_train_begin(self, args, state, control, **kwargs):
         """Take the sums from the checkpoint, if any, and the intervals from the arguments; log updates and epochs."""
         # the checkpoint may come from another trainer, but transformers expects this state in it
-        noted = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
+        saved = state.stateful_callbacks.setdefault(type(self).__name__, {}).get("attributes", {})
         self.loss_sum, self.seconds = (
-            noted.get(name) if state.global_step else 0.0 for name in ("loss_sum", "seconds")
+            saved.get(name) if state.global_step else 0.0 for name in ("loss_sum", "seconds")
         )
         self._clock = time.process_time if args.device.type == "cpu" else time.perf_counter
         self._before = self._clock()

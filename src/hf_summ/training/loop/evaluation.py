@@ -90,24 +90,24 @@ class RowwiseTrainer(Seq2SeqTrainer):
         return model.to(self.args.device).eval()
 
     @torch.no_grad()
-    def _score(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
+    def _score(self, model: nn.Module, inputs: dict[str, Any]) -> list[dict[str, Any]]:
         """A record per row: the batch's loss and its components, and the row's number of target tokens."""
         if "labels" not in inputs:
             return [{} for _ in range(len(inputs["input_ids"]))]
         tokens = inputs["labels"].ne(IGNORED_LABEL).sum(-1).tolist()
-        given: dict[str, Any] = dict(inputs)
         if takes(self.model, "skip_logits"):
             # the logits of a batch would be the largest tensor in evaluation, and are not read here
-            given["skip_logits"] = True
+            inputs = {**inputs, "skip_logits": True}
         with self.compute_loss_context_manager():
-            loss, outputs = self.compute_loss(model, given, return_outputs=True)
+            # a copy, as a loss function takes the labels out
+            loss, outputs = self.compute_loss(model, dict(inputs), return_outputs=True)
         values = {"loss": loss.float().mean().item()}
-        values |= {name: part.float().mean().item() for name, part in (outputs.get("loss_parts") or {}).items()}
+        values |= {name: value.float().mean().item() for name, value in (outputs.get("loss_parts") or {}).items()}
         latent_means = outputs.get("latent_means")
         if latent_means is not None:
             # the loss without latent variables shows their contribution
             with self.compute_loss_context_manager():
-                _, without = self.compute_loss(model, {**given, "zero_latent": True}, return_outputs=True)
+                _, without = self.compute_loss(model, {**inputs, "zero_latent": True}, return_outputs=True)
             values["nll_zero_latent"] = without["loss_parts"]["nll"].float().mean().item()
         records: list[dict[str, Any]] = [{"tokens": count, **values} for count in tokens]
         if latent_means is not None:
@@ -207,9 +207,9 @@ def document_means(means: torch.Tensor, labels: torch.Tensor) -> np.ndarray:
 
     The means of a document without target tokens are zero.
     """
-    wanted = (labels != IGNORED_LABEL)[..., None]
-    sums = means.float().masked_fill(~wanted, 0.0).sum(1)
-    return (sums / wanted.sum(1).clamp(min=1)).cpu().numpy()
+    is_target = (labels != IGNORED_LABEL)[..., None]
+    sums = means.float().masked_fill(~is_target, 0.0).sum(1)
+    return (sums / is_target.sum(1).clamp(min=1)).cpu().numpy()
 
 
 def active_units(means: Sequence[np.ndarray]) -> int:

@@ -77,8 +77,9 @@ class SummarizationTrainer(RowwiseTrainer):
         self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)
         model.register_load_state_dict_post_hook(_expect_tied_weights_once)
-        self._loss_parts: dict[str, torch.Tensor] = {}
-        self._parts_since = 0
+        # sums of the loss's components since the last log entry, and its step
+        self._components: dict[str, torch.Tensor] = {}
+        self._logged_step = 0
         self._finite = NonFiniteCallback(args)
         self.add_callback(self._finite)
         if hasattr(base_model(model).config, "epochs_trained"):
@@ -107,8 +108,8 @@ class SummarizationTrainer(RowwiseTrainer):
         rates = parse_learning_rates(args.learning_rates)
         groups = parameter_groups(model, learning_rate, rates, args.weight_decay, self.get_decay_parameter_names(model))
         if args.optimizer in ("adam", "adamw"):
-            kind = torch.optim.Adam if args.optimizer == "adam" else torch.optim.AdamW
-            self.optimizer = kind(groups, betas=(args.adam_beta1, args.adam_beta2), eps=args.adam_epsilon)
+            adam = torch.optim.Adam if args.optimizer == "adam" else torch.optim.AdamW
+            self.optimizer = adam(groups, betas=(args.adam_beta1, args.adam_beta2), eps=args.adam_epsilon)
         elif args.optimizer == "adadelta":
             self.optimizer = torch.optim.Adadelta(groups, rho=args.adadelta_rho, eps=args.adam_epsilon)
         else:
@@ -147,7 +148,7 @@ class SummarizationTrainer(RowwiseTrainer):
         grad_norm = super()._get_grad_norm(model, grad_norm)
         # a scaler skips such an update and lowers its scale
         if self.accelerator.scaler is None:
-            self._finite.watch_gradient(grad_norm, self.state.global_step + 1)
+            self._finite.watch("gradient norm", grad_norm, self.state.global_step + 1)
         if self.args.max_grad_value is not None:
             nn.utils.clip_grad_value_(model.parameters(), self.args.max_grad_value)
         return grad_norm
@@ -185,10 +186,10 @@ class SummarizationTrainer(RowwiseTrainer):
     ) -> Any:
         """A loader of this process's batches, without columns that the model does not take."""
         args, accelerator = self.args, self.accelerator
-        known = [*inspect.signature(base_model(self.model).forward).parameters, *self.label_names]
-        collator = (
-            RemoveColumnsCollator(self.data_collator, known) if args.remove_unused_columns else self.data_collator
-        )
+        collator = self.data_collator
+        if args.remove_unused_columns:
+            columns = [*inspect.signature(base_model(self.model).forward).parameters, *self.label_names]
+            collator = RemoveColumnsCollator(collator, columns)
         # no accelerator.prepare: the batches are already distributed over processes
         return DataLoaderShard(
             dataset,
@@ -236,14 +237,15 @@ class SummarizationTrainer(RowwiseTrainer):
             base_model(self.model).set_update(self.state.global_step)
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._finite.watch(loss, self.state.global_step + 1, outputs.get("loss_parts") or {})
+            components = outputs.get("loss_parts") or {}
+            self._finite.watch("loss", loss.detach(), self.state.global_step + 1, components)
             self.progress.since += loss.detach()
             shared = self.args.average_tokens_across_devices and num_items_in_batch is not None
             scale = self.accelerator.num_processes if shared else 1
-            if not self._loss_parts:
-                self._parts_since = self.state.global_step
-            for name, part in (outputs.get("loss_parts") or {}).items():
-                self._loss_parts[name] = self._loss_parts.get(name, 0.0) + part.detach().float() * scale
+            if not self._components:
+                self._logged_step = self.state.global_step
+            for name, component in components.items():
+                self._components[name] = self._components.get(name, 0.0) + component.detach().float() * scale
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -251,11 +253,11 @@ class SummarizationTrainer(RowwiseTrainer):
 
         `train_loss` is the mean over the whole run, if the losses before resuming are known.
         """
-        if "loss" in logs and self._loss_parts:
-            updates = self.state.global_step - self._parts_since
-            for name, total in sorted(self._loss_parts.items()):
+        if "loss" in logs and self._components:
+            updates = self.state.global_step - self._logged_step
+            for name, total in sorted(self._components.items()):
                 logs[name] = self.accelerator.reduce(total, reduction="mean").item() / updates
-            self._loss_parts = {}
+            self._components = {}
         if "loss" in logs or "train_loss" in logs:
             self._note_loss()
         if "train_loss" in logs and self.progress.loss_sum is not None:
@@ -264,7 +266,7 @@ class SummarizationTrainer(RowwiseTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args, **kwargs):
         """Train, and collect the loss and its components; `training_loss` is the mean over the whole run."""
-        self._loss_parts = {}
+        self._components = {}
         if self.args.schedule is not None:
             # the schedule depends on the length of this run
             self.lr_scheduler = None
@@ -444,8 +446,8 @@ def _name_shared_modules_once(model: nn.Module) -> None:
 
     def fill(module, state_dict, prefix, *args):
         for alias, name in aliases.items():
-            found = [key for key in state_dict if key.startswith(prefix + name)]
-            state_dict |= {prefix + alias + key.removeprefix(prefix + name): state_dict[key] for key in found}
+            keys = [key for key in state_dict if key.startswith(prefix + name)]
+            state_dict |= {prefix + alias + key.removeprefix(prefix + name): state_dict[key] for key in keys}
 
     model.register_state_dict_post_hook(drop)
     model.register_load_state_dict_pre_hook(fill)

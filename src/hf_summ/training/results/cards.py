@@ -22,7 +22,7 @@ from hf_summ.common.pages import markdown_table
 from hf_summ.data.corpora import Corpus
 from hf_summ.models.text_documents import readable
 from hf_summ.pretrained import model_folder
-from hf_summ.training.arguments import RunArguments, SummarizationTrainingArguments
+from hf_summ.training.arguments import DataArguments, RunArguments, SummarizationTrainingArguments
 from hf_summ.training.folder.describing import LIBRARIES, command_line
 from hf_summ.training.folder.ledger import LOCK, RUN_FILE
 from hf_summ.training.results.card_results import Results
@@ -38,7 +38,6 @@ PRIVATE = (RUN_FILE, LOCK)
 # corpus texts and event files, pushed only with --push_results
 RESULTS = ("predictions.jsonl", "generated_predictions.txt", "runs/")
 _SETTINGS = ("config.json", "processor_config.json", "training_args.json")
-_METRIC_PREFIXES = {"test": "predict_", "validation": "eval_"}
 
 
 @dataclass(frozen=True)
@@ -88,10 +87,10 @@ def make_card(
     # only the last part of a local path, which is all that other users see
     model_id = name_on_hub if training.push_to_hub and name_on_hub else Path(training.output_dir).resolve().name
     name = one_line(readable(Path(model_id).name))
-    given = command_line([*map(_public, command)], trainer.accelerator.num_processes, " \\\n    ") if command else None
+    shell = command_line([*map(_public, command)], trainer.accelerator.num_processes, " \\\n    ") if command else None
     score_names = [] if scorer is None else [name for names in scorer.columns for name in names]
     results = _results(arguments, documents, metrics, score_names)
-    whole = base_model(model)
+    architecture = type(base_model(model))
     needed = {"lora": is_adapted(model), "spacy": getattr(model.config, "tags", "none") != "none"}
     card = ModelCard.from_template(
         _metadata(arguments, model, name, results),
@@ -100,7 +99,7 @@ def make_card(
         start=_start(arguments, model),
         corpus=_corpus_name(corpus),
         summary_language=_language(arguments),
-        class_name=type(whole).__name__,
+        class_name=architecture.__name__,
         model_type=model.config.model_type,
         parameters=f"{model.num_parameters():,}",
         source_length=source_length,
@@ -108,7 +107,7 @@ def make_card(
         prefix_column=corpus.prefix_column and as_code(corpus.prefix_column),
         extras=[extra for extra, is_needed in needed.items() if is_needed],
         is_adapter=is_adapted(model),
-        has_own_code=not type(whole).__module__.startswith("transformers."),
+        has_own_code=not architecture.__module__.startswith("transformers."),
         example=_as_python(_example(corpus)),
         model_id=_as_python(readable(model_id)),
         service=SERVICE,
@@ -118,8 +117,8 @@ def make_card(
         results=[result.as_markdown() for result in results],
         notes=list(dict.fromkeys(sentence for result in results for sentence in result.notes())),
         facts=[(name, value) for name, value in training_facts(trainer).items() if value is not None],
-        command=given,
-        fence=_ticks(given or "", 3),
+        command=shell,
+        fence=_ticks(shell or "", 3),
         license_id=training.license,
         versions=[("hf_summ", hf_summ.__version__), *((name, importlib.metadata.version(name)) for name in LIBRARIES)],
     )
@@ -135,7 +134,7 @@ def as_code(text: str) -> str:
 
 def as_text(text: str) -> str:
     """A line as it is shown by Markdown, with a backslash before each of its marks."""
-    # an underscore between letters is none
+    # an underscore inside a word is not markup
     return re.sub(r"[\\`*\[<&#~]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
 
 
@@ -220,8 +219,8 @@ def _corrections(args: SummarizationTrainingArguments, label_smoothing: float) -
     theirs = args.optim_args if args.optimizer is None else None
     facts: dict[str, object] = {"optimizer": ", ".join(filter(None, (name, *settings, theirs)))}
     if args.weight_decay:
-        kinds = {"adam": ", added to the gradient", "adadelta": ", added to the gradient", "adamw": ", decoupled"}
-        facts["weight_decay"] = f"{args.weight_decay}{kinds.get(args.optimizer or args.optim.split('_')[0], '')}"
+        use = {"adam": ", added to the gradient", "adadelta": ", added to the gradient", "adamw": ", decoupled"}
+        facts["weight_decay"] = f"{args.weight_decay}{use.get(args.optimizer or args.optim.split('_')[0], '')}"
     if args.learning_rates:
         facts["learning_rates"] = ", ".join(args.learning_rates)
     if args.schedule == "noam":
@@ -302,7 +301,7 @@ def _data_name(corpus: Corpus, split: str) -> str:
 
 def _file_name(name: str) -> str:
     """A corpus file, or a pair of files, without its local folders."""
-    return ", ".join(Path(part).name for part in name.split(","))
+    return ", ".join(Path(file).name for file in name.split(","))
 
 
 def _corpus_name(corpus: Corpus) -> str:
@@ -337,7 +336,7 @@ def _corpus_details(arguments: RunArguments) -> str:
 def _splits(arguments: RunArguments, documents: Mapping[str, int]) -> str:
     rows = []
     for split, number in documents.items():
-        amount = f"the first {number:,}" if _is_cut(arguments, split, number) else f"{number:,}"
+        amount = f"the first {number:,}" if _is_limited(arguments.data, split, number) else f"{number:,}"
         file = arguments.corpus.files.get(split)
         rows.append([split, *([] if file is None else [as_code(_file_name(file))]), amount])
     columns = ["Split", *([] if arguments.corpus.dataset_name else ["File"]), "Documents"]
@@ -350,58 +349,57 @@ def _extraction(arguments: RunArguments, documents: Mapping[str, int]) -> str | 
     if data.extract_share is None and data.extract_tokens is None:
         return None
     share, tokens = data.extract_share, data.extract_tokens
-    kept = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
+    selection = f"a share of {share:g} of the sentences" if tokens is None else f"sentences of {tokens:,} tokens"
     splits = " and ".join(split for split in documents if split in SPLITS_OF[data.extract_splits or "both"])
     idf = "each document alone" if data.extract_idf is None else as_code(Path(data.extract_idf).name)
-    model = data.next_sentence_model
-    pairs = "without a next-sentence model"
+    model, pairs = data.next_sentence_model, "without a next-sentence model"
     if model is not None:
-        shown = as_code(model if _is_on_hub(model) else Path(model).name)
-        pairs = f"and sentences that the next-sentence model {shown} put back"
+        name = as_code(model if _is_on_hub(model) else Path(model).name)
+        pairs = f"and sentences that the next-sentence model {name} put back"
     return (
-        f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {kept}, by "
-        f"document frequencies of {idf}, {pairs}, before the model read them. "
+        f"Of the documents of {splits}, the consistent extractive stage (Aksenov 2020, section 4.1) kept {selection}, "
+        f"by document frequencies of {idf}, {pairs}, before the model read them. "
         "To preprocess other documents in the same way, use `consistent_extract` of `hf_summ.extractive`."
     )
 
 
-def _is_cut(arguments: RunArguments, split: str, number: int) -> bool:
+def _is_limited(data: DataArguments, split: str, number: int) -> bool:
     """Whether the split may have been limited to its first documents: their number is at least the limit."""
-    data = arguments.data
     limits = {"train": data.max_train_samples, "validation": data.max_eval_samples, "test": data.max_predict_samples}
     limit = limits[split]
     return limit is not None and number >= limit
 
 
 def _results(
-    arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], score_names: Sequence[str]
+    arguments: RunArguments, documents: Mapping[str, int], metrics: Mapping[str, float], columns: Sequence[str]
 ) -> list[Results]:
     """The scores of the splits that the finished model was evaluated on."""
-    training, found = arguments.training, []
-    for split, prefix in _METRIC_PREFIXES.items():
+    training, data, results = arguments.training, arguments.data, []
+    for split, prefix in (("test", "predict_"), ("validation", "eval_")):
         scores = {name.removeprefix(prefix): value for name, value in metrics.items() if name.startswith(prefix)}
         if scores:
-            lead = training.lead_sentences if split == "test" else None
-            settings = (
-                training.rouge_mode,
-                arguments.data.language,
-                lead,
-                not _is_cut(arguments, split, documents[split]),
+            results.append(
+                Results(
+                    split,
+                    documents[split],
+                    scores,
+                    columns,
+                    training.rouge_mode,
+                    data.language,
+                    lead_sentences=training.lead_sentences if split == "test" else None,
+                    is_whole=not _is_limited(data, split, documents[split]),
+                    several=training.several_references,
+                )
             )
-            several = training.several_references
-            found.append(Results(split, documents[split], scores, score_names, *settings, several=several))
-    return found
+    return results
 
 
 def hide_paths(folder: Path) -> None:
     """Replace absolute paths in a saved model's settings by their last names."""
     for name in _SETTINGS:
         path = folder / name
-        if not path.exists():
-            continue
-        content = json.loads(path.read_text(encoding="utf-8"))
-        hidden = _hidden(content)
-        if hidden != content:
+        content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        if (hidden := _hidden(content)) != content:
             write_atomically(path, json.dumps(hidden, indent=2, ensure_ascii=False) + "\n")
 
 

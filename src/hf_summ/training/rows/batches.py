@@ -17,8 +17,8 @@ def token_lengths(dataset: datasets.Dataset, column: str) -> np.ndarray:
     if column not in dataset.column_names:
         return np.zeros(len(dataset), dtype=np.int64)
     tables = dataset.select_columns([column]).with_format("arrow").iter(batch_size=65536)
-    parts = [pc.list_value_length(table[column]).to_numpy(zero_copy_only=False) for table in tables]
-    return np.concatenate(parts).astype(np.int64) if parts else np.zeros(0, dtype=np.int64)
+    lengths = [pc.list_value_length(table[column]).to_numpy(zero_copy_only=False) for table in tables]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *lengths]).astype(np.int64)
 
 
 def pack_tokens(sources: np.ndarray, targets: np.ndarray, tokens_per_batch: int, seed: int = 0) -> list[list[int]]:

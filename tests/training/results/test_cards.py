@@ -24,7 +24,7 @@ from hf_summ.training.results.cards import SERVICE, as_code, as_text, hide_paths
 from hf_summ.training.run import main, run
 from tests.training import tiny
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 POINTS = r"\d+\.\d\d"
 INTERVAL = rf"{POINTS} to {POINTS}"
 READING = r"stemming: Porter \(NLTK's\); sentences by sentencex"
