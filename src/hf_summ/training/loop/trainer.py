@@ -42,16 +42,11 @@ from hf_summ.training.rows.batches import BatchOrder, pack_examples, pack_tokens
 logger = logging.getLogger(__name__)
 
 
-class TokenLoss:
-    """Loss for models that do not use `num_items_in_batch` (BART, T5), which makes accumulation exact."""
-
-    def __init__(self, smoothing: float):
-        self.smoothing = smoothing
-
-    def __call__(self, outputs, labels: torch.Tensor, num_items_in_batch: torch.Tensor | None = None) -> torch.Tensor:
-        loss, nll = smoothed_cross_entropy(outputs["logits"], labels, self.smoothing, num_items_in_batch)
-        outputs["loss_parts"] = {"nll": nll}
-        return loss
+def _token_loss(outputs, labels: torch.Tensor, num_items_in_batch=None, smoothing: float = 0.0) -> torch.Tensor:
+    """The loss of models that do not use `num_items_in_batch` (BART, T5), which makes accumulation exact."""
+    loss, nll = smoothed_cross_entropy(outputs["logits"], labels, smoothing, num_items_in_batch)
+    outputs["loss_parts"] = {"nll": nll}
+    return loss
 
 
 class SummarizationTrainer(RowwiseTrainer):
@@ -72,7 +67,8 @@ class SummarizationTrainer(RowwiseTrainer):
 
     def __init__(self, model: PreTrainedModel, args: SummarizationTrainingArguments, **kwargs):
         if not takes(model, "num_items_in_batch"):
-            kwargs.setdefault("compute_loss_func", TokenLoss(args.label_smoothing_factor))
+            loss = functools.partial(_token_loss, smoothing=args.label_smoothing_factor)
+            kwargs.setdefault("compute_loss_func", loss)
         # transformers replaces it for training
         self._use_cache = getattr(model.config, "use_cache", args.use_cache)
         super().__init__(model, args, **kwargs)

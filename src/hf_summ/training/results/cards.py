@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from huggingface_hub import ModelCard, ModelCardData
 from huggingface_hub.constants import EVAL_RESULTS_FOLDER
 from transformers import PreTrainedModel, Trainer
 from transformers.modelcard import extract_hyperparameters_from_trainer
@@ -156,8 +156,17 @@ def _public(token: str) -> str:
 
 def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, results: Sequence[Results]) -> ModelCardData:
     """The metadata of a card for the Hub."""
-    hub_dataset = _hub_dataset(arguments.corpus)
-    indexed = [entry for result in results if result.is_whole for entry in _indexed(arguments.corpus, result)]
+    corpus, hub_dataset = arguments.corpus, _hub_dataset(arguments.corpus)
+    # the Hub's YAML keeps neither lone surrogates nor all ends of lines
+    config = corpus.dataset_config_name and one_line(readable(corpus.dataset_config_name))
+    indexed = [
+        entry
+        for result in results
+        if result.is_whole
+        for entry in result.as_model_index(
+            hub_dataset or _NO_HUB_DATASET, one_line(readable(_data_name(corpus, result.split))), config
+        )
+    ]
     return ModelCardData(
         language=_language(arguments),
         license=arguments.training.license,
@@ -173,14 +182,6 @@ def _metadata(arguments: RunArguments, model: PreTrainedModel, name: str, result
         # the name of the index; without an index, it would become a separate key
         model_name=name if indexed else None,
     )
-
-
-def _indexed(corpus: Corpus, result: Results) -> list[EvalResult]:
-    """A split's scores for the card's `model-index`."""
-    hub_dataset, config = _hub_dataset(corpus), corpus.dataset_config_name
-    # the Hub's YAML keeps neither lone surrogates nor all ends of lines
-    name, config = one_line(readable(_data_name(corpus, result.split))), config and one_line(readable(config))
-    return result.as_model_index(hub_dataset or _NO_HUB_DATASET, name, config)
 
 
 def _eval_results(corpus: Corpus, results: Sequence[Results]) -> dict[str, str]:
@@ -203,10 +204,9 @@ def training_facts(trainer: Trainer) -> dict[str, object]:
             f"({state.best_metric:.4g})"
         )
     facts |= {"devices": _devices(trainer), "precision": _precision(trainer)}
-    theirs = extract_hyperparameters_from_trainer(trainer)
-    for name in ("distributed_type", "num_devices", "mixed_precision_training"):
-        theirs.pop(name, None)
-    facts |= {name: one_line(f"{value:g}" if isinstance(value, float) else value) for name, value in theirs.items()}
+    for name, value in extract_hyperparameters_from_trainer(trainer).items():
+        if name not in ("distributed_type", "num_devices", "mixed_precision_training"):
+            facts[name] = one_line(f"{value:g}" if isinstance(value, float) else value)
     return facts | _corrections(args, getattr(trainer.model.config, "label_smoothing", 0.0))
 
 
@@ -269,9 +269,10 @@ def _starts(arguments: RunArguments, model: PreTrainedModel) -> list[str]:
 
 
 def _start(arguments: RunArguments, model: PreTrainedModel) -> str:
-    links = []
-    for name in _starts(arguments, model):
-        links.append(f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else as_code(Path(name).name))
+    links = [
+        f"[{name}](https://huggingface.co/{name})" if _is_on_hub(name) else as_code(Path(name).name)
+        for name in _starts(arguments, model)
+    ]
     if not links:
         return "was trained from scratch"
     if arguments.model.model_name_or_path is None:
