@@ -198,14 +198,6 @@ def test_advice_after_a_loss_that_is_not_finite_works(settings, out):
     assert steps_of(out) == list(range(1, 7))
 
 
-def test_run_file_that_cannot_be_read(settings, out):
-    path = settings()
-    out.mkdir()
-    (out / "run.yaml").write_text("commands: 3")
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(out / 'run.yaml'))}: cannot be read \(.*\): remove it"):
-        main([path])
-
-
 def noted(folder: Path) -> dict:
     """What a run or a checkpoint notes of its progress."""
     return json.loads((folder / "trainer_state.json").read_text())["stateful_callbacks"]["RunProgress"]["attributes"]

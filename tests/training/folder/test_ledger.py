@@ -1,0 +1,52 @@
+"""The ledger of an output folder."""
+
+import pytest
+
+from hf_summ.training.folder.ledger import FolderInUse, Ledger, locked
+
+RUN = {"settings": {"seed": 1}, "data": {}, "updates": {"seed": 1}}
+OTHER = {**RUN, "settings": {"seed": 2}}
+
+
+def test_step_is_finished_once_its_results_exist(tmp_path):
+    ledger = Ledger(tmp_path / "out")
+    ledger.begin(["train", "eval"], RUN)
+    assert not ledger.is_finished("train")
+    ledger.finish("train", {"loss": 1.5})
+    again = Ledger(tmp_path / "out")
+    assert again.steps == {"train": RUN, "eval": RUN}
+    assert again.results("train") == {"loss": 1.5}
+    finished = {step: (again.is_finished(step), again.is_finished(step, RUN)) for step in ("train", "eval", "predict")}
+    assert finished == {"train": (True, True), "eval": (False, False), "predict": (False, False)}
+    assert not again.is_finished("train", OTHER)
+
+
+def test_another_command_replaces_the_results_of_its_steps(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.begin(["train", "eval"], RUN)
+    for step in ("train", "eval"):
+        ledger.finish(step, {})
+    ledger.begin(["eval", "predict"], OTHER)
+    assert (ledger.is_finished("train", RUN), ledger.is_finished("eval", OTHER)) == (True, False)
+    ledger.finish("eval", {})
+    # results of another model do not outlive it
+    ledger.begin(["train"], OTHER)
+    assert Ledger(tmp_path).steps == {"train": OTHER}
+    assert not list(tmp_path.glob("*_results.json"))
+
+
+def test_folder_has_one_run_at_a_time(tmp_path):
+    out = tmp_path / "new"
+    with locked(out):
+        with pytest.raises(FolderInUse, match="another run uses it: wait for its end") as error, locked(out):
+            pass
+        assert error.value.lock == out / ".run.lock"
+    with locked(out):
+        pass
+
+
+@pytest.mark.parametrize("content", ["commands: 3", "train: 3", "train: {settings: {}}", "- a"])
+def test_file_that_is_no_ledger(tmp_path, content):
+    (tmp_path / "run.yaml").write_text(content)
+    with pytest.raises(ValueError, match=r"run.yaml: cannot be read \(.*\): remove it"):
+        Ledger(tmp_path)
