@@ -64,7 +64,7 @@ def test_bad_input_is_refused_and_the_page_kept(refusal):
     assert refusal("explain", "a.txt", *MODEL, "--summary", "blank.txt").startswith("copying: the summary is blank")
     Path("rows.csv").write_text("id,text\n1,a\n", encoding="utf-8")
     assert refusal("explain", "rows.csv", *MODEL) == "rows.csv is a file of rows: name files of text"
-    assert refusal("explain", "none.txt", *MODEL) == "none.txt cannot be read: No such file or directory"
+    assert refusal("explain", "none.txt", *MODEL) == "none.txt: no such file or directory: name another path"
     message = refusal("explain", "a.txt", "--model", "model", "--output", "page.html")
     assert message.startswith("model: the model is a gdlf that does not copy")
     assert refusal("explain", "a.txt", "--model", "copying", "--output", "page.txt") == (

@@ -78,7 +78,7 @@ def test_a_text_without_words_is_a_blank_line(run):
         (["a.txt", "--output", "no/lead.txt"], "^--output no/lead.txt: must be a file in an existing folder$"),
         (["a.txt", "--text_column", "text"], "^--text_column: a.txt is plain text, which has no columns$"),
         (["a.txt", "--summary_column", "title"], "^--summary_column: needs --method oracle, which alone reads "),
-        (["none.txt"], "^none.txt cannot be read: "),
+        (["none.txt"], "^none.txt: no such file or directory: name another path$"),
         (["none.jsonl"], "^none.jsonl: no such file or directory: name another path$"),
     ],
 )

@@ -156,10 +156,10 @@ def test_named_columns(run, tmp_path):
         (["rows.jsonl", "--text_column", "documnt"], "rows.jsonl, line 1: no column 'documnt'; .* mean document"),
         (["rows.jsonl", "--tags", "pos", "--tagger", "xx_none"], "the spaCy pipeline 'xx_none' is not installed"),
         (["chinese.jsonl", "--tags", "pos"], r"2 of 2 documents are mostly in another script \(CJK\)"),
-        (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--washing lcsts and --tags pos exclude each other"),
+        (["rows.jsonl", "--washing", "lcsts", "--tags", "pos"], "--tags pos: has no effect beside --washing lcsts"),
         (
             ["rows.jsonl", "--prune_bert", "x", "--units", "words", "--tags", "none"],
-            "--prune_bert and --units exclude each other: BERT's tokenizer stays as it is",
+            "--units: has no effect beside --prune_bert x: BERT's tokenizer stays as it is",
         ),
         (["rows.jsonl", "--restore_case"], "--restore_case: needs --lowercase or --washing"),
         (["rows.jsonl", "--output", "rows.csv"], "--output rows.csv: must be a folder, but is a file"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
-    add_decoding_flags,
-    add_document_flags,
-    add_model_flags,
+    DecodingFlags,
+    DocumentFlags,
+    ModelFlags,
     check_flags,
     check_is_text,
     check_output_file,
@@ -20,6 +20,7 @@ from hf_summ.cli.summarizers import (
     read_document,
     read_phrases,
 )
+from hf_summ.common.flags import add_flags
 
 
 def add_parser(commands) -> None:
@@ -30,14 +31,14 @@ def add_parser(commands) -> None:
         "that the model attended to, and those that it copied. The page is a single file and needs no network.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
-    add_model_flags(parser)
+    add_flags(parser, ModelFlags)
     parser.add_argument("--output", required=True, metavar="PAGE.html", help="File for the page")
     parser.add_argument(
         "--json", action="store_true", help="Write all numbers to PAGE.json as well, beside the page (default: do not)"
     )
     parser.add_argument("--summary", metavar="FILE", help="A summary to explain (default: the model's own)")
-    add_document_flags(parser)
-    add_decoding_flags(parser)
+    add_flags(parser, DocumentFlags)
+    add_flags(parser, DecodingFlags)
     parser.set_defaults(run=run)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
-    add_column_flags,
+    ColumnFlags,
     check_output_file,
     name_of,
     read_document,
     write_summaries,
 )
+from hf_summ.common.flags import add_flags
 from hf_summ.data.rows import STREAMED_FILES, kind_of_file
 from hf_summ.extractive import METHODS
 from hf_summ.models.text_documents import readable
@@ -28,7 +29,7 @@ def add_parser(commands) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="Text files, files of rows, or - for standard input (default: -)"
     )
-    add_column_flags(parser)
+    add_flags(parser, ColumnFlags)
     parser.add_argument(
         "--method",
         choices=METHODS,

@@ -5,15 +5,15 @@ import sys
 from functools import partial
 
 from hf_summ.cli.summarizers import (
-    add_decoding_flags,
-    add_model_flags,
-    add_runtime_flag,
+    DecodingFlags,
+    ModelFlags,
+    RuntimeFlags,
     check_flags,
     decoding_settings,
     find_model,
     load_summarizer,
 )
-from hf_summ.common.flags import add_flags, names
+from hf_summ.common.flags import add_flags, values_of
 from hf_summ.serving.settings import Limits
 
 
@@ -24,15 +24,14 @@ def add_parser(commands) -> None:
         description="Serve a model over HTTP in the schema of Hugging Face's inference clients, with a page to paste a "
         "text into. Unset parameters of requests fall back to the decoding flags.",
     )
-    add_model_flags(parser)
+    add_flags(parser, ModelFlags)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="Port, or 0 for any free one (default: 8000)")
     parser.add_argument(
         "--workers", type=int, default=1, help="Number of processes, each with its own model (default: 1)"
     )
-    add_runtime_flag(parser)
-    add_flags(parser, Limits)
-    add_decoding_flags(parser)
+    for declared in (RuntimeFlags, Limits, DecodingFlags):
+        add_flags(parser, declared)
     parser.set_defaults(run=run, interrupted="accepted requests were answered")
 
 
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_flags(arguments, workers=1, port=0)
     if arguments.host == "localhost" or arguments.host.startswith(("127.", "::1")):
         arguments.allowed_hosts = arguments.allowed_hosts or "localhost,127.0.0.1,[::1]"
-    limits = Limits(**{name: getattr(arguments, name) for name in names(Limits)})
+    limits = Limits(**values_of(arguments, Limits))
     try:
         from hf_summ.serving.app import read_key
         from hf_summ.serving.server import bind, serve, url

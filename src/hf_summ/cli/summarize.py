@@ -9,23 +9,23 @@ from typing import Any
 from hf_summ.cli.summarize_rows import add_row_flags, run_rows, takes_rows
 from hf_summ.cli.summarizers import (
     STANDARD_INPUT,
-    add_decoding_flags,
-    add_document_flags,
-    add_int8_flag,
-    add_length_flags,
-    add_model_flags,
-    add_runtime_flag,
+    DecodingFlags,
+    DocumentFlags,
+    Int8Flags,
+    LengthFlags,
+    ModelFlags,
+    RuntimeFlags,
     check_flags,
     check_output_file,
     decoding_settings,
     find_model,
-    length_settings,
     load_summarizer,
     name_of,
     read_document,
     read_phrases,
     write_summaries,
 )
+from hf_summ.common.flags import add_flags, values_of
 from hf_summ.common.messages import no_warnings, panics_as_errors
 from hf_summ.common.records import shown
 from hf_summ.models.text_documents import readable
@@ -39,12 +39,12 @@ def add_parser(commands) -> None:
         "standard input. With --text_column, summarize each row of files or of a data set.",
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="Text files, or - for standard input (default: -)")
-    add_model_flags(parser)
+    add_flags(parser, ModelFlags)
     parser.add_argument(
         "--together", action="store_true", help="Write one summary of all files (default: one per file)"
     )
-    add_document_flags(parser)
-    add_length_flags(parser)
+    add_flags(parser, DocumentFlags)
+    add_flags(parser, LengthFlags)
     parser.add_argument(
         "--details",
         action="store_true",
@@ -57,9 +57,8 @@ def add_parser(commands) -> None:
         help="Output format (default: text, with --text_column parquet)",
     )
     parser.add_argument("--batch_size", type=int, default=8, help="Number of documents per batch (default: 8)")
-    add_int8_flag(parser)
-    add_runtime_flag(parser)
-    add_decoding_flags(parser)
+    for declared in (Int8Flags, RuntimeFlags, DecodingFlags):
+        add_flags(parser, declared)
     add_row_flags(parser)
     parser.set_defaults(run=run)
 
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     find_model(arguments)
     summarizer = load_summarizer(arguments)
     # a checkpoint may set several return sequences
-    settings = {**decoding_settings(arguments), **length_settings(arguments), "num_return_sequences": 1}
+    settings = {**decoding_settings(arguments), **values_of(arguments, LengthFlags), "num_return_sequences": 1}
     settings["return_details"] = True
     written = [index for index, document in enumerate(documents) if document.strip()]
     for index in sorted(set(range(len(documents))) - set(written)):

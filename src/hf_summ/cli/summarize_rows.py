@@ -12,15 +12,16 @@ from huggingface_hub.utils import tqdm
 
 from hf_summ.cli import end_on_sigterm
 from hf_summ.cli.summarizers import (
+    LengthFlags,
     check_flags,
     check_is_text,
     decoding_settings,
     find_model,
-    length_settings,
     load_summarizer,
     loading,
     read_phrases,
 )
+from hf_summ.common.flags import values_of
 
 # flags for rows only, and their defaults
 _DEFAULTS = {
@@ -73,7 +74,7 @@ def takes_rows(arguments: argparse.Namespace) -> bool:
         if flags:
             raise ValueError(f"{flags[0]} needs --text_column, the column of the documents")
         for file in arguments.files:
-            check_is_text(file, "give --text_column, the column of the documents", name_columns=True)
+            check_is_text(file, "give --text_column, the column of the documents")
         return False
     for name, unset in (("together", False), ("details", False), ("encoding", "utf-8")):
         if getattr(arguments, name) != unset:
@@ -96,7 +97,8 @@ def run_rows(arguments: argparse.Namespace) -> None:
     from hf_summ.offline.shards import Plan
     from hf_summ.runtimes.folders import find
 
-    phrases, decoding = read_phrases(arguments.phrase), {**decoding_settings(arguments), **length_settings(arguments)}
+    phrases = read_phrases(arguments.phrase)
+    decoding = {**decoding_settings(arguments), **values_of(arguments, LengthFlags)}
     if (arguments.dataset_name is None) == (not arguments.files):
         raise ValueError("--text_column needs files of rows or --dataset_name: give one of them")
     if arguments.dataset_name is None:

@@ -4,179 +4,160 @@ import argparse
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from hf_summ.common.flags import with_default
+from hf_summ.checkpoints.decoding import decoding_flags
+from hf_summ.common import flags
+from hf_summ.common.flags import Flag, flag, flags_in, values_of
 from hf_summ.common.messages import nearest, one_line
 from hf_summ.data.columns import DOCUMENT_COLUMNS, REFERENCE_COLUMNS
-from hf_summ.data.rows import STREAMED_FILES, kind_of_file, locate, read_rows
-from hf_summ.models.checks import SETTINGS, Range, Setting, check_own_settings
+from hf_summ.data.rows import STREAMED_FILES, kind_of_file
+from hf_summ.models.checks import Range, check_own_settings
 from hf_summ.pretrained import DEFAULT_MODEL, bundled_model, bundled_models, model_folder, purpose
 
 STANDARD_INPUT = "-"
-_DECODING = {name: setting for name, setting in SETTINGS.items() if setting.help}
-# a decoding flag, but not a setting of `generate()`
-_SEED = Setting(int, Range(0, 2**31 - 1), "Random seed of sampling", needs=("do_sample", "sample_latent"))
-_OF_EXPORT = "`hf-summ export` sets the precision"
-_EXCLUSIVE = (
-    ("int8", "runtime", _OF_EXPORT),
-    ("dtype", "runtime", _OF_EXPORT),
-    ("dtype", "int8", "--int8 sets the precision"),
-)
-_LONG_DOCUMENTS = ("truncate", "extract", "windows")
 
 
-def add_model_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that select the checkpoint, the device and the precision."""
-    parser.add_argument(
-        "--model",
-        help="Checkpoint folder, or name of a bundled model or of a Hub repository "
-        f"(default: {DEFAULT_MODEL}, which is bundled)",
+@dataclass
+class ModelFlags:
+    """The checkpoint, the device and the precision."""
+
+    model: str | None = flag(
+        "model",
+        "Checkpoint folder, or name of a bundled model or of a Hub repository",
+        unset=f"{DEFAULT_MODEL}, which is bundled",
     )
-    parser.add_argument("--revision", help="Branch, tag or commit of the repository (default: main)")
-    parser.add_argument("--device", default=None, help="cpu, cuda, cuda:1, mps, ... (default: the best available)")
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16"),
-        help="Precision of the model's computation (default: its config's)",
+    revision: str | None = flag("model", "Branch, tag or commit of the repository", unset="main")
+    device: str | None = flag("reporting", "cpu, cuda, cuda:1, mps, ...", unset="the best available")
+    dtype: Literal["float32", "bfloat16", "float16"] | None = flag(
+        "decoding", "Precision of the model's computation", unset="its config's", unless=("runtime", "int8")
     )
-    parser.add_argument(
-        "--source_prefix",
+    source_prefix: str | None = flag(
+        "decoding",
+        "Text to put before each document, for models that were trained with several",
+        unset="the checkpoint's",
         metavar="TEXT",
-        help="Text to put before each document, for models that were trained with several (default: the checkpoint's)",
     )
-    parser.add_argument(
-        "--trust_remote_code", action="store_true", help="Run code that comes with the checkpoint (default: do not)"
-    )
+    trust_remote_code: bool = flag("model", "Run code that comes with the checkpoint", False, "do not")
 
 
-def add_document_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the documents' encoding and key phrases."""
-    parser.add_argument("--encoding", default="utf-8", help="Encoding of the files (default: utf-8)")
-    parser.add_argument(
-        "--phrase",
+@dataclass
+class DocumentFlags:
+    """The documents' encoding and key phrases."""
+
+    encoding: str = flag("data", "Encoding of the files", "utf-8")
+    phrase: list[str] | None = flag(
+        "decoding",
+        "Key phrase that the summary should be about, and its value (default: 1), for models that read key phrases; "
+        "may be repeated",
+        unset="phrases that the processor finds",
         action="append",
         metavar="TEXT=VALUE",
-        help="Key phrase that the summary should be about, and its value (default: 1), for models that read key "
-        "phrases; may be repeated (default: phrases that the processor finds)",
     )
 
 
-def add_column_flags(parser: Any) -> None:
-    """Add the flags that name columns of rows."""
-    for name, what, known in (
-        ("text_column", "documents", DOCUMENT_COLUMNS),
-        ("summary_column", "references", REFERENCE_COLUMNS),
-    ):
-        help = with_default(f"Column of the {what} in files of rows", f"the first of {', '.join(known)}")
-        parser.add_argument(f"--{name}", help=help)
+@dataclass
+class ColumnFlags:
+    """The columns of rows."""
 
-
-def add_runtime_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for the runtime."""
-    parser.add_argument(
-        "--runtime",
-        choices=["onnx"],
-        help="Decode on the CPU with a model that `hf-summ export` wrote; --model is the exported folder, or the "
-        "checkpoint's folder that contains it (default: PyTorch)",
+    text_column: str | None = flag(
+        "data", "Column of the documents in files of rows", unset=f"the first of {', '.join(DOCUMENT_COLUMNS)}"
+    )
+    summary_column: str | None = flag(
+        "data", "Column of the references in files of rows", unset=f"the first of {', '.join(REFERENCE_COLUMNS)}"
     )
 
 
-def add_int8_flag(parser: argparse.ArgumentParser) -> None:
-    """Add the flag for 8-bit decoding."""
-    parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="Decode on the CPU with linear layers in 8 bits, about twice as fast (default: do not)",
+@dataclass
+class RuntimeFlags:
+    """The runtime."""
+
+    runtime: Literal["onnx"] | None = flag(
+        "decoding",
+        "Decode on the CPU with a model that `hf-summ export` wrote; --model is the exported folder, or the "
+        "checkpoint's folder that contains it",
+        unset="PyTorch",
     )
 
 
-def add_decoding_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the decoding flags."""
-    for name, setting in _DECODING.items():
-        help = with_default(setting.help, "the checkpoint's")
-        if setting.type is bool:
-            parser.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=help)
-        elif setting.choices:
-            parser.add_argument(f"--{name}", choices=setting.choices, help=help)
-        else:
-            parser.add_argument(f"--{name}", type=setting.type, help=help)
-    parser.add_argument("--seed", type=_SEED.type, help=with_default(_SEED.help, 0))
+@dataclass
+class Int8Flags:
+    """Decoding in 8 bits."""
+
+    int8: bool = flag(
+        "decoding",
+        "Decode on the CPU with linear layers in 8 bits, about twice as fast",
+        False,
+        "do not",
+        unless=("runtime",),
+    )
 
 
-def add_length_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for documents that are too long for the model."""
-    parser.add_argument(
-        "--long_documents",
-        choices=_LONG_DOCUMENTS,
-        default=_LONG_DOCUMENTS[0],
-        help="What to read of a document that is too long: its beginning (truncate), its most important sentences "
-        "(extract), or summaries of all its parts (windows) (default: truncate)",
+@dataclass
+class LengthFlags:
+    """What to read of documents that are too long for the model."""
+
+    long_documents: Literal["truncate", "extract", "windows"] = flag(
+        "decoding",
+        "What to read of a document that is too long: its beginning (truncate), its most important sentences "
+        "(extract), or summaries of all its parts (windows)",
+        "truncate",
     )
-    parser.add_argument(
-        "--language", default="en", help="ISO 639 code of the documents' language, for sentence splitting (default: en)"
+    language: str = flag("decoding", "ISO 639 code of the documents' language, for sentence splitting", "en")
+
+
+_Settings: Any = decoding_flags("the checkpoint's", needs_beams=("num_beams=1",))
+
+
+@dataclass
+class DecodingFlags(_Settings):
+    """The settings of `generate()`, and the seed of sampling."""
+
+    seed: int | None = flag(
+        "decoding",
+        "Random seed of sampling",
+        unset="0",
+        range=Range(0, 2**31 - 1),
+        needs=("do_sample", "sample_latent"),
     )
+
+
+_FLAGS = flags_in(ModelFlags, RuntimeFlags, Int8Flags, DecodingFlags)
 
 
 def decoding_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The decoding flags that were given, by name."""
-    return {name: value for name in _DECODING if (value := getattr(arguments, name)) is not None}
-
-
-def length_settings(arguments: argparse.Namespace) -> dict[str, str]:
-    """The pipeline's settings for long documents."""
-    return {"long_documents": arguments.long_documents, "language": arguments.language}
+    """The settings of `generate()` that were given, by name."""
+    return {name: value for name, value in values_of(arguments, _Settings).items() if value is not None}
 
 
 def check_flags(arguments: argparse.Namespace, **least: int) -> None:
-    """Check numbers and the device.
+    """Check numbers, conditions and the device.
 
     Args:
         least: flag -> its minimum, for flags that only this command has.
 
     Raises:
-        ValueError: a number is out of range, the device does not exist, flags exclude each other, or a flag has no
-            effect with the others.
+        ValueError: a number is out of range, the device does not exist, or a flag has no effect with the others.
     """
     import torch
 
-    ranges = {name: Range(smallest) for name, smallest in least.items()}
-    ranges |= {name: setting.range for name, setting in _DECODING.items() if setting.type in (int, float)}
-    for name, allowed in {**ranges, "seed": _SEED.range}.items():
-        value = getattr(arguments, name)
-        problem = None if value is None else allowed.problem(value)
-        if problem is not None:
-            raise ValueError(f"--{name} {value}: must be {problem}")
-    _check_effects(arguments)
-    if arguments.device is not None:
-        try:
-            torch.empty(0, device=arguments.device)
-        except (RuntimeError, AssertionError) as error:
-            raise ValueError(f"--device {arguments.device:.80}: {str(error).splitlines()[0]:.150}") from error
-    for name, what in (("runtime", "runtimes"), ("int8", "8 bits")):
-        if getattr(arguments, name, None) and torch.device(arguments.device or "cpu").type != "cpu":
-            raise ValueError(f"--{name} and --device {arguments.device} exclude each other: {what} are for CPUs")
-
-
-def _check_effects(arguments: argparse.Namespace) -> None:
-    """Raise a ValueError for a flag that excludes another, or that has no effect without or with another."""
-    for one, other, why in _EXCLUSIVE:
-        if getattr(arguments, one, None) and getattr(arguments, other, None):
-            raise ValueError(f"--{one} and --{other} exclude each other: {why}")
-    given = decoding_settings(arguments)
-    for name, setting in {**_DECODING, "seed": _SEED}.items():
-        value = getattr(arguments, name)
-        if value in (None, False):
-            continue
-        if setting.needs and not any(map(given.get, setting.needs)):
-            raise ValueError(f"--{name} {value}: needs --{' or --'.join(setting.needs)}")
-        if setting.needs_beams and given.get("num_beams") == 1:
-            raise ValueError(f"--{name} {value}: needs --num_beams of at least 2")
-    most = given.get("max_new_tokens")
+    flags.check_flags(arguments, {**_FLAGS, **{name: Flag(range=Range(number)) for name, number in least.items()}})
+    most = arguments.max_new_tokens
     for name in ("min_new_tokens", "min_new_words"):
-        if most is not None and given.get(name, 0) > most:
-            raise ValueError(f"--{name} {given[name]}: must be at most {most}, which is --max_new_tokens")
+        value = getattr(arguments, name)
+        if None not in (value, most) and value > most:
+            raise ValueError(f"--{name} {value}: must be at most {most}, which is --max_new_tokens")
+    if arguments.device is None:
+        return
+    try:
+        device = torch.empty(0, device=arguments.device).device
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"--device {arguments.device:.80}: {str(error).splitlines()[0]:.150}") from error
+    for name in ("runtime", "int8"):
+        if getattr(arguments, name, None) and device.type != "cpu":
+            raise ValueError(f"--{name}: needs --device cpu")
 
 
 def find_model(arguments: argparse.Namespace) -> None:
@@ -220,37 +201,34 @@ def load_summarizer(arguments: argparse.Namespace, **settings):
     from hf_summ.checkpoints.loading import ModelArguments, load_config, load_processor
     from hf_summ.models.quantization_int8 import Int8Config
 
-    model = arguments.model
+    model, values = arguments.model, vars(arguments)
     problem = model_problem(model) if Path(model).is_dir() else None
     if problem is not None:
         raise ValueError(f"--model {model}: {problem}; name another checkpoint, or copy it again if it is incomplete")
-    flags = {name: getattr(arguments, name) for name in ("revision", "device", "trust_remote_code")}
+    options = {name: values[name] for name in ("revision", "device", "trust_remote_code")}
     # for the model alone: transformers could not save a tokenizer that was loaded with a dtype
-    flags["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
-    if getattr(arguments, "source_prefix", None) is not None:
+    options["model_kwargs"] = {"dtype": arguments.dtype or "auto"}
+    if values.get("source_prefix") is not None:
         settings["source_prefix"] = arguments.source_prefix
-    if getattr(arguments, "runtime", None) is not None:
+    if values.get("runtime") is not None:
         settings |= {"device": "cpu", "runtime": arguments.runtime}
-    if getattr(arguments, "int8", False):
+    if values.get("int8"):
         settings |= {"device": "cpu", "model_kwargs": {"quantization_config": Int8Config()}}
-    named = ModelArguments(
-        model_name_or_path=model,
-        model_revision=arguments.revision or "main",
-        trust_remote_code=arguments.trust_remote_code,
-    )
+    revision, trusts = arguments.revision or "main", arguments.trust_remote_code
+    start = ModelArguments(model_name_or_path=model, model_revision=revision, trust_remote_code=trusts)
     with loading(model):
-        adapter = find_adapter(named)
+        adapter = find_adapter(start)
         if adapter is not None:
             # `pipeline` takes everything but the adapter's weights from the base model
             settings["processor"] = load_processor(adapter.with_tokenizer, load_config(adapter.base))
-        summarizer = pipeline("summarization", model=model, **{**flags, **settings})
+        summarizer = pipeline("summarization", model=model, **{**options, **settings})
         if adapter is not None and (own := adapter.generation_config()) is not None:
             summarizer.model.generation_config = own
     # building a model draws random numbers
-    torch.manual_seed(getattr(arguments, "seed", None) or 0)
-    check_own_settings({name: getattr(arguments, name, None) for name in _DECODING}, summarizer.model)
-    phrases = getattr(arguments, "phrase", None)
-    if phrases is not None and "phrase_starts" not in getattr(summarizer.processor, "model_input_names", ()):
+    torch.manual_seed(values.get("seed") or 0)
+    check_own_settings(values, summarizer.model)
+    inputs = getattr(summarizer.processor, "model_input_names", ())
+    if values.get("phrase") is not None and "phrase_starts" not in inputs:
         raise ValueError(f"--phrase: {model} does not read key phrases, but a highlight_transformer does")
     return summarizer
 
@@ -290,36 +268,23 @@ def read_phrases(items: list[str] | None) -> dict[str, float] | None:
     return phrases
 
 
-def check_is_text(file: str, way: str, name_columns: bool = False) -> None:
-    """Check that a file is not one of rows.
-
-    Args:
-        way: what to do instead.
-        name_columns: whether the message ends with the file's columns.
-
-    Raises:
-        ValueError: it is a file of rows.
-    """
-    if (kind := kind_of_file(Path(file))) not in STREAMED_FILES:
-        return
-    if name_columns and kind != ".parquet":
-        _, row = next(iter(read_rows(locate(file))), (None, {}))
-        way += f" among {', '.join(row)}" if row else ""
-    raise ValueError(f"{file} is a file of rows: {way}")
+def check_is_text(file: str, remedy: str) -> None:
+    """Raise a ValueError for a file of rows; `remedy` is what to do instead."""
+    if kind_of_file(Path(file)) in STREAMED_FILES:
+        raise ValueError(f"{file} is a file of rows: {remedy}")
 
 
 def read_document(file: str, encoding: str) -> str:
     """The text of a file or of standard input.
 
     Raises:
-        ValueError: it cannot be read or is not text in this encoding.
+        ValueError: it is not text in this encoding.
+        OSError: the file cannot be read.
     """
+    content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
     try:
-        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
         # a byte-order mark is not part of the text
         return content.decode(encoding).removeprefix("\ufeff")
-    except OSError as error:
-        raise ValueError(f"{name_of(file):.255} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{name_of(file)} is not text in {encoding} (byte {error.start}): name its encoding with --encoding"

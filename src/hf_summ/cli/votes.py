@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hf_summ.cli.summarizers import add_column_flags
+from hf_summ.cli.summarizers import ColumnFlags
+from hf_summ.common.flags import add_flags
 from hf_summ.common.messages import one_line
 
 # the names of `hf_summ.votes.PROTOCOLS`, whose import is slow
@@ -43,7 +44,7 @@ def _add_make(steps) -> None:
     parser.add_argument(
         "--references", metavar="FILE", help="Human summaries to show beside the documents (default: none)"
     )
-    add_column_flags(parser)
+    add_flags(parser, ColumnFlags)
     parser.add_argument(
         "--preset",
         choices=_PROTOCOLS,

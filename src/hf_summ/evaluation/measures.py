@@ -19,6 +19,7 @@ from hf_summ.evaluation.rouge import ROUGE155_TYPES, ROUGE_TYPES, rouge_scores_i
 from hf_summ.evaluation.significance import Scored, mean_over_rows
 from hf_summ.evaluation.support import support_scores
 from hf_summ.evaluation.words import is_english
+from hf_summ.models.checks import Range
 
 RougeMode = Literal["rouge155", "rouge_score"]
 Several = Literal["best", "mean", "pooled"]
@@ -68,16 +69,21 @@ class Settings:
         "before dividing",
         unset="best with rouge_score, pooled with rouge155",
     )
-    average: Literal["macro", "micro"] = flag("reporting", "Average novelty over rows, or over the corpus", "macro")
-    count: Literal["types", "tokens"] = flag("reporting", "Count novel n-grams once each, or as they occur", "types")
+    average: Literal["macro", "micro"] = flag(
+        "reporting", "Average novelty over rows, or over the corpus", "macro", needs=("sources",)
+    )
+    count: Literal["types", "tokens"] = flag(
+        "reporting", "Count novel n-grams once each, or as they occur", "types", needs=("sources",)
+    )
     count_punctuation: bool = flag(
         "reporting",
         "Count punctuation marks as words in novelty, as papers do that count tokenized texts",
         False,
         "do not",
+        needs=("sources",),
     )
-    resamples: int = flag("reporting", "Resamples of the bootstrap", 1000, metavar="N")
-    seed: int = flag("reporting", "Random seed of the resamples", 0)
+    resamples: int = flag("reporting", "Resamples of the bootstrap", 1000, range=Range(1), metavar="N")
+    seed: int = flag("reporting", "Random seed of the resamples", 0, range=Range(0))
     use_stemmer: bool = True
     rouge_part: str = "fmeasure"
     metrics: Mapping[str, str] = field(default_factory=dict)

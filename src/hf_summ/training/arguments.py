@@ -228,11 +228,7 @@ class SummarizationTrainingArguments(Seq2SeqTrainingArguments):
         unset="transformers' --optim",
     )
     adadelta_rho: float = flag(
-        "training updates",
-        "Decay rate of Adadelta",
-        default=0.95,
-        range=FRACTION,
-        needs=("optimizer=adadelta",),
+        "training updates", "Decay rate of Adadelta", default=0.95, range=FRACTION, needs=("optimizer=adadelta",)
     )
     learning_rates: list[str] = flag(
         "training updates",
